@@ -1,0 +1,110 @@
+//! Instructions per request of the program itself, counted by valgrind so that a noisy machine does not matter:
+//! `cargo bench --bench hot_path` (needs valgrind, and gungraun-runner of the same version as the crate).
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gungraun::{Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
+use triton_bench::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
+use triton_bench::backends::null::NullBackend;
+use triton_bench::clock::Stamp;
+use triton_bench::data::{Payload, PayloadId};
+use triton_bench::load::feed::{Feed, PayloadIndex};
+use triton_bench::load::mix::Mix;
+use triton_bench::load::{ClosedLoop, LoadContext, LoadReport, start};
+use triton_bench::model::ModelId;
+use triton_bench::plan::Wait;
+use triton_bench::record::{Recorder, RecorderSpec, Sample, Source};
+use triton_bench::shm::Placement;
+
+const CALLS: u64 = 1_000;
+
+fn feed() -> Feed {
+    let index = PayloadIndex { cycle: (0..7).map(PayloadId).collect(), streams: Vec::new() };
+    Feed::independent(vec![index], Mix::single(), 1).expect("there are data")
+}
+
+fn recorder() -> Recorder {
+    Recorder::new(RecorderSpec::default(), 1)
+}
+
+// A thousand successful requests are recorded.
+#[library_benchmark]
+#[bench::closed_loop(recorder())]
+fn record(recorder: Recorder) -> Recorder {
+    for request in 0..CALLS {
+        let end = Stamp(request * 1_000 + 1_500);
+        recorder.record(
+            Source { writer: 0, entry: 0 },
+            &Sample {
+                intended: None,
+                sent: Stamp(request * 1_000),
+                first_response: end,
+                end,
+                send_ns: None,
+                receive_ns: 0,
+                turnaround_ns: 100,
+                responses: 1,
+                sequence_end: false,
+            },
+        );
+    }
+    black_box(recorder)
+}
+
+// A thousand requests are drawn.
+#[library_benchmark]
+#[bench::cycle(feed())]
+fn next_request(feed: Feed) -> Feed {
+    for _ in 0..CALLS {
+        black_box(feed.next(0));
+    }
+    feed
+}
+
+fn context(requests: u64) -> LoadContext {
+    let backend: Arc<dyn Backend> = Arc::new(NullBackend);
+    let model = backend.model(&ModelId::latest("null")).expect("the null backend knows every model");
+    let payload =
+        Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
+    LoadContext {
+        backend,
+        client: ClientSpec {
+            models: [model].into(),
+            payloads: vec![payload; 7].into(),
+            outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+            slots: 1,
+            options: Arc::new(RequestOptions::default()),
+            watch_responses: false,
+            cancels: false,
+            drain_limit: Duration::from_secs(1),
+        },
+        feed: Arc::new(feed()),
+        recorder: Arc::new(recorder()),
+        wait: Wait::Park,
+        worker_cpus: None,
+        quota: Some(requests),
+        cancel_after: None,
+        drain_limit: Duration::from_secs(1),
+        observer: None,
+    }
+}
+
+// Whole requests, from the draw to the record, on the null backend. The difference between the two counts is the price of
+// 90 000 requests without the start and end of the load.
+// The work is done by the load's own thread, so everything is counted, not this function alone.
+#[library_benchmark(config = LibraryBenchmarkConfig::default().tool(Callgrind::default().entry_point(EntryPoint::None)))]
+#[bench::requests_10_000(context(10_000))]
+#[bench::requests_100_000(context(100_000))]
+fn closed_loop(context: LoadContext) -> LoadReport {
+    let load =
+        start(context, ClosedLoop { concurrency: 1, max_threads: 1, synchronous: false }).expect("a thread starts");
+    while !load.is_finished() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    load.stop().expect("the null backend does not break")
+}
+
+library_benchmark_group!(name = hot_path, benchmarks = [record, next_request, closed_loop]);
+main!(library_benchmark_groups = hot_path);

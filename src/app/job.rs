@@ -1,0 +1,116 @@
+//! One level's load, decided: shape, lanes, threads, when it ends.
+
+use crate::app::session::Session;
+use crate::error::Result;
+use crate::load::open::{DEFAULT_MAX_OUTSTANDING, issuing_threads};
+use crate::load::pace::DEFAULT_SPIN;
+use crate::load::schedule::Arrivals;
+use crate::load::{ClosedLoop, LoadShape, OpenLoop};
+use crate::measure::summary::LevelLoad;
+use crate::plan::{Distribution, Plan, StageLoad};
+
+/// A level's load.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// How reports name it.
+    pub load: LevelLoad,
+    /// How requests leave.
+    pub shape: LoadShape,
+    /// Lanes of the feed.
+    pub lanes: usize,
+    /// Threads that issue.
+    pub issuers: usize,
+    /// Requests in all; without bound if absent.
+    pub quota: Option<u64>,
+    /// The load ends by itself.
+    pub finite: bool,
+    /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
+    pub gap_variation: f64,
+}
+
+impl Job {
+    /// A number of requests is kept outstanding.
+    pub fn closed(plan: &Plan, concurrency: u32) -> Self {
+        let (load, outstanding) = (&plan.load, concurrency as usize);
+        let shape =
+            ClosedLoop { concurrency: outstanding, max_threads: load.max_threads, synchronous: load.synchronous };
+        Self {
+            load: LevelLoad::Concurrency(concurrency),
+            shape: shape.into(),
+            lanes: outstanding,
+            issuers: if load.synchronous { outstanding } else { outstanding.min(load.max_threads) },
+            quota: plan.measurement.request_count,
+            finite: plan.measurement.request_count.is_some(),
+            gap_variation: 0.0,
+        }
+    }
+
+    /// So many requests a second.
+    ///
+    /// # Errors
+    /// Where the rate or the distribution is out of range.
+    pub fn rate(plan: &Plan, session: &Session, rate: f64, distribution: Distribution) -> Result<Self> {
+        let arrivals = Arrivals::at_rate(rate, distribution)?;
+        let gap_variation = match distribution {
+            Distribution::Constant => 0.0,
+            Distribution::Poisson => 1.0,
+            Distribution::Gamma(shape) => 1.0 / shape.sqrt(),
+        };
+        Ok(Self { gap_variation, ..Self::open(plan, session, LevelLoad::RequestRate(rate), arrivals) })
+    }
+
+    /// Requests leave at given times.
+    pub fn schedule(plan: &Plan, session: &Session, arrivals: Arrivals) -> Self {
+        let load = LevelLoad::Schedule(arrivals.mean_rate());
+        Self::open(plan, session, load, arrivals)
+    }
+
+    /// A stage's load.
+    ///
+    /// # Errors
+    /// As [`Job::rate`].
+    pub fn stage(plan: &Plan, session: &Session, load: StageLoad, distribution: Distribution) -> Result<Self> {
+        match load {
+            StageLoad::Concurrency(concurrency) => Ok(Self::closed(plan, concurrency)),
+            StageLoad::RequestRate(rate) => Self::rate(plan, session, rate, distribution),
+        }
+    }
+
+    fn open(plan: &Plan, session: &Session, load: LevelLoad, arrivals: Arrivals) -> Self {
+        let sequences = session.run.sequences;
+        let threading = session.backend.capabilities().threading;
+        let threads = issuing_threads(arrivals.mean_rate(), plan.load.max_threads, threading);
+        let length = arrivals.len().map(|length| length as u64);
+        let shape = OpenLoop {
+            arrivals,
+            seed: plan.seed,
+            threads,
+            max_outstanding: plan.load.max_outstanding.unwrap_or(DEFAULT_MAX_OUTSTANDING),
+            serial: sequences && plan.load.sequences.serial,
+            spin: DEFAULT_SPIN,
+        };
+        let quota = plan.measurement.request_count;
+        Self {
+            load,
+            shape: shape.into(),
+            lanes: if sequences { plan.load.sequences.concurrent } else { threads },
+            issuers: threads,
+            quota,
+            finite: quota.is_some() || length.is_some(),
+            gap_variation: 0.0,
+        }
+    }
+
+    /// Intended sends a second, in open loops.
+    pub fn requested_rate(&self) -> Option<f64> {
+        match self.load {
+            LevelLoad::Concurrency(_) => None,
+            LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => Some(rate),
+        }
+    }
+
+    /// Whether requests follow a schedule.
+    pub fn is_open(&self) -> bool {
+        matches!(self.shape, LoadShape::Open(_))
+    }
+}

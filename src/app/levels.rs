@@ -1,0 +1,228 @@
+//! The levels of a run, one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::app::observe::Observers;
+use crate::app::screen::Screen;
+use crate::app::session::Session;
+use crate::app::{periodic, stages, sweep};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::load::{LoadReport, RunningLoad, start};
+use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, measure};
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::window::WindowFacts;
+use crate::plan::{LevelValue, LoadMode, MeasurementPlan, Plan, Range, Search, Verdict};
+use crate::record::{Recorder, RecorderSpec};
+use crate::report::console;
+
+/// An error in the middle of a run, and the levels that were measured before it.
+pub struct Stopped {
+    /// What happened.
+    pub error: Error,
+    /// Measured before.
+    pub levels: Vec<LevelSummary>,
+}
+
+/// What every level of a run is measured with.
+pub struct Runner<'a> {
+    /// What is to be done.
+    pub plan: &'a Plan,
+    /// The server, the models, the data.
+    pub session: &'a Session,
+    /// Where results are printed.
+    pub screen: &'a Screen,
+    /// How often the user has interrupted.
+    pub interrupts: &'a AtomicUsize,
+    /// Who else sees requests.
+    pub observers: Option<&'a Observers>,
+}
+
+impl Runner<'_> {
+    /// Measures every level that the plan asks for, and prints each as it is done.
+    ///
+    /// # Errors
+    /// What keeps a level from being measured, with the levels before it.
+    pub fn measure_levels(&self) -> Result<Vec<LevelSummary>, Stopped> {
+        let mut levels = Vec::new();
+        match self.walk(&mut levels) {
+            Ok(()) => Ok(levels),
+            Err(error) => Err(Stopped { error, levels }),
+        }
+    }
+
+    fn walk(&self, levels: &mut Vec<LevelSummary>) -> Result<()> {
+        let (plan, session) = (self.plan, self.session);
+        match &plan.load.mode {
+            LoadMode::Concurrency(range) => {
+                self.search(*range, levels, |concurrency| Ok(Job::closed(plan, concurrency)))
+            }
+            LoadMode::RequestRate { range, distribution } => {
+                self.search(*range, levels, |rate| Job::rate(plan, session, rate, *distribution))
+            }
+            LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
+                levels.push(self.level(&Job::schedule(plan, session, session.schedule()))?);
+                Ok(())
+            }
+            LoadMode::Stages { stages, distribution } => stages::run(self, stages, *distribution, levels),
+            LoadMode::Sweep { spacing, points, distribution } => {
+                sweep::run(self, (*spacing, *points), *distribution, levels)
+            }
+            LoadMode::Periodic(periodic) => periodic::run(self, periodic),
+        }
+    }
+
+    fn search<T: LevelValue>(
+        &self,
+        range: Range<T>,
+        levels: &mut Vec<LevelSummary>,
+        job: impl Fn(T) -> Result<Job>,
+    ) -> Result<()> {
+        let mut search = Search::new(range, self.plan.measurement.binary_search);
+        let mut last = None;
+        while let Some(value) = search.next(last) {
+            let summary = self.level(&job(value)?)?;
+            last = Some(if passes(&summary) { Verdict::Pass } else { Verdict::Fail });
+            levels.push(summary);
+            if self.is_interrupted() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the user has asked for the end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// Measures a level as the plan says, and prints it.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or nothing of it could be measured.
+    pub fn level(&self, job: &Job) -> Result<LevelSummary> {
+        if let Some(header) = console::header(job.load) {
+            self.screen.print(&header)?;
+        }
+        let summary = self.measure_quietly(job, &self.plan.measurement)?;
+        self.screen.print(&console::results(self.plan, &self.session.run, &summary))?;
+        Ok(summary)
+    }
+
+    /// Measures a level by another measurement plan than the run's, without printing.
+    ///
+    /// # Errors
+    /// As [`Runner::level`].
+    pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
+        let run = self.level_run(job);
+        if plan.warmup_requests > 0 {
+            self.warm_up(&run.recorder, job, plan.warmup_requests)?;
+        }
+        if let Some(observers) = self.observers {
+            observers.begin(job.load);
+        }
+        let running = self.start(&run.recorder, job, job.quota)?;
+        let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
+        Ok(self.finish(measured))
+    }
+
+    /// Ends the level in the export, and says what became of its requests where that needs saying.
+    pub fn finish(&self, measured: MeasuredLevel) -> LevelSummary {
+        if let Some(observers) = self.observers {
+            observers.end(measured.boundaries);
+        }
+        if let Some(trouble) = measured.trouble {
+            eprintln!("triton-bench: the level ended early: {trouble}");
+        }
+        report_lost(&measured.requests);
+        measured.summary
+    }
+
+    /// What `job` is recorded and summarised with.
+    pub fn level_run(&self, job: &Job) -> LevelRun {
+        let open_loop = job.is_open();
+        let spec = RecorderSpec {
+            open_loop,
+            decoupled: self.session.run.decoupled,
+            entries: self.session.models.len(),
+            cancels: self.plan.data.cancel_after.is_some(),
+        };
+        LevelRun {
+            load: job.load,
+            recorder: Arc::new(Recorder::new(spec, job.lanes)),
+            facts: WindowFacts {
+                batch_size: self.plan.data.batch_size,
+                headline: self.session.run.headline,
+                requested_rate: job.requested_rate(),
+                shares: self.session.run.entries.iter().map(|entry| entry.share).collect(),
+                issuers: job.issuers,
+                client_cost_ns: self.session.run.client_cost_ns,
+            },
+            ramp: if open_loop { 1 } else { job.lanes as u64 },
+            finite: job.finite,
+            gap_variation: job.gap_variation,
+        }
+    }
+
+    /// Calls `act` with everything that a measurement needs.
+    pub fn with_measurement<T>(&self, job: &Job, plan: &MeasurementPlan, act: impl FnOnce(&Measurement<'_>) -> T) -> T {
+        let watcher = self.screen.level(self.plan, job.load);
+        let settle = || self.observers.into_iter().for_each(Observers::settle);
+        act(&Measurement {
+            plan,
+            backend: self.session.backend.as_ref(),
+            roots: &self.session.roots,
+            specs: &self.session.all_models,
+            bls: &self.plan.target.bls_composing,
+            interrupts: self.interrupts,
+            metrics: self.session.metrics.as_ref(),
+            watcher: &watcher,
+            settle: &settle,
+        })
+    }
+
+    /// Starts the load of `job`.
+    ///
+    /// # Errors
+    /// Where a client cannot be opened.
+    pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
+        let observer = self.observers.map(|observers| observers.of_level(recorder));
+        let context = self.session.context(self.plan, job, recorder, observer)?;
+        start(crate::load::LoadContext { quota, ..context }, job.shape.clone())
+    }
+
+    /// Sends the warm-up requests and forgets them.
+    fn warm_up(&self, recorder: &Arc<Recorder>, job: &Job, requests: u64) -> Result<()> {
+        let running = self.start(recorder, job, Some(requests))?;
+        while !running.is_finished() && !self.is_interrupted() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        running.stop()?;
+        drop(recorder.advance(Stamp::NEVER));
+        Ok(())
+    }
+}
+
+/// Whether a search may go on above this level.
+fn passes(level: &LevelSummary) -> bool {
+    matches!(level.ending, Ending::Stable | Ending::Complete)
+}
+
+fn report_lost(requests: &LoadReport) {
+    if requests.outstanding > 0 {
+        eprintln!("triton-bench: {} requests had no answer when the level ended", requests.outstanding);
+    }
+    if requests.held_back > 0 {
+        eprintln!(
+            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding",
+            requests.held_back
+        );
+    }
+    if !requests.adds_up() {
+        eprintln!("triton-bench: requests do not add up, please report this fault: {requests:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! `--matrix`: the same model, data, seed and load several ways in one run, in rounds that take turns.
+
+mod memory;
+mod transports;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::app::job::Job;
+use crate::app::levels::Runner;
+use crate::app::screen::Screen;
+use crate::app::session::Session;
+use crate::backend::Backend;
+use crate::backends;
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
+use crate::measure::summary::Ending;
+use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
+use crate::report::{console, matrix};
+
+/// One way to run the plan. Its fields are dropped in order: the session before what it needs.
+pub struct Way {
+    /// How the table names it.
+    name: String,
+    /// The plan, gone this way.
+    plan: Plan,
+    /// What is made once for it, or why it cannot be gone.
+    session: Result<Session>,
+}
+
+impl Way {
+    /// Makes a way ready.
+    fn open(name: impl Into<String>, mut plan: Plan, backend: Result<Arc<dyn Backend>>) -> Self {
+        let session = backend.and_then(|backend| Session::through(backend, &mut plan));
+        Self { name: name.into(), plan, session }
+    }
+}
+
+/// Measures every way and prints a table for each level. Returns the exit code.
+///
+/// # Errors
+/// Where the first way, which the others are held against, cannot be gone, or the plan's load has no levels.
+pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Result<u8> {
+    let screen = Screen::new();
+    // The servers must outlive the ways that lead to them, so they are made first.
+    let in_process = backends::connect(plan)?;
+    let program = transports::program(plan, kind, interrupts);
+    let ways = match kind {
+        Matrix::Memory => memory::ways(plan, &in_process),
+        Matrix::Transports { running } => transports::ways(plan, &in_process, (running.as_deref(), program.as_ref())),
+    };
+    drop(in_process);
+    if let Some(Way { session: Err(error), .. }) = ways.first() {
+        return Err(error.clone());
+    }
+    for way in &ways {
+        if let Err(error) = &way.session {
+            eprintln!("triton-bench: --matrix: {}: {error}", way.name);
+        }
+    }
+    let first = ways.first().and_then(|way| Some((&way.plan, way.session.as_ref().ok()?)));
+    if let Some((plan, session)) = first {
+        screen.print(&console::settings(plan, &session.run))?;
+    }
+    let mut code = exit::OK;
+    for level in 0..u32::MAX {
+        let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };
+        screen.print(&matrix::table(&table, plan.measurement.percentile))?;
+        if table.rows.iter().any(|row| row.failed() > 0 || (row.problem.is_some() && !row.rounds.is_empty())) {
+            code = exit::NO_VALID_REQUESTS;
+        }
+        if interrupts.load(Ordering::Relaxed) > 0 {
+            break;
+        }
+    }
+    for way in ways {
+        way.session.into_iter().for_each(Session::close);
+    }
+    Ok(code)
+}
+
+/// The table of the level with that number; `None` where there is none.
+fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) -> Result<Option<MatrixTable>> {
+    let mut rows: Vec<MatrixRow> = ways
+        .iter()
+        .map(|way| MatrixRow {
+            name: way.name.clone(),
+            rounds: Vec::new(),
+            problem: way.session.as_ref().err().map(ToString::to_string),
+        })
+        .collect();
+    let mut load = None;
+    let rounds = ways.first().map_or(0, |way| way.plan.measurement.max_trials);
+    for _ in 0..rounds {
+        for (way, row) in ways.iter().zip(&mut rows) {
+            let Ok(session) = &way.session else { continue };
+            if row.problem.is_some() {
+                continue;
+            }
+            let Some(job) = job(&way.plan, session, level)? else { return Ok(None) };
+            load = Some(job.load);
+            let runner = Runner { plan: &way.plan, session, screen, interrupts, observers: None };
+            let once = MeasurementPlan { max_trials: 1, precision: None, ..way.plan.measurement.clone() };
+            match runner.measure_quietly(&job, &once) {
+                Ok(_) if runner.is_interrupted() => break,
+                Ok(summary) => {
+                    row.rounds.push(Round::of(&summary.client, way.plan.measurement.percentile));
+                    if summary.ending == Ending::Failed {
+                        let reason = summary.client.errors.first().map(|(error, _)| error.to_string());
+                        row.problem = Some(reason.unwrap_or_else(|| "no request succeeded".to_owned()));
+                    }
+                }
+                Err(error) => row.problem = Some(error.to_string()),
+            }
+        }
+        if interrupts.load(Ordering::Relaxed) > 0 {
+            break;
+        }
+    }
+    Ok(load.map(|load| MatrixTable { load, rows }))
+}
+
+/// The load of the level with that number.
+fn job(plan: &Plan, session: &Session, level: u32) -> Result<Option<Job>> {
+    match &plan.load.mode {
+        LoadMode::Concurrency(range) => Ok(nth(*range, level).map(|concurrency| Job::closed(plan, concurrency))),
+        LoadMode::RequestRate { range, distribution } => {
+            nth(*range, level).map(|rate| Job::rate(plan, session, rate, *distribution)).transpose()
+        }
+        _ => Err(Error::usage("--matrix measures levels of --concurrency-range or --request-rate-range")),
+    }
+}
+
+fn nth<T: LevelValue>(range: Range<T>, index: u32) -> Option<T> {
+    let end = range.end?;
+    if index > 0 && range.start >= end {
+        return None;
+    }
+    T::nth(range.start, range.step, index)?.within(end)
+}

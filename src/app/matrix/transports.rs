@@ -1,0 +1,100 @@
+//! `--matrix transports`: how the server is reached.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use crate::app::matrix::Way;
+use crate::backend::Backend;
+use crate::backends;
+use crate::backends::program::TritonProgram;
+use crate::error::{Error, Result};
+use crate::plan::{Compression, Matrix, Plan, Protocol, ServiceKind};
+use crate::shm::Placement;
+
+/// The server program that the network's ways lead to, where the plan names no running server and wants any.
+pub fn program(plan: &Plan, kind: &Matrix, interrupts: &AtomicUsize) -> Option<Result<TritonProgram>> {
+    let wanted = *kind == (Matrix::Transports { running: None });
+    wanted.then(|| TritonProgram::start(&plan.target, interrupts))
+}
+
+/// In process, HTTP and gRPC, each with tensors in the request and in system shared memory. The network's ways lead to
+/// the running server that was named, or to the one that was started.
+pub fn ways(
+    plan: &Plan,
+    server: &Arc<dyn Backend>,
+    (running, program): (Option<&str>, Option<&Result<TritonProgram>>),
+) -> Vec<Way> {
+    let urls = match (running, program) {
+        (Some(url), _) => addresses(url),
+        (None, Some(Ok(program))) => Ok([program.http_url(), program.grpc_url()]),
+        (None, Some(Err(error))) => Err(error.clone()),
+        (None, None) => Err(Error::server("no server was started")),
+    };
+    let mut ways = Vec::new();
+    for shared in [false, true] {
+        let name = |way: &str| if shared { format!("{way} + shared memory") } else { way.to_owned() };
+        ways.push(Way::open(name("C API"), placed(plan, shared), Ok(Arc::clone(server))));
+        for (protocol, number) in [(http(), 0), (grpc(plan), 1)] {
+            let way = if number == 0 { "HTTP" } else { "gRPC" };
+            let mut plan = placed(plan, shared);
+            plan.target.service = ServiceKind::Triton;
+            plan.target.connection.protocol = protocol;
+            let backend = urls.clone().and_then(|urls: [String; 2]| {
+                plan.target.connection.url.clone_from(&urls[number]);
+                backends::connect(&plan)
+            });
+            ways.push(Way::open(name(way), plan, backend));
+        }
+    }
+    ways
+}
+
+fn placed(plan: &Plan, shared: bool) -> Plan {
+    let mut plan = plan.clone();
+    if shared {
+        plan.data.input_placement = Placement::System;
+        plan.data.output_placement = Placement::System;
+        plan.data.shared_memory = true;
+    }
+    plan
+}
+
+fn http() -> Protocol {
+    Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None }
+}
+
+fn grpc(plan: &Plan) -> Protocol {
+    match &plan.target.connection.protocol {
+        protocol @ Protocol::Grpc { .. } => protocol.clone(),
+        Protocol::Http { .. } => Protocol::Grpc { streaming: false, compression: Compression::None },
+    }
+}
+
+/// `HTTP[,GRPC]`: without the second, gRPC is at the next port, as Triton has it by itself.
+fn addresses(given: &str) -> Result<[String; 2]> {
+    if let Some((http, grpc)) = given.split_once(',') {
+        return Ok([http.to_owned(), grpc.to_owned()]);
+    }
+    let host = given.strip_prefix("http://").unwrap_or(given);
+    let next = |port: &str| port.parse::<u16>().ok()?.checked_add(1);
+    match host.rsplit_once(':').and_then(|(host, port)| Some((host, next(port)?))) {
+        Some((host, port)) => Ok([given.to_owned(), format!("{host}:{port}")]),
+        None => Err(Error::usage(format!(
+            "-u '{given}': --matrix transports wants HOST:PORT of HTTP, with gRPC at the next port, or both as HTTP,GRPC"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::addresses;
+
+    #[test]
+    fn grpc_is_at_the_next_port_or_where_it_is_said() {
+        assert_eq!(addresses("h:8000").unwrap(), ["h:8000", "h:8001"]);
+        assert_eq!(addresses("h:1,g:2").unwrap(), ["h:1", "g:2"]);
+        for wrong in ["h", "h:x", "h:65535"] {
+            assert!(addresses(wrong).unwrap_err().to_string().contains(wrong));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Wires a plan: connects, loads data, measures level after level, reports.
+
+mod job;
+mod levels;
+mod matrix;
+mod observe;
+mod outcome;
+mod payloads;
+mod periodic;
+mod replay;
+mod schedule;
+mod screen;
+mod session;
+mod signals;
+mod stages;
+mod sweep;
+mod validation;
+
+use crate::affinity;
+use crate::app::levels::Runner;
+use crate::app::outcome::exit_code;
+use crate::app::screen::Screen;
+use crate::app::session::Session;
+use crate::error::Result;
+use crate::plan::Plan;
+use crate::report::{self, console};
+
+/// Does what the plan says. Returns the exit code (see [`crate::exit`]).
+///
+/// # Errors
+/// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
+pub fn run(mut plan: Plan) -> Result<u8> {
+    plan.notes.iter().for_each(|note| eprintln!("triton-bench: {note}"));
+    check_output_paths(&plan)?;
+    affinity::pin_this_thread(plan.load.cpus.as_deref())?;
+    let interrupts = signals::watch()?;
+    if let Some(kind) = plan.matrix.clone() {
+        return matrix::run(&plan, &kind, interrupts);
+    }
+    let session = Session::open(&mut plan)?;
+    let screen = Screen::new();
+    if let Some(announcement) = session.announcement() {
+        screen.print(&format!("{announcement}\n"))?;
+    }
+    screen.print(&console::settings(&plan, &session.run))?;
+    let observers = session.observers(&plan)?;
+    let observers_of_run = observers.as_ref();
+    let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, observers: observers_of_run };
+    let measured = runner.measure_levels();
+    let (levels, failure) = match measured {
+        Ok(levels) => (levels, None),
+        Err(stopped) => (stopped.levels, Some(stopped.error)),
+    };
+    if !levels.is_empty() {
+        screen.print(&console::summary(&plan, &levels))?;
+    }
+    if let Some(path) = &plan.output.csv {
+        report::csv::write(path, &plan, &session.run, &levels)?;
+    }
+    if let Some(observers) = observers {
+        observers.finish()?;
+    }
+    session.close();
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(exit_code(&levels)),
+    }
+}
+
+/// Finds out before anything is measured that a result could not be written.
+fn check_output_paths(plan: &Plan) -> Result<()> {
+    if let Some(path) = &plan.output.csv {
+        report::check_writable("-f", path)?;
+    }
+    if let Some(path) = &plan.output.profile_export {
+        report::check_new("--profile-export-file", path)?;
+        report::check_writable("--profile-export-file", path)?;
+    }
+    if let Some(path) = &plan.target.server.log.file {
+        report::check_writable("--log-file", path)?;
+    }
+    Ok(())
+}

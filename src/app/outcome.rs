@@ -1,0 +1,62 @@
+//! From what the levels came to, to the exit code.
+
+use crate::exit;
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{Ending, LevelSummary};
+
+/// The gravest thing that can be said of the run.
+pub fn exit_code(levels: &[LevelSummary]) -> u8 {
+    let any = |test: &dyn Fn(&LevelSummary) -> bool| levels.iter().any(test);
+    let first_is_over = levels.first().is_some_and(|level| level.ending == Ending::OverThreshold);
+    if any(&|level| level.ending == Ending::Failed) {
+        exit::NO_VALID_REQUESTS
+    } else if any(&|level| level.ending == Ending::Unstable) || first_is_over {
+        exit::UNSTABLE
+    } else if any(&load_was_not_delivered) {
+        exit::INVALID_LOAD
+    } else {
+        exit::OK
+    }
+}
+
+/// Whether the level's numbers are those of another load than the one that was asked for.
+fn load_was_not_delivered(level: &LevelSummary) -> bool {
+    let Verdict::Invalid(complaints) = &level.verdict else { return false };
+    let undelivered = |complaint: &Complaint| {
+        matches!(
+            complaint,
+            Complaint::RateNotReached(..)
+                | Complaint::Overloaded(..)
+                | Complaint::HeldBack(_)
+                | Complaint::IssuersLate(_)
+        )
+    };
+    level.ending != Ending::Interrupted && complaints.iter().any(undelivered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{LevelLoad, sample};
+
+    fn level(ending: Ending, complaints: &[Complaint]) -> LevelSummary {
+        let verdict = if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints.to_vec()) };
+        LevelSummary { ending, verdict, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) }
+    }
+
+    #[test]
+    fn the_gravest_level_decides() {
+        let stable = level(Ending::Stable, &[]);
+        let unstable = level(Ending::Unstable, &[Complaint::Unstable]);
+        let failed = level(Ending::Failed, &[Complaint::Nothing]);
+        let late = level(Ending::Stable, &[Complaint::IssuersLate(0.5)]);
+        let over = level(Ending::OverThreshold, &[]);
+        assert_eq!(exit_code(std::slice::from_ref(&stable)), exit::OK);
+        assert_eq!(exit_code(&[stable.clone(), unstable.clone()]), exit::UNSTABLE);
+        assert_eq!(exit_code(&[unstable, failed]), exit::NO_VALID_REQUESTS);
+        assert_eq!(exit_code(&[late]), exit::INVALID_LOAD);
+        assert_eq!(exit_code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
+        assert_eq!(exit_code(&[over]), exit::UNSTABLE, "no level is within the threshold");
+        assert_eq!(exit_code(&[]), exit::OK);
+    }
+}

@@ -1,0 +1,128 @@
+//! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
+
+use crate::app::{replay, schedule};
+use crate::data::{Corpus, CorpusSpec, Packing, Payload, PayloadId, PayloadTable};
+use crate::error::{Error, Result};
+use crate::load::feed::PayloadIndex;
+use crate::load::schedule::TokenCounts;
+use crate::model::{ModelSpec, Scheduler};
+use crate::plan::{LoadMode, MixEntry, Plan};
+
+/// What requests may carry.
+pub struct Payloads {
+    /// The data of every model, each model once.
+    pub corpora: Vec<Corpus>,
+    /// The model of every entry.
+    pub models: Vec<ModelSpec>,
+    /// Request bodies of all entries.
+    pub table: Vec<Payload>,
+    /// Which of them are an entry's.
+    pub indexes: Vec<PayloadIndex>,
+    /// When each payload is due, where the data say so.
+    pub offsets_ms: Vec<u64>,
+}
+
+impl Payloads {
+    /// Reads or generates the data of `models`, each given once, and packs them for every entry of the mix. `rows` are
+    /// the token counts of a trace whose use the plan asks for.
+    ///
+    /// # Errors
+    /// Where the data cannot be read or do not fit a model.
+    pub fn make(plan: &Plan, models: &[ModelSpec], rows: &[TokenCounts]) -> Result<Self> {
+        let mut bodies = Vec::new();
+        let mut corpora = Vec::new();
+        let mut offsets_ms = Vec::new();
+        for model in models {
+            let corpus = load(plan, models, model, rows)?;
+            let mut body = Body::pack(plan, model, &corpus)?;
+            if matches!(plan.load.mode, LoadMode::FixedSchedule) {
+                offsets_ms = schedule::take_timestamps(&mut body.payloads)?;
+            }
+            if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
+                && tokens.is_any()
+            {
+                (body.payloads, body.index.cycle) = replay::by_row(model, &body, tokens, rows)?;
+            }
+            bodies.push(body);
+            corpora.push(corpus);
+        }
+        let mut payloads = Self { corpora, models: Vec::new(), table: Vec::new(), indexes: Vec::new(), offsets_ms };
+        let whole = [MixEntry { model: models[0].id.clone(), share: 1.0, parameters: Vec::new() }];
+        for entry in if plan.target.mix.is_empty() { &whole } else { plan.target.mix.as_slice() } {
+            let number = models.iter().position(|model| model.id == entry.model).unwrap_or(0);
+            payloads.add(&models[number], &bodies[number], entry)?;
+        }
+        Ok(payloads)
+    }
+
+    /// Adds what an entry of the mix may carry.
+    fn add(&mut self, model: &ModelSpec, body: &Body, entry: &MixEntry) -> Result<()> {
+        let first = u32::try_from(self.table.len())
+            .ok()
+            .filter(|first| first.checked_add(body.payloads.len() as u32).is_some());
+        let first =
+            first.ok_or_else(|| Error::input("--model-mix: there are more distinct requests than can be numbered"))?;
+        let number = self.models.len();
+        self.models.push(model.clone());
+        self.table.extend(body.payloads.iter().cloned().map(|payload| {
+            let own = |name: &str| payload.parameters.iter().any(|parameter| parameter.name == name);
+            let mut parameters: Vec<_> =
+                entry.parameters.iter().filter(|parameter| !own(&parameter.name)).cloned().collect();
+            parameters.extend_from_slice(&payload.parameters);
+            Payload { model: number, parameters, ..payload }
+        }));
+        let moved = |ids: &Vec<PayloadId>| ids.iter().map(|id| PayloadId(first + id.0)).collect();
+        self.indexes.push(PayloadIndex {
+            cycle: moved(&body.index.cycle),
+            streams: body.index.streams.iter().map(moved).collect(),
+        });
+        Ok(())
+    }
+}
+
+/// A model's request bodies, numbered from 0.
+pub struct Body {
+    /// Request bodies.
+    pub payloads: Vec<Payload>,
+    /// Their order.
+    pub index: PayloadIndex,
+}
+
+impl Body {
+    fn pack(plan: &Plan, model: &ModelSpec, corpus: &Corpus) -> Result<Self> {
+        let table = corpus.pack(&Packing {
+            batch_size: plan.data.batch_size,
+            placement: plan.data.input_placement,
+            model: 0,
+            sequences: model.scheduler == Scheduler::Sequence,
+            first: PayloadId(0),
+        })?;
+        let index = index(&table);
+        Ok(Self { payloads: table.payloads, index })
+    }
+}
+
+fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCounts]) -> Result<Corpus> {
+    let has = |model: &ModelSpec, name: &str| model.inputs.iter().any(|input| input.name == name);
+    // Of several models, each takes what is meant for it; what is meant for none is refused.
+    let meant = |name: &str| has(model, name) || !models.iter().any(|other| has(other, name));
+    let mut shapes: Vec<_> = plan.data.shapes.iter().filter(|(name, _)| meant(name)).cloned().collect();
+    let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|(name, ..)| meant(name)).cloned().collect();
+    let scheduled = matches!(plan.load.mode, LoadMode::FixedSchedule);
+    let model = if scheduled { &schedule::with_timestamp(model) } else { model };
+    if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
+        && let Some(input) = &tokens.input
+    {
+        shapes.extend(replay::longest_shape(model, input, rows));
+    }
+    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, ..plan.data.corpus_spec(plan.seed) };
+    Corpus::load(&spec, model)
+}
+
+fn index(table: &PayloadTable) -> PayloadIndex {
+    let stream = |stream| (0..table.stream_len(stream)).map(|step| table.payload_id(stream, step as u64)).collect();
+    PayloadIndex {
+        cycle: (0..table.payloads.len()).map(|request| table.cycle(request as u64)).collect(),
+        streams: (0..table.streams()).map(stream).collect(),
+    }
+}

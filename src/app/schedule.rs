@@ -1,0 +1,38 @@
+//! `--fixed-schedule`: the input data say when each request is due, in an input of their own that is not sent.
+
+use crate::data::Payload;
+use crate::error::{Error, Result};
+use crate::model::{DataType, ModelSpec, TensorSpec};
+
+/// The input that holds the time of a request: milliseconds from the start.
+const TIMESTAMP: &str = "timestamp";
+
+/// The model with the schedule's input, so that data files may hold it.
+pub fn with_timestamp(model: &ModelSpec) -> ModelSpec {
+    let mut model = model.clone();
+    model.inputs.push(TensorSpec {
+        name: TIMESTAMP.to_owned(),
+        datatype: DataType::Uint64,
+        shape: vec![1],
+        optional: false,
+        shape_tensor: true,
+    });
+    model
+}
+
+/// Takes the schedule's input out of every payload; its values, in order.
+///
+/// # Errors
+/// Where a payload has none.
+pub fn take_timestamps(payloads: &mut [Payload]) -> Result<Vec<u64>> {
+    payloads.iter_mut().map(take_timestamp).collect()
+}
+
+fn take_timestamp(payload: &mut Payload) -> Result<u64> {
+    let found = payload.inputs.iter().position(|input| &*input.name == TIMESTAMP);
+    let missing = || Error::input(format!("--fixed-schedule: step {} has no input '{TIMESTAMP}'", payload.step));
+    let input = payload.inputs.remove(found.ok_or_else(missing)?);
+    let bytes = input.region.bytes(input.offset, input.len)?;
+    let value = bytes.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    value.ok_or_else(|| Error::input(format!("--fixed-schedule: step {}: '{TIMESTAMP}' is not a UINT64", payload.step)))
+}

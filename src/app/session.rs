@@ -1,0 +1,325 @@
+//! What is made once for a run: the way to the server, the models, the payloads, the price of the instrument.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::app::observe::Observers;
+use crate::app::payloads::Payloads;
+use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
+use crate::backends::{self, null::NullBackend};
+use crate::clock::WallAnchor;
+use crate::data::{Corpus, Payload, PayloadId, Tolerance};
+use crate::error::{Error, Result};
+use crate::load::LoadContext;
+use crate::load::feed::{Feed, PayloadIndex};
+use crate::load::mix::Mix;
+use crate::load::schedule::{Arrivals, TokenCounts, read_intervals, read_trace};
+use crate::load::sequence::{SequenceLength, SequenceSpec};
+use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
+use crate::measure::collect::Collector;
+use crate::measure::summary::{EntrySummary, Headline, RunSummary};
+use crate::model::{ModelId, ModelSpec, Scheduler};
+use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan, Wait};
+use crate::record::{Observer, Recorder, RecorderSpec};
+use crate::report::export::{ExportSpec, ExportStream, ExportWriter};
+use crate::shm::Placement;
+
+/// Outstanding requests are waited for this long when a load ends.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// Everything that the levels of a run share.
+pub struct Session {
+    /// Reads the server's metrics, where they are asked for; before the backend, so that it ends first.
+    pub metrics: Option<Collector>,
+    /// The way to the server.
+    pub backend: Arc<dyn Backend>,
+    /// The model of every entry of the mix, or the only model.
+    pub models: Arc<[ModelSpec]>,
+    /// The models that requests are for, each once.
+    pub roots: Vec<ModelId>,
+    /// Those, and all that they call.
+    pub all_models: Vec<ModelSpec>,
+    /// What reports say of the run.
+    pub run: RunSummary,
+    announcement: Option<String>,
+    /// Whether data files say how long sequences are.
+    has_steps: bool,
+    payloads: Arc<[Payload]>,
+    indexes: Vec<PayloadIndex>,
+    /// When requests are due, where a file or the data say so.
+    arrivals: Option<Arrivals>,
+}
+
+impl Session {
+    /// Connects, reads the data, packs them, and measures the client's own cost.
+    ///
+    /// # Errors
+    /// Where the server, the model or the data cannot be used.
+    pub fn open(plan: &mut Plan) -> Result<Self> {
+        Self::through(backends::connect(plan)?, plan)
+    }
+
+    /// The same with a server that is there already.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn through(backend: Arc<dyn Backend>, plan: &mut Plan) -> Result<Self> {
+        let recorded = Recorded::read(&plan.load.mode)?;
+        let models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
+        for model in &models {
+            plan.settle(model)?;
+        }
+        let mut payloads = Payloads::make(plan, &models, &recorded.rows)?;
+        for warning in payloads.corpora.iter().flat_map(Corpus::warnings) {
+            eprintln!("triton-bench: {warning}");
+        }
+        let arrivals = match plan.load.mode {
+            LoadMode::FixedSchedule => Some(fixed_schedule(plan, &mut payloads)?),
+            _ => recorded.arrivals,
+        };
+        let all_models = with_composing(backend.as_ref(), &models, &plan.target.bls_composing)?;
+        let run = RunSummary {
+            capabilities: backend.capabilities(),
+            decoupled: models.iter().any(|model| model.decoupled),
+            sequences: models.iter().any(|model| model.scheduler == Scheduler::Sequence),
+            headline: headline(plan, &models),
+            client_cost_ns: calibrate()?,
+            entries: entries(&plan.target.mix),
+        };
+        let metrics = plan.target.metrics.as_ref();
+        let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
+        Ok(Self {
+            metrics: metrics.transpose()?,
+            backend,
+            models: payloads.models.into(),
+            roots: models.into_iter().map(|model| model.id).collect(),
+            all_models,
+            run,
+            announcement: payloads.corpora.first().and_then(Corpus::announcement),
+            has_steps: payloads.corpora.iter().any(Corpus::from_files),
+            payloads: payloads.table.into(),
+            indexes: payloads.indexes,
+            arrivals,
+        })
+    }
+
+    /// The line that says what was read from data files.
+    pub fn announcement(&self) -> Option<String> {
+        self.announcement.clone()
+    }
+
+    /// The observers that the plan asks for.
+    ///
+    /// # Errors
+    /// Where the export's file cannot be made.
+    pub fn observers(&self, plan: &Plan) -> Result<Option<Observers>> {
+        let export = plan.output.profile_export.as_ref().map(|path| {
+            let outputs = self.models.iter().flat_map(|model| &model.outputs);
+            let spec = ExportSpec {
+                path: path.clone(),
+                anchor: WallAnchor::take(),
+                payloads: Arc::clone(&self.payloads),
+                outputs: outputs.clone().map(|output| output.name.clone()).collect(),
+                service_kind: self.run.capabilities.service_kind,
+                headline: self.run.headline,
+                entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
+            };
+            let bytes = outputs.map(|output| output.fixed_bytes().unwrap_or(256)).sum::<u64>() * plan.data.batch_size;
+            ExportStream::start(ExportWriter::create(spec)?, usize::try_from(bytes).unwrap_or(usize::MAX))
+        });
+        let validates = self.payloads.iter().any(|payload| payload.expected.is_some());
+        let tolerance = plan
+            .data
+            .tolerance
+            .map_or_else(Tolerance::default, |(relative, absolute)| Tolerance { relative, absolute });
+        let expectations = validates.then(|| (Arc::clone(&self.payloads), tolerance));
+        Observers::start(export.transpose()?, expectations)
+    }
+
+    /// What requests carry, dealt to `lanes` lanes.
+    ///
+    /// # Errors
+    /// Where there are no data, or too few correlation IDs.
+    fn feed(&self, plan: &Plan, lanes: usize) -> Result<Feed> {
+        let mix = match plan.target.mix.as_slice() {
+            [] => Mix::single(),
+            entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
+        };
+        if !self.run.sequences {
+            return Feed::independent(self.indexes.clone(), mix, lanes);
+        }
+        let sequences = &plan.load.sequences;
+        let spec = SequenceSpec {
+            first_id: sequences.first_id,
+            ids: sequences.ids,
+            length: SequenceLength::of(sequences, self.has_steps),
+            seed: plan.seed,
+        };
+        Feed::sequences(self.indexes.clone(), mix, spec, lanes)
+    }
+
+    /// When requests are due, where a file or the data say so.
+    ///
+    /// # Panics
+    /// In other modes.
+    pub fn schedule(&self) -> Arrivals {
+        self.arrivals.clone().expect("the plan's mode has a schedule")
+    }
+
+    /// A load's context, without a bound on its requests.
+    ///
+    /// # Errors
+    /// As [`Session::feed`].
+    pub fn context(
+        &self,
+        plan: &Plan,
+        job: &Job,
+        recorder: &Arc<Recorder>,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<LoadContext> {
+        let options = RequestOptions {
+            parameters: plan.data.parameters.clone(),
+            priority: plan.data.priority,
+            timeout_us: plan.data.timeout_us,
+            correlation: plan.load.sequences.correlation,
+        };
+        let client = ClientSpec {
+            models: Arc::clone(&self.models),
+            payloads: Arc::clone(&self.payloads),
+            outputs: OutputPlan { placement: plan.data.output_placement, variable_bytes: plan.data.output_bytes },
+            slots: 1,
+            options: Arc::new(options),
+            watch_responses: self.run.decoupled || observer.is_some(),
+            cancels: plan.data.cancel_after.is_some(),
+            drain_limit: DRAIN_LIMIT,
+        };
+        Ok(LoadContext {
+            backend: Arc::clone(&self.backend),
+            client,
+            feed: Arc::new(self.feed(plan, job.lanes)?),
+            recorder: Arc::clone(recorder),
+            wait: plan.load.wait,
+            worker_cpus: plan.load.worker_cpus.clone(),
+            quota: None,
+            cancel_after: plan.data.cancel_after,
+            drain_limit: DRAIN_LIMIT,
+            observer,
+        })
+    }
+
+    /// Leaves the server; a server in this process is stopped.
+    pub fn close(self) {
+        drop(self.metrics);
+        drop(self.backend);
+    }
+}
+
+/// What was recorded of the load in a file; read before the server is started, so that a bad file ends the run at once.
+#[derive(Default)]
+struct Recorded {
+    arrivals: Option<Arrivals>,
+    /// Token counts, where their use is asked for.
+    rows: Vec<TokenCounts>,
+}
+
+impl Recorded {
+    fn read(mode: &LoadMode) -> Result<Self> {
+        match mode {
+            LoadMode::Intervals(file) => Ok(Self { arrivals: Some(read_intervals(file)?), rows: Vec::new() }),
+            LoadMode::TraceReplay { file, speed, tokens } => {
+                let trace = read_trace(file, *speed)?;
+                if tokens.is_any() && trace.tokens.is_empty() {
+                    return Err(Error::input(format!(
+                        "--trace-replay {}: --trace-input and --trace-parameter need the columns ContextTokens and \
+                         GeneratedTokens, which the trace lacks",
+                        file.display()
+                    )));
+                }
+                Ok(Self { arrivals: Some(trace.arrivals), rows: trace.tokens })
+            }
+            _ => Ok(Self::default()),
+        }
+    }
+}
+
+/// The schedule that the input data hold, without the part that warms up: warm-up requests are the first of the
+/// schedule, and the measured ones go on where they end.
+fn fixed_schedule(plan: &Plan, payloads: &mut Payloads) -> Result<Arrivals> {
+    let offsets = &payloads.offsets_ms;
+    let first = usize::try_from(plan.measurement.warmup_requests).unwrap_or(usize::MAX).min(offsets.len());
+    if let Some(index) = payloads.indexes.first_mut() {
+        index.cycle.rotate_left(first);
+    }
+    Arrivals::fixed_ms(&offsets[first..]).map_err(|error| error.context("--fixed-schedule"))
+}
+
+/// The entries of a mix of several, as reports name them.
+fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
+    let named = mix.iter().map(|entry| EntrySummary { name: entry.to_string(), share: entry.share });
+    if mix.len() > 1 { named.collect() } else { Vec::new() }
+}
+
+/// The models, and every model that an ensemble among them calls, or that is named as called by a BLS model.
+fn with_composing(backend: &dyn Backend, models: &[ModelSpec], bls: &[ModelId]) -> Result<Vec<ModelSpec>> {
+    let mut all = models.to_vec();
+    let mut waiting: Vec<ModelId> =
+        models.iter().flat_map(|model| model.composing.clone()).chain(bls.iter().cloned()).collect();
+    while let Some(id) = waiting.pop() {
+        if all.iter().all(|known| known.id != id) {
+            let model = backend.model(&id)?;
+            waiting.extend(model.composing.iter().cloned());
+            all.push(model);
+        }
+    }
+    Ok(all)
+}
+
+fn headline(plan: &Plan, models: &[ModelSpec]) -> Headline {
+    let open = !matches!(plan.load.mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_));
+    let decoupled = models.iter().any(|model| model.decoupled);
+    if decoupled && plan.measurement.decoupled_latency == DecoupledLatency::First {
+        Headline::FirstResponse
+    } else if open && plan.measurement.latency_from == LatencyOrigin::Intended {
+        Headline::ResponseTime
+    } else {
+        Headline::ServiceTime
+    }
+}
+
+/// Nanoseconds that the client itself spends on a request.
+fn calibrate() -> Result<f64> {
+    let rounds = (0..ROUNDS).map(|_| client_cost_ns(calibration()?, ROUND_REQUESTS));
+    Ok(rounds.collect::<Result<Vec<_>>>()?.into_iter().fold(f64::INFINITY, f64::min))
+}
+
+/// The load of one calibration round: one slot, re-issued in its own completion, against a server that does nothing.
+fn calibration() -> Result<LoadContext> {
+    let backend: Arc<dyn Backend> = Arc::new(NullBackend);
+    let models: Arc<[ModelSpec]> = [backend.model(&ModelId::latest("null"))?].into();
+    let payload =
+        Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
+    let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
+    let client = ClientSpec {
+        models,
+        payloads: [payload].into(),
+        outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+        slots: 1,
+        options: Arc::default(),
+        watch_responses: false,
+        cancels: false,
+        drain_limit: DRAIN_LIMIT,
+    };
+    Ok(LoadContext {
+        backend,
+        client,
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1)?),
+        recorder: Arc::new(Recorder::new(RecorderSpec::default(), 1)),
+        wait: Wait::Park,
+        worker_cpus: None,
+        quota: Some(ROUND_REQUESTS),
+        cancel_after: None,
+        drain_limit: DRAIN_LIMIT,
+        observer: None,
+    })
+}

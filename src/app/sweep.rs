@@ -1,0 +1,93 @@
+//! `--sweep`: finds the rate that the server sustains, then measures rates up to it and just past it.
+
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::app::levels::Runner;
+use crate::error::{Error, Result};
+use crate::load::{ClosedLoop, LoadShape};
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
+use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
+
+/// Requests outstanding in the burst that gives the first guess.
+const BURST: u32 = 256;
+/// Shortest and longest window of a search step.
+const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+
+/// Searches, then measures and prints each rate, then says what was found.
+pub fn run(
+    runner: &Runner<'_>,
+    (spacing, points): (Spacing, u32),
+    distribution: Distribution,
+    levels: &mut Vec<LevelSummary>,
+) -> Result<()> {
+    let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
+    let search_plan = search_plan(&runner.plan.measurement);
+    while let Some(step) = sweep.next().filter(|_| !runner.is_interrupted()) {
+        let observed = match step {
+            SweepStep::Burst => observe(&runner.measure_quietly(&burst(runner), &search_plan)?, runner),
+            SweepStep::Confirm(rate) => {
+                let job = Job::rate(runner.plan, runner.session, rate, distribution)?;
+                let level = runner.measure_quietly(&job, &search_plan)?;
+                let observed = observe(&level, runner);
+                let word = if observed.sustained { "sustained" } else { "not sustained" };
+                eprintln!("triton-bench: sweep: {rate:.6} requests/sec: {word}");
+                observed
+            }
+            SweepStep::Measure(rate) => {
+                let level = runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?)?;
+                let observed = observe(&level, runner);
+                levels.push(level);
+                observed
+            }
+        };
+        sweep.observe(observed);
+    }
+    match sweep.result() {
+        Some(found) => {
+            let knee = found.knee.map_or_else(|| "none found".to_owned(), |rate| format!("{rate:.1} requests/sec"));
+            runner.screen.print(&format!("Saturation: {:.1} requests/sec\nKnee: {knee}\n\n", found.saturation))
+        }
+        None if runner.is_interrupted() => Ok(()),
+        None => Err(Error::server(
+            "--sweep: the server sustained no rate that was tried; see its log, or name rates with --request-rate-range",
+        )),
+    }
+}
+
+/// One short window per search step.
+fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
+    let window = match plan.window {
+        WindowRule::Time(length) => length.clamp(SEARCH_WINDOW.0, SEARCH_WINDOW.1),
+        WindowRule::Count(_) => SEARCH_WINDOW.1,
+    };
+    MeasurementPlan { window: WindowRule::Time(window), max_trials: 1, latency_threshold: None, ..plan.clone() }
+}
+
+fn burst(runner: &Runner<'_>) -> Job {
+    let job = Job::closed(runner.plan, BURST);
+    let shape =
+        ClosedLoop { concurrency: BURST as usize, max_threads: runner.plan.load.max_threads, synchronous: false };
+    Job { shape: LoadShape::Closed(shape), load: LevelLoad::Concurrency(BURST), ..job }
+}
+
+fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
+    let client = &level.client;
+    let completed_rate = client.requests as f64 / client.duration.as_secs_f64();
+    let lost = |complaint: &Complaint| {
+        matches!(
+            complaint,
+            Complaint::Nothing
+                | Complaint::Errors(..)
+                | Complaint::RateNotReached(..)
+                | Complaint::Overloaded(..)
+                | Complaint::HeldBack(_)
+        )
+    };
+    let refused = matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(lost));
+    let over = level.ending == Ending::OverThreshold || level.ending == Ending::Failed;
+    let latency_ns = client.key_latency_ns(runner.plan.measurement.percentile);
+    SweepObservation { completed_rate, sustained: !refused && !over, latency_ns }
+}

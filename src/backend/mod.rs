@@ -1,0 +1,156 @@
+//! The seam between the load and the servers: who calls, on which thread, what may block, who owns what until when.
+//!
+//! A [`Backend`] is a way to reach a server. A worker opens a [`Client`], its private line, with a number of *slots*;
+//! a slot is a place for one outstanding request and is used again and again. The worker submits; the backend reports
+//! to the [`CompletionSink`], which answers what the slot does next. The contract:
+//!
+//! * [`Client::submit`] may complete the request on the calling stack, or later on any thread; it does not block on the
+//!   server's answer unless the backend is driven ([`Threading::Driven`]), where it may.
+//! * [`CompletionSink::complete`] is called exactly once per accepted submission, when the slot is free again: every
+//!   response has come *and* the server has let go of the request's memory. Calls for one slot never overlap; calls for
+//!   different slots may. Implementations are wait-free, allocate nothing and take no shared lock, because they may run on
+//!   a thread of the server that is being measured.
+//! * Where it answers [`Next::Issue`], the backend submits that request in the same slot at once, on that thread, and
+//!   takes care that a server that completes on the calling stack does not recurse without bound.
+//! * A failed inference is a counted outcome ([`Completion::error`]), a failed submission too; an `Err` from a client
+//!   means that the client is broken and ends the level.
+//! * Dropping a client waits for outstanding requests for a bounded time; what the server still holds after that is
+//!   leaked, never freed under it.
+
+mod completion;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use completion::{Completion, CompletionSink, InferError, Next, OutputView, Outputs, Response};
+pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
+
+use crate::clock::Stamp;
+use crate::data::Payload;
+pub use crate::data::{Parameter, ParameterValue};
+use crate::error::Result;
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+use crate::shm::Placement;
+
+/// A way to reach a server.
+pub trait Backend: Send + Sync {
+    /// What this backend can do, and how the report names what it measures.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Tensors, batching and scheduling of a model.
+    ///
+    /// # Errors
+    /// Where the model is unknown or not ready, with the server's reason.
+    fn model(&self, id: &ModelId) -> Result<ModelSpec>;
+
+    /// Cumulative server-side counters of a model, of all its versions where `id` names none.
+    ///
+    /// # Errors
+    /// Where the server refuses or cannot be reached.
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot>;
+
+    /// The server's metrics in Prometheus' text format.
+    ///
+    /// # Errors
+    /// Where the server keeps none or cannot be reached.
+    fn metrics(&self) -> Result<String>;
+
+    /// Opens a worker's private line.
+    ///
+    /// # Errors
+    /// Where a request cannot be prepared or a connection cannot be made.
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>>;
+}
+
+/// One worker's private line to the server, with a number of slots for outstanding requests.
+pub trait Client: Send {
+    /// Makes sure that there are at least `slots` slots. Slots are never taken away.
+    ///
+    /// # Errors
+    /// Where a further request cannot be prepared or a connection cannot be made.
+    fn grow(&mut self, slots: usize) -> Result<()>;
+
+    /// Hands a request to the server in a free slot.
+    ///
+    /// # Errors
+    /// Only where the client itself is broken; a request that the server refuses completes with an error.
+    fn submit(&mut self, slot: SlotId, request: Request) -> Result<()>;
+
+    /// Lets a driven backend make progress until something completes or the deadline passes. Backends that complete on
+    /// threads of their own return at once.
+    ///
+    /// # Errors
+    /// Where the client is broken.
+    fn drive(&mut self, deadline: Stamp) -> Result<()>;
+
+    /// Asks the server to give up the request in `slot`, if one is outstanding. It still completes.
+    fn cancel(&mut self, slot: SlotId);
+
+    /// Waits until no request is outstanding, for at most `limit`. Returns how many are left.
+    fn drain(&mut self, limit: Duration) -> usize;
+}
+
+/// What a client needs to know when it is opened.
+#[derive(Clone)]
+pub struct ClientSpec {
+    /// Models that requests may be for; payloads index them.
+    pub models: Arc<[ModelSpec]>,
+    /// Every payload that requests may carry.
+    pub payloads: Arc<[Payload]>,
+    /// Where outputs go.
+    pub outputs: OutputPlan,
+    /// Outstanding requests that it must take at once.
+    pub slots: usize,
+    /// What all requests have in common.
+    pub options: Arc<RequestOptions>,
+    /// Whether the sink wants [`CompletionSink::response`] for every response.
+    pub watch_responses: bool,
+    /// Whether requests may be cancelled from another thread.
+    pub cancels: bool,
+    /// How long a request may be waited for when the client is dropped.
+    pub drain_limit: Duration,
+}
+
+/// Where outputs are to be put, and how large they may become where the model does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputPlan {
+    /// Kind of memory.
+    pub placement: Placement,
+    /// Bytes per output and batch element for outputs of variable size; also the cap on a shared region.
+    pub variable_bytes: usize,
+}
+
+/// On which threads a backend makes progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threading {
+    /// On threads of its own: a worker that has submitted waits.
+    Own,
+    /// Only inside [`Client::submit`] and [`Client::drive`].
+    Driven,
+}
+
+/// How the report names the client's share of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientTimes {
+    /// The backend has no transport of its own to report on.
+    None,
+    /// `Avg HTTP time: … (send/recv … + response wait …)`.
+    Http,
+    /// `Avg gRPC time: … ((un)marshal request/response … + response wait …)`.
+    Grpc,
+}
+
+/// What a backend can do, and how reports name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `Service Kind:` of the report, such as `TRITON_C_API`.
+    pub service_kind: &'static str,
+    /// Who makes progress.
+    pub threading: Threading,
+    /// Which client times the report shows.
+    pub client_times: ClientTimes,
+    /// Whether [`Backend::statistics`] works.
+    pub statistics: bool,
+}

@@ -1,0 +1,66 @@
+//! What a worker hands to a client.
+
+use crate::data::{Parameter, Payload, PayloadId};
+
+/// A reusable place for one outstanding request, counted from 0 within its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotId(pub u32);
+
+impl SlotId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One request to make. Small and copied freely; all memory stands in the payload table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it carries.
+    pub payload: PayloadId,
+    /// Its place in a sequence, for sequence models.
+    pub sequence: Option<SequencePosition>,
+}
+
+/// A request's place in its sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequencePosition {
+    /// Correlation ID, never 0.
+    pub id: u64,
+    /// First request of the sequence.
+    pub start: bool,
+    /// Last request of the sequence.
+    pub end: bool,
+}
+
+/// How correlation IDs are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CorrelationForm {
+    /// As unsigned 64-bit numbers.
+    #[default]
+    Number,
+    /// As strings: the number in decimal.
+    Text,
+}
+
+/// What all requests of a run have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestOptions {
+    /// Custom parameters, sent with every request.
+    pub parameters: Vec<Parameter>,
+    /// Priority; 0 is the model's default.
+    pub priority: u64,
+    /// Server-side timeout in microseconds; 0 is the model's default.
+    pub timeout_us: u64,
+    /// Form of correlation IDs.
+    pub correlation: CorrelationForm,
+}
+
+impl RequestOptions {
+    /// The parameters of a request: those that all have in common, but where the payload has one of the same name, and
+    /// then the payload's own.
+    pub fn parameters_of<'a>(&'a self, payload: &'a Payload) -> impl Iterator<Item = &'a Parameter> {
+        let own = |name: &str| payload.parameters.iter().any(|parameter| parameter.name == name);
+        self.parameters.iter().filter(move |parameter| !own(&parameter.name)).chain(&payload.parameters)
+    }
+}

@@ -1,0 +1,117 @@
+//! Opening `libtritonserver.so`: all that can be wrong with it is found and said here, once.
+
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use libloading::os::unix::{Library as UnixLibrary, RTLD_LOCAL, RTLD_NOW};
+
+use super::sys;
+use crate::error::{Error, Result};
+
+/// The loaded library: its functions, and what it says of itself. Never unloaded while anything of it is in use.
+pub struct Library {
+    pub(super) api: sys::TritonApi,
+}
+
+/// The C API's major version that this program speaks.
+const API_MAJOR: u32 = 1;
+
+/// Names every function that a run cannot do without and that the library lacks.
+macro_rules! missing {
+    ($api:expr, $($function:ident)*) => {{
+        let mut names: Vec<&'static str> = Vec::new();
+        $(if $api.$function.is_err() { names.push(stringify!($function)); })*
+        names
+    }};
+}
+
+impl Library {
+    /// Opens the library of the install directory `directory` and checks that it has what a run needs.
+    ///
+    /// # Errors
+    /// The directory or the library is not there, is no library, lacks functions, or speaks another API.
+    pub fn open(directory: &Path) -> Result<Arc<Self>> {
+        let path = find(directory)?;
+        // SAFETY: loading runs the library's initialisers; that is what the user asked for.
+        let library =
+            unsafe { UnixLibrary::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| refused(&path, &error))?;
+        // SAFETY: every symbol is looked up by its name and typed by `wrapper.h`.
+        let api = unsafe { sys::TritonApi::from_library(library) }.map_err(|error| refused(&path, &error))?;
+        let library = Self { api };
+        let version = library.api_version();
+        let missing = library.missing_functions();
+        if !missing.is_empty() {
+            let version = version
+                .map_or_else(|| "no API version".to_owned(), |(major, minor)| format!("API version {major}.{minor}"));
+            return Err(Error::server(format!(
+                "--triton-server-directory: {} ({version}) lacks {}; a Triton release from 21.10 on has them",
+                path.display(),
+                missing.join(", ")
+            )));
+        }
+        match version {
+            Some((API_MAJOR, _)) => Ok(Arc::new(library)),
+            other => Err(Error::server(format!(
+                "--triton-server-directory: {} speaks C API version {}, and this program speaks {API_MAJOR}; use a Triton 2.x release",
+                path.display(),
+                other.map_or_else(|| "unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"))
+            ))),
+        }
+    }
+
+    fn api_version(&self) -> Option<(u32, u32)> {
+        self.api.TRITONSERVER_ApiVersion.as_ref().ok()?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both pointers are valid for the call.
+        let error = unsafe { self.api.TRITONSERVER_ApiVersion(&raw mut major, &raw mut minor) };
+        error.is_null().then_some((major, minor))
+    }
+
+    fn missing_functions(&self) -> Vec<&'static str> {
+        missing!(self.api,
+            TRITONSERVER_ApiVersion TRITONSERVER_ErrorNew TRITONSERVER_ErrorDelete TRITONSERVER_ErrorCodeString
+            TRITONSERVER_ErrorMessage TRITONSERVER_MessageSerializeToJson TRITONSERVER_MessageDelete
+            TRITONSERVER_ServerOptionsNew TRITONSERVER_ServerOptionsDelete
+            TRITONSERVER_ServerOptionsSetModelRepositoryPath TRITONSERVER_ServerOptionsSetModelControlMode
+            TRITONSERVER_ServerOptionsSetStrictModelConfig TRITONSERVER_ServerOptionsSetExitTimeout
+            TRITONSERVER_ServerOptionsSetLogInfo TRITONSERVER_ServerOptionsSetLogWarn
+            TRITONSERVER_ServerOptionsSetLogError TRITONSERVER_ServerOptionsSetLogVerbose
+            TRITONSERVER_ServerOptionsSetBackendDirectory
+            TRITONSERVER_ServerNew TRITONSERVER_ServerDelete TRITONSERVER_ServerStop
+            TRITONSERVER_ServerModelIsReady TRITONSERVER_ServerMetadata TRITONSERVER_ServerModelMetadata
+            TRITONSERVER_ServerModelConfig TRITONSERVER_ServerModelStatistics TRITONSERVER_ServerModelIndex
+            TRITONSERVER_ServerLoadModel TRITONSERVER_ServerUnloadModel TRITONSERVER_ServerInferAsync
+            TRITONSERVER_InferenceRequestNew TRITONSERVER_InferenceRequestDelete TRITONSERVER_InferenceRequestSetFlags
+            TRITONSERVER_InferenceRequestSetCorrelationId TRITONSERVER_InferenceRequestSetTimeoutMicroseconds
+            TRITONSERVER_InferenceRequestAddInput TRITONSERVER_InferenceRequestRemoveAllInputs
+            TRITONSERVER_InferenceRequestAppendInputData TRITONSERVER_InferenceRequestSetReleaseCallback
+            TRITONSERVER_InferenceRequestSetResponseCallback
+            TRITONSERVER_ResponseAllocatorNew TRITONSERVER_ResponseAllocatorDelete
+            TRITONSERVER_InferenceResponseError TRITONSERVER_InferenceResponseDelete
+            TRITONSERVER_InferenceResponseOutputCount TRITONSERVER_InferenceResponseOutput
+        )
+    }
+}
+
+/// The library's path in an install directory.
+fn find(directory: &Path) -> Result<PathBuf> {
+    if !directory.is_dir() {
+        return Err(Error::server(format!(
+            "--triton-server-directory: '{}' is not a directory; name the one that holds lib/libtritonserver.so",
+            directory.display()
+        )));
+    }
+    let candidates = ["lib/libtritonserver.so", "lib64/libtritonserver.so"].map(|name| directory.join(name));
+    candidates.iter().find(|path| path.exists()).cloned().ok_or_else(|| {
+        Error::server(format!(
+            "--triton-server-directory: '{}' holds no lib/libtritonserver.so; name the server's install directory",
+            directory.display()
+        ))
+    })
+}
+
+fn refused(path: &Path, error: &libloading::Error) -> Error {
+    let detail = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    Error::server(format!("--triton-server-directory: cannot load {}: {detail}", path.display()))
+}

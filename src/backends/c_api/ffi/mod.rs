@@ -1,0 +1,21 @@
+//! The border to `libtritonserver.so`: the only module of this backend with `unsafe` in it.
+//!
+//! Three levels: `sys` is generated from `wrapper.h`; [`status`] and [`library`] make calls checked; [`Server`],
+//! `InferenceRequest` and [`Slots`] own what C handed out and are safe to use. No pointer leaves this module.
+
+mod allocator;
+mod library;
+mod options;
+mod output_buffer;
+mod prepared;
+mod request;
+mod response;
+mod server;
+mod slot;
+mod slots;
+mod start_log;
+mod status;
+mod sys;
+
+pub use server::Server;
+pub use slots::{Slots, SlotsSpec};

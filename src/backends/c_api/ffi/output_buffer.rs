@@ -1,0 +1,87 @@
+//! Where one output of one slot lands: a buffer that is used for response after response.
+
+use std::cell::UnsafeCell;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::status::c_string;
+use crate::backend::OutputPlan;
+use crate::error::{Error, Result};
+use crate::model::{ModelSpec, TensorSpec};
+use crate::shm::{Placement, Region};
+
+/// One output's place in one slot.
+pub(super) struct OutputBuffer {
+    pub(super) name: CString,
+    /// Held from the server's allocation until it releases the buffer.
+    taken: AtomicBool,
+    region: UnsafeCell<Region>,
+    placement: Placement,
+}
+
+// SAFETY: `region` is touched only by whoever holds `taken`, or through `&mut`.
+unsafe impl Sync for OutputBuffer {}
+
+impl OutputBuffer {
+    /// Buffers for the outputs of `model`, sized for `batch` elements each.
+    pub(super) fn all(model: &ModelSpec, plan: OutputPlan, batch: u64) -> Result<Vec<Self>> {
+        model.outputs.iter().map(|output| Self::new(output, plan, batch)).collect()
+    }
+
+    fn new(output: &TensorSpec, plan: OutputPlan, batch: u64) -> Result<Self> {
+        let element = output.fixed_bytes().unwrap_or(plan.variable_bytes as u64);
+        let bytes = element.checked_mul(batch.max(1)).and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| {
+            Error::input(format!("output '{}' of a batch of {batch} does not fit into memory", output.name))
+        })?;
+        let region = Region::zeroed(plan.placement, bytes.max(1))
+            .map_err(|error| error.context(format!("output '{}'", output.name)))?;
+        Ok(Self {
+            name: c_string(&output.name),
+            taken: AtomicBool::new(false),
+            region: UnsafeCell::new(region),
+            placement: plan.placement,
+        })
+    }
+
+    /// Takes the buffer for a response of `bytes` bytes; `None` if an earlier response still has it.
+    ///
+    /// # Errors
+    /// Where it is too small and may not grow.
+    pub(super) fn take(&self, bytes: usize) -> Option<Result<usize, String>> {
+        if self.taken.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: this call has just taken the buffer, so nobody else touches the region.
+        let region = unsafe { &mut *self.region.get() };
+        let fits = if bytes <= region.len() { Ok(()) } else { self.grow(region, bytes) };
+        if fits.is_err() {
+            self.release();
+        }
+        Some(fits.map(|()| region.address()))
+    }
+
+    /// Copies the first bytes of a response that has the buffer.
+    pub(super) fn copy_out(&self, out: &mut [u8]) -> Result<()> {
+        // SAFETY: the response that took the buffer is being read, so nobody grows the region.
+        unsafe { &*self.region.get() }.read(0, out)
+    }
+
+    /// Gives the buffer back after the response that took it is deleted.
+    pub(super) fn release(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+
+    #[cold]
+    fn grow(&self, region: &mut Region, bytes: usize) -> Result<(), String> {
+        let name = self.name.to_string_lossy();
+        if self.placement != Placement::Pageable {
+            return Err(format!(
+                "output '{name}' needs {bytes} bytes and its region has {}; raise --output-shared-memory-size",
+                region.len()
+            ));
+        }
+        *region = Region::zeroed(self.placement, bytes.next_power_of_two()).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! The request objects of one slot: made once, and used again without an allocation where the server allows it.
+
+use std::ffi::CString;
+
+use super::request::{Callbacks, InferenceRequest};
+use super::slot::Shared;
+use super::status::{Status, c_string};
+use crate::data::{Payload, PayloadId};
+
+/// How request objects are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// One prepared object per slot and payload.
+    PerPayload,
+    /// One object per slot, whose inputs are exchanged: where there would be too many objects.
+    Exchange,
+    /// A new object per request: where the server must not see one twice.
+    Never,
+}
+
+/// So many objects stay in a processor's cache by themselves.
+const CACHED: usize = 64;
+
+/// The request objects of a slot.
+pub(super) struct Requests {
+    /// One per payload, or a single one.
+    prepared: Vec<Option<InferenceRequest>>,
+    /// Index of the one that was issued last, and how many have been.
+    current: usize,
+    /// What it carries.
+    payload: Option<PayloadId>,
+    issued: u32,
+    /// Names of each model's inputs.
+    names: Vec<Vec<CString>>,
+}
+
+impl Requests {
+    /// Room for the objects that `shared` asks for; none is made yet.
+    pub(super) fn new(shared: &Shared) -> Self {
+        let objects = if shared.reuse == Reuse::PerPayload { shared.spec.payloads.len() } else { 1 };
+        let names =
+            shared.spec.models.iter().map(|model| model.inputs.iter().map(|input| c_string(&input.name)).collect());
+        Self {
+            prepared: (0..objects).map(|_| None).collect(),
+            current: 0,
+            payload: None,
+            issued: 0,
+            names: names.collect(),
+        }
+    }
+
+    /// Counts a request and returns its number, from 1.
+    pub(super) fn count_issue(&mut self) -> u32 {
+        self.issued = self.issued.wrapping_add(1);
+        self.issued
+    }
+
+    /// The object that was prepared last.
+    pub(super) fn current(&self) -> Option<&InferenceRequest> {
+        self.prepared[self.current].as_ref()
+    }
+
+    /// What it carries.
+    pub(super) fn payload(&self) -> Option<PayloadId> {
+        self.payload
+    }
+
+    /// An object that carries `payload`, ready to be issued.
+    ///
+    /// # Errors
+    /// The server's, where it refuses an input or an option.
+    pub(super) fn prepare(
+        &mut self,
+        shared: &Shared,
+        payload: PayloadId,
+        callbacks: &Callbacks,
+    ) -> Result<&InferenceRequest, Status> {
+        self.current = if shared.reuse == Reuse::PerPayload { payload.0 as usize } else { 0 };
+        let before = self.payload.replace(payload);
+        let carries = shared.reuse == Reuse::PerPayload || (shared.reuse == Reuse::Exchange && before == Some(payload));
+        if carries && self.prepared[self.current].is_some() {
+            if self.prepared.len() > CACHED {
+                self.fetch_following(before, payload);
+            }
+            return Ok(self.prepared[self.current].as_ref().expect("was just seen"));
+        }
+        let object = &mut self.prepared[self.current];
+        let next = &shared.spec.payloads[payload.0 as usize];
+        let before = before.map(|before| &shared.spec.payloads[before.0 as usize]);
+        match (object.take(), before) {
+            (Some(kept), Some(before)) if shared.reuse == Reuse::Exchange && differ_in_data(before, next) => {
+                exchange(&kept, before, next, &self.names[next.model])?;
+                Ok(object.insert(kept))
+            }
+            (old, _) => {
+                drop(old);
+                let model = &shared.spec.models[next.model];
+                let fresh = InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks)?;
+                fresh.set_parameters(&shared.spec.options, next)?;
+                fresh.set_inputs(next)?;
+                Ok(object.insert(fresh))
+            }
+        }
+    }
+}
+
+impl Requests {
+    /// Brings the object that will be wanted next, if the step from one payload to the next stays the same, into the cache.
+    #[inline]
+    fn fetch_following(&self, before: Option<PayloadId>, now: PayloadId) {
+        let Some(before) = before else { return };
+        let next = now.0.wrapping_add(now.0.wrapping_sub(before.0));
+        if let Some(Some(object)) = self.prepared.get(next as usize) {
+            object.prefetch();
+        }
+    }
+}
+
+/// Whether two payloads have the model and the parameters in common, which an object cannot change.
+fn differ_in_data(before: &Payload, next: &Payload) -> bool {
+    before.model == next.model && before.parameters == next.parameters
+}
+
+/// Gives an object that carries `before` the inputs of `next`: their data alone where their shapes are the same.
+fn exchange(object: &InferenceRequest, before: &Payload, next: &Payload, names: &[CString]) -> Result<(), Status> {
+    let alike = before.inputs.len() == next.inputs.len()
+        && before
+            .inputs
+            .iter()
+            .zip(&next.inputs)
+            .all(|(one, other)| one.name == other.name && one.shape == other.shape);
+    if !alike || !object.can_exchange_data() {
+        return object.set_inputs(next);
+    }
+    // Inputs are in the model's order; optional ones may be absent.
+    let mut names = names.iter();
+    next.inputs.iter().try_for_each(|input| {
+        let name = names.find(|name| name.as_bytes() == input.name.as_bytes());
+        name.map_or(Ok(()), |name| object.exchange_data(name, input))
+    })
+}

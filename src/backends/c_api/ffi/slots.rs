@@ -1,0 +1,119 @@
+//! The slots of one client, and what must hold when they go away.
+
+use std::mem;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::allocator::ResponseAllocator;
+use super::prepared::Reuse;
+use super::server::Server;
+use super::slot::{Shared, Slot};
+use crate::backend::{ClientSpec, CompletionSink, Request, SlotId};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+
+/// A client's slots. Dropping waits for outstanding requests; what the server still holds after that is leaked.
+pub struct Slots {
+    shared: Arc<Shared>,
+    /// Boxed because C holds their addresses.
+    #[allow(clippy::vec_box)]
+    slots: Vec<Box<Slot>>,
+}
+
+/// How the slots are to be made.
+pub struct SlotsSpec {
+    /// The server that takes the requests.
+    pub server: Arc<Server>,
+    /// What the client was asked for.
+    pub client: ClientSpec,
+    /// Whether a request object may be seen twice by the server.
+    pub may_reuse: bool,
+    /// Whether a request object must keep the data that it was issued with first.
+    pub must_keep_data: bool,
+}
+
+/// Most prepared request objects per client; about 2 KiB each.
+const MAX_PREPARED: usize = 32_768;
+/// How often a drain looks.
+const DRAIN_POLL: Duration = Duration::from_micros(100);
+
+impl Slots {
+    /// Prepares the slots and their requests.
+    ///
+    /// # Errors
+    /// Where a request is refused: an unknown input, a wrong type.
+    pub fn open(spec: SlotsSpec, sink: Arc<dyn CompletionSink>) -> Result<Self> {
+        let SlotsSpec { server, client, may_reuse, must_keep_data } = spec;
+        let objects = client.slots.saturating_mul(client.payloads.len());
+        let reuse = match objects {
+            _ if !may_reuse => Reuse::Never,
+            0..=MAX_PREPARED => Reuse::PerPayload,
+            _ if must_keep_data => Reuse::Never,
+            _ => Reuse::Exchange,
+        };
+        let allocator = ResponseAllocator::new(&server.library)?;
+        let count = client.slots;
+        let decoupled = client.models.iter().any(|model| model.decoupled);
+        let mut slots = Self {
+            shared: Arc::new(Shared { server, allocator, sink, spec: client, reuse, decoupled }),
+            slots: Vec::new(),
+        };
+        slots.grow(count)?;
+        Ok(slots)
+    }
+
+    /// Makes sure that there are `count` slots.
+    ///
+    /// # Errors
+    /// As [`Slots::open`].
+    pub fn grow(&mut self, count: usize) -> Result<()> {
+        for index in self.slots.len()..count {
+            self.slots.push(Slot::new(SlotId(index as u32), &self.shared)?);
+        }
+        Ok(())
+    }
+
+    /// Sends a request in a free slot.
+    ///
+    /// # Errors
+    /// Where the slot is not free; that is a fault of the caller.
+    pub fn submit(&self, slot: SlotId, request: Request) -> Result<()> {
+        let slot = &self.slots[slot.index()];
+        if slot.is_outstanding() {
+            return Err(Error::server(
+                "a request was submitted in a slot whose last one is outstanding; please report this fault",
+            ));
+        }
+        slot.issue(request);
+        Ok(())
+    }
+
+    /// Asks the server to give up the request in `slot`.
+    pub fn cancel(&self, slot: SlotId) {
+        self.slots[slot.index()].cancel();
+    }
+
+    /// Waits at most `limit` until nothing is outstanding; returns how many requests are left.
+    pub fn drain(&self, limit: Duration) -> usize {
+        let started = Stamp::now();
+        loop {
+            let left = self.slots.iter().filter(|slot| !slot.is_idle()).count();
+            if left == 0 || Stamp::now() - started >= limit {
+                return left;
+            }
+            thread::sleep(DRAIN_POLL);
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        if self.drain(self.shared.spec.drain_limit) > 0 {
+            for slot in self.slots.drain(..) {
+                mem::forget(slot);
+            }
+            mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}

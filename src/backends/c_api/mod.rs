@@ -1,0 +1,159 @@
+//! Triton in our own process: `libtritonserver.so` is loaded and called directly, without a network between.
+
+#[allow(unsafe_code)]
+mod ffi;
+mod repository;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ffi::{Server, Slots, SlotsSpec};
+
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Request, SlotId, Threading,
+};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec, Scheduler};
+use crate::plan::Target;
+
+/// The embedded server.
+pub struct TritonInProcess {
+    server: Arc<Server>,
+    /// Version of the core, such as (2, 51).
+    version: (u32, u32),
+}
+
+/// From this release on, request objects of sequence and ensemble models may be issued again (25.09). Before it, every
+/// reuse adds another internal release callback.
+const REUSES_ALL_MODELS: (u32, u32) = (2, 61);
+
+impl TritonInProcess {
+    /// Starts the server with only the target's models loaded.
+    ///
+    /// # Errors
+    /// The library's or Triton's own reason.
+    pub fn start(target: &Target) -> Result<Self> {
+        repository::check(&target.server.repositories, target.bls_composing.iter().chain(target.models()))?;
+        let mut server = Server::start(&target.server)?;
+        for model in target.bls_composing.iter().chain(target.models()) {
+            server.load(&model.name).map_err(|error| explain(&server, &model.name, error))?;
+        }
+        for model in target.models() {
+            check_ready(&server, model)?;
+        }
+        server.open_log(&target.server.log)?;
+        let version = release(server.metadata()?["version"].as_str().unwrap_or_default());
+        Ok(Self { server: Arc::new(server), version })
+    }
+
+    fn may_reuse(&self, models: &[ModelSpec]) -> bool {
+        let stateful = |model: &ModelSpec| matches!(model.scheduler, Scheduler::Sequence | Scheduler::Ensemble);
+        self.version >= REUSES_ALL_MODELS || !models.iter().any(stateful)
+    }
+}
+
+/// Adds which models there are, where the repositories do not hold the one that was asked for.
+fn explain(server: &Server, model: &str, error: Error) -> Error {
+    let index = server.model_index().unwrap_or_default();
+    let entries = index.as_array().map_or(&[][..], Vec::as_slice);
+    let names: Vec<&str> = entries.iter().filter_map(|entry| entry["name"].as_str()).collect();
+    if names.contains(&model) {
+        return error;
+    }
+    let there = if names.is_empty() { "no model".to_owned() } else { names.join(", ") };
+    Error::server(format!("{error}; --model-repository holds {there}"))
+}
+
+/// A loaded model may still lack the version that was asked for.
+fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
+    if server.is_ready(id)? {
+        return Ok(());
+    }
+    let latest = ModelId::latest(&id.name);
+    let versions = server.model_metadata(&latest).map(|metadata| metadata["versions"].to_string()).unwrap_or_default();
+    Err(Error::server(match id.version {
+        Some(version) => {
+            format!("-x: model '{}' has no version {version} that is ready; ready are {versions}", id.name)
+        }
+        None => format!("model '{}' is loaded but has no version that is ready; look at its version_policy", id.name),
+    }))
+}
+
+fn release(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+impl Backend for TritonInProcess {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "TRITON_C_API",
+            threading: Threading::Own,
+            client_times: ClientTimes::None,
+            statistics: true,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        ModelSpec::from_json(id, &self.server.model_metadata(id)?, &self.server.model_config(id)?)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        StatisticsSnapshot::from_json(&self.server.model_statistics(id)?)
+    }
+
+    fn metrics(&self) -> Result<String> {
+        self.server.metrics()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let spec = SlotsSpec {
+            server: Arc::clone(&self.server),
+            may_reuse: self.may_reuse(&spec.models),
+            must_keep_data: spec.models.iter().any(|model| model.response_cache),
+            client: spec,
+        };
+        Ok(Box::new(InProcessClient { slots: Slots::open(spec, sink)? }))
+    }
+}
+
+/// One worker's line: a set of slots whose requests complete on the server's threads.
+struct InProcessClient {
+    slots: Slots,
+}
+
+impl Client for InProcessClient {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        self.slots.grow(slots)
+    }
+
+    fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
+        self.slots.submit(slot, request)
+    }
+
+    fn drive(&mut self, _deadline: Stamp) -> Result<()> {
+        Ok(())
+    }
+
+    fn cancel(&mut self, slot: SlotId) {
+        self.slots.cancel(slot);
+    }
+
+    fn drain(&mut self, limit: Duration) -> usize {
+        self.slots.drain(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn release_numbers_are_compared_by_part() {
+        assert_eq!(release("2.51.0"), (2, 51));
+        assert!(release("2.61.0") > release("2.9.1"));
+        assert_eq!(release("unknown"), (0, 0));
+    }
+}

@@ -1,0 +1,123 @@
+//! What can be told of a model repository before a server looks into it, in plainer words than the server's, and in one
+//! case at all: a python model without its script makes the server wait for ever.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::model::ModelId;
+
+/// Most models that a message lists.
+const MAX_LISTED: usize = 10;
+
+/// Checks that the repositories are there and hold each of the models. Repositories that are no paths (`s3://…`) are
+/// left to the server.
+///
+/// # Errors
+/// The first thing that is missing.
+pub fn check<'a>(repositories: &[PathBuf], models: impl IntoIterator<Item = &'a ModelId>) -> Result<()> {
+    if repositories.iter().any(|path| is_remote(path)) {
+        return Ok(());
+    }
+    repositories.iter().try_for_each(|path| check_directory(path))?;
+    models.into_iter().try_for_each(|model| check_python(&find(repositories, &model.name)?, model))
+}
+
+/// Whether a repository is an address rather than a path.
+pub fn is_remote(repository: &Path) -> bool {
+    repository.to_string_lossy().contains("://")
+}
+
+fn check_directory(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    Err(Error::server(format!(
+        "--model-repository: '{}' is not a directory; name the one that holds the models' directories",
+        path.display()
+    )))
+}
+
+/// The model's folder.
+fn find(repositories: &[PathBuf], model: &str) -> Result<PathBuf> {
+    let is_plain = Path::new(model).components().count() == 1 && !model.contains('/') && !model.starts_with("..");
+    let folders = repositories.iter().map(|repository| repository.join(model));
+    if let Some(folder) = folders.into_iter().find(|folder| is_plain && folder.is_dir()) {
+        return Ok(folder);
+    }
+    let paths: Vec<String> = repositories.iter().map(|path| format!("'{}'", path.display())).collect();
+    Err(Error::server(format!(
+        "model '{model}': --model-repository {} holds no model of that name, but {}; name one of them with -m",
+        paths.join(" and "),
+        listed(repositories)
+    )))
+}
+
+/// The models of the repositories, in words.
+fn listed(repositories: &[PathBuf]) -> String {
+    let entries = repositories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    match names.len() {
+        0 => "none at all".to_owned(),
+        1..=MAX_LISTED => names.join(", "),
+        count => format!("{} and {} more", names[..MAX_LISTED].join(", "), count - MAX_LISTED),
+    }
+}
+
+/// A python model whose version lacks `model.py`. Configurations that choose versions or another file are left to the server.
+fn check_python(folder: &Path, model: &ModelId) -> Result<()> {
+    let config = fs::read_to_string(folder.join("config.pbtxt")).unwrap_or_default();
+    let words: String = config.split_whitespace().collect();
+    let special = ["version_policy", "default_model_filename"].iter().any(|word| words.contains(word));
+    if special || !words.contains("backend:\"python\"") {
+        return Ok(());
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let latest = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok()).max();
+    match model.version.or(latest).map(|version| folder.join(version.to_string()).join("model.py")) {
+        Some(file) if !file.exists() => Err(Error::server(format!(
+            "model '{}': {} is missing; the python backend needs it in every version",
+            model.name,
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(repository: &Path, model: &str) -> String {
+        check(&[repository.to_owned()], [&ModelId::latest(model)]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(error(&root.join("none"), "m").contains("is not a directory"));
+        assert!(error(root, "m").contains("none at all"));
+        fs::create_dir_all(root.join("a/1")).unwrap();
+        let message = error(root, "../a");
+        assert!(message.contains("'../a'") && message.contains("but a;"), "{message}");
+        check(&[root.to_owned()], [&ModelId::latest("a")]).unwrap();
+        check(&[PathBuf::from("s3://bucket/models")], [&ModelId::latest("a")]).unwrap();
+    }
+
+    #[test]
+    fn a_python_model_needs_its_script() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, model) = (folder.path(), folder.path().join("m"));
+        fs::create_dir_all(model.join("1")).unwrap();
+        fs::create_dir_all(model.join("10")).unwrap();
+        fs::write(model.join("1/model.py"), "").unwrap();
+        fs::write(model.join("config.pbtxt"), "backend : \"python\"").unwrap();
+        assert!(error(root, "m").contains("m/10/model.py is missing"));
+        check(&[root.to_owned()], [&ModelId { name: "m".to_owned(), version: Some(1) }]).unwrap();
+        fs::write(model.join("config.pbtxt"), "backend: \"python\" version_policy: { all {} }").unwrap();
+        check(&[root.to_owned()], [&ModelId::latest("m")]).unwrap();
+    }
+}

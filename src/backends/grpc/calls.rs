@@ -1,0 +1,382 @@
+//! The requests of a client as events of its connection tell of them.
+//!
+//! Requests are calls of their own, each a stream of HTTP/2, or messages on one common stream that their ids tell apart.
+
+use std::sync::Arc;
+
+use crate::backend::{CompletionSink, InferError, OutputView, Outputs, Response, SlotId};
+use crate::backends::grpc::call::{Call, Phase};
+use crate::backends::grpc::compress;
+use crate::backends::grpc::h2::{ErrorCode, Events, HeaderList, Token};
+use crate::backends::grpc::message::{Arrived, MAX_MESSAGE, MessageReader};
+use crate::backends::grpc::proto::{InferReply, StreamReply};
+use crate::backends::grpc::regions::{PlacedOutputs, SlotOutputs};
+use crate::backends::grpc::status::{self, BROKEN};
+use crate::clock::Stamp;
+use crate::plan::Compression;
+
+/// The common stream.
+pub const COMMON: Token = Token(u64::MAX);
+/// Characters of a request's id on the common stream: slot and generation in hexadecimal.
+pub const ID_LEN: usize = 17;
+
+/// The requests of a client.
+pub struct Calls {
+    /// When the bytes that are being looked at had come.
+    pub now: Stamp,
+    /// By slot.
+    pub slots: Vec<Call>,
+    /// Where outputs go, by slot, if not into replies.
+    pub outputs: Vec<Option<SlotOutputs>>,
+    /// Slots whose requests are over, for the sink to be told.
+    pub over: Vec<u32>,
+    /// Streams that are broken and must be reset.
+    pub broken: Vec<u32>,
+    /// Whether the common stream is open, and which it is.
+    pub common: Option<u32>,
+    sink: Arc<dyn CompletionSink>,
+    watch: bool,
+    reader: MessageReader,
+    encoding: Compression,
+    rejected: Option<InferError>,
+}
+
+impl Calls {
+    /// No requests yet.
+    pub fn new(sink: Arc<dyn CompletionSink>, watch: bool) -> Self {
+        Self {
+            now: Stamp::now(),
+            slots: Vec::new(),
+            outputs: Vec::new(),
+            over: Vec::new(),
+            broken: Vec::new(),
+            common: None,
+            sink,
+            watch,
+            reader: MessageReader::default(),
+            encoding: Compression::None,
+            rejected: None,
+        }
+    }
+
+    /// What a slot's current request is called in events.
+    pub fn token(&self, slot: usize) -> Token {
+        Token(u64::from(self.slots[slot].generation) << 32 | slot as u64)
+    }
+
+    /// The slot of a request that is still with the server.
+    fn slot(&self, token: Token) -> Option<usize> {
+        let slot = token.0 as u32 as usize;
+        let call = self.slots.get(slot)?;
+        (call.phase == Phase::Outstanding && u64::from(call.generation) == token.0 >> 32).then_some(slot)
+    }
+
+    /// A request's last byte has left.
+    pub fn departed(&mut self, token: Token, now: Stamp) {
+        if let Some(slot) = self.slot(token) {
+            self.slots[slot].departed(now);
+        }
+    }
+
+    /// Ends the request in a slot, whatever still comes for it.
+    pub fn end(&mut self, slot: usize) {
+        self.slots[slot].phase = Phase::Over;
+        self.over.push(slot as u32);
+    }
+
+    /// Ends the request in a slot with an error.
+    pub fn fail(&mut self, slot: usize, error: InferError) {
+        self.tell_error(slot, &error);
+        self.slots[slot].fail(self.now, error);
+        self.end(slot);
+    }
+
+    /// Ends all requests with an error.
+    pub fn fail_all(&mut self, error: &InferError) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].is_pending() {
+                self.fail(slot, error.clone());
+            }
+        }
+        self.common = None;
+    }
+
+    /// Ends the requests on the common stream with an error, or with a word for why they have no answer.
+    fn end_common(&mut self, error: Option<InferError>) {
+        let ended = || status::error(BROKEN, "the server ended the stream before all its answers");
+        let error = error.unwrap_or_else(ended);
+        self.common = None;
+        self.reader.reset();
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].phase == Phase::Outstanding {
+                self.fail(slot, error.clone());
+            }
+        }
+    }
+
+    /// The common stream is new.
+    pub fn common_opened(&mut self, stream: u32) {
+        self.common = Some(stream);
+        self.reader.reset();
+        self.encoding = Compression::None;
+        self.rejected = None;
+    }
+
+    fn tell_error(&self, slot: usize, error: &InferError) {
+        if self.watch {
+            let response = Response { at: self.now, empty: false, outputs: &NoOutputs, error: Some(error) };
+            self.sink.response(SlotId(slot as u32), &response);
+        }
+    }
+
+    /// Body of a call of its own.
+    fn own_data(&mut self, slot: usize, bytes: &[u8]) -> Result<(), InferError> {
+        if !bytes.is_empty() {
+            self.slots[slot].response_begins(self.now);
+        }
+        let mut reader = std::mem::take(&mut self.slots[slot].reader);
+        let outcome = each_message(&mut reader, bytes, self.watch, |arrived| self.own_message(slot, arrived));
+        self.slots[slot].reader = reader;
+        outcome
+    }
+
+    fn own_message(&mut self, slot: usize, arrived: &Arrived<'_>) -> Result<(), InferError> {
+        let call = &mut self.slots[slot];
+        call.messages += 1;
+        if call.messages > 1 {
+            return Err(status::error(BROKEN, "the server answered one request with several messages"));
+        }
+        let unpacked = unpacked(arrived, call.encoding)?;
+        call.responded(self.now);
+        if let (true, Some(message)) = (self.watch, unpacked.as_deref().or(arrived.bytes)) {
+            let model = call.model;
+            let reply = InferReply::parse(message).ok_or_else(unreadable)?;
+            let outputs = PlacedOutputs { reply: &reply, slot: self.outputs[slot].as_ref(), model };
+            let response = Response { at: self.now, empty: false, outputs: &outputs, error: None };
+            self.sink.response(SlotId(slot as u32), &response);
+        }
+        Ok(())
+    }
+
+    /// The server has said all about a call of its own.
+    fn own_end(&mut self, slot: usize, trailers: Option<&HeaderList>) {
+        let call = &self.slots[slot];
+        let outcome = match trailers.and_then(status::of_trailers) {
+            Some(Ok(())) if call.error.is_some() => Ok(()),
+            Some(Ok(())) if call.messages == 0 => Err("the server reports success without an answer"),
+            Some(Ok(())) if call.reader.is_inside() => Err("the answer ends inside a message"),
+            Some(Ok(())) => return self.end(slot),
+            Some(Err(error)) => return self.fail(slot, error),
+            None if call.error.is_some() => Ok(()),
+            None => Err("the answer ends without a status"),
+        };
+        match outcome {
+            Ok(()) => self.end(slot),
+            Err(reason) => self.fail(slot, status::error(BROKEN, reason)),
+        }
+    }
+
+    /// Body of the common stream.
+    fn common_data(&mut self, bytes: &[u8]) -> Result<(), InferError> {
+        let mut reader = std::mem::take(&mut self.reader);
+        let outcome = each_message(&mut reader, bytes, true, |arrived| self.common_message(arrived));
+        self.reader = reader;
+        outcome
+    }
+
+    fn common_message(&mut self, arrived: &Arrived<'_>) -> Result<(), InferError> {
+        let unpacked = unpacked(arrived, self.encoding)?;
+        let message = unpacked.as_deref().or(arrived.bytes).unwrap_or_default();
+        let reply = StreamReply::parse(message).ok_or_else(unreadable)?;
+        let Some(slot) = self.named(reply.response.id) else {
+            // Answers to a request that was given up, or has failed, are nobody's; others cannot be matched.
+            return match parse_id(reply.response.id) {
+                Some((slot, _)) if slot < self.slots.len() => Ok(()),
+                _ if !reply.error.is_empty() => Err(status::error(FAILED, reply.error)),
+                _ => Err(status::error(BROKEN, "an answer names no request")),
+            };
+        };
+        self.reply(slot, &reply);
+        Ok(())
+    }
+
+    /// What a message on the common stream means for its request.
+    fn reply(&mut self, slot: usize, reply: &StreamReply<'_>) {
+        let call = &mut self.slots[slot];
+        call.messages += 1;
+        call.response_begins(self.now);
+        let failed = !reply.error.is_empty();
+        let last = reply.response.last.unwrap_or(failed || !call.decoupled);
+        let empty = last && !failed && !reply.response.has_outputs;
+        let error = failed.then(|| status::error(FAILED, reply.error));
+        match &error {
+            Some(error) => call.fail(self.now, error.clone()),
+            None if !empty => call.responded(self.now),
+            None => {}
+        }
+        if self.watch {
+            let (slot_outputs, model) = (self.outputs[slot].as_ref(), self.slots[slot].model);
+            let placed = PlacedOutputs { reply: &reply.response, slot: slot_outputs, model };
+            let outputs: &dyn Outputs = if failed { &NoOutputs } else { &placed };
+            let response = Response { at: self.now, empty, outputs, error: error.as_ref() };
+            self.sink.response(SlotId(slot as u32), &response);
+        }
+        if last {
+            self.end(slot);
+        }
+    }
+
+    /// The slot of the request that an id names.
+    fn named(&self, id: &str) -> Option<usize> {
+        let (slot, generation) = parse_id(id)?;
+        self.slot(Token(u64::from(generation) << 32 | slot as u64))
+    }
+}
+
+/// Calls `act` for every message that is complete with `bytes`.
+fn each_message(
+    reader: &mut MessageReader,
+    mut bytes: &[u8],
+    keep: bool,
+    mut act: impl FnMut(&Arrived<'_>) -> Result<(), InferError>,
+) -> Result<(), InferError> {
+    while let Some(arrived) = reader.next(&mut bytes, keep).map_err(|reason| status::error(BROKEN, reason))? {
+        act(&arrived)?;
+    }
+    Ok(())
+}
+
+/// Word for failures that come without a code, as all do on the common stream.
+const FAILED: &str = "Inference failed";
+
+/// A request's id on the common stream.
+pub fn request_id(token: Token) -> [u8; ID_LEN] {
+    let mut id = [b'-'; ID_LEN];
+    let digit = |value: u64, place: usize| b"0123456789abcdef"[(value >> (4 * (7 - place)) & 15) as usize];
+    for place in 0..8 {
+        id[place] = digit(token.0 & 0xffff_ffff, place);
+        id[9 + place] = digit(token.0 >> 32, place);
+    }
+    id
+}
+
+fn parse_id(id: &str) -> Option<(usize, u32)> {
+    let (slot, generation) = id.split_once('-').filter(|_| id.len() == ID_LEN)?;
+    Some((u32::from_str_radix(slot, 16).ok()? as usize, u32::from_str_radix(generation, 16).ok()?))
+}
+
+fn unreadable() -> InferError {
+    status::error(BROKEN, "an answer is no message of the protocol")
+}
+
+/// The decompressed form of a message that is compressed.
+fn unpacked(arrived: &Arrived<'_>, encoding: Compression) -> Result<Option<Vec<u8>>, InferError> {
+    if !arrived.compressed {
+        return Ok(None);
+    }
+    if encoding == Compression::None {
+        return Err(status::error(BROKEN, "an answer is compressed, but its headers name no encoding"));
+    }
+    compress::decompress(encoding, arrived.bytes.unwrap_or_default(), MAX_MESSAGE as u64)
+        .map(Some)
+        .map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
+}
+
+/// What response headers say: the encoding of compressed messages, or why there will be none.
+fn accepted(headers: &HeaderList) -> Result<Compression, InferError> {
+    match headers.get(":status") {
+        Some(b"200") | None => {}
+        Some(status) => return Err(status::of_http(status)),
+    }
+    let encoding = headers.get("grpc-encoding").unwrap_or(b"identity");
+    compress::by_name(encoding).ok_or_else(|| {
+        let name = String::from_utf8_lossy(encoding);
+        status::error("Unsupported", format!("the server compresses with '{name}', which was not offered"))
+    })
+}
+
+fn is_informational(headers: &HeaderList) -> bool {
+    headers.get(":status").is_some_and(|status| status.first() == Some(&b'1'))
+}
+
+impl Events for Calls {
+    fn headers(&mut self, token: Token, headers: &HeaderList, end: bool) {
+        if is_informational(headers) && !end {
+            return;
+        }
+        let has_status = headers.get("grpc-status").is_some();
+        let refused = accepted(headers).err().filter(|_| !has_status);
+        let encoding = accepted(headers).unwrap_or_default();
+        if token == COMMON {
+            self.encoding = if end { self.encoding } else { encoding };
+            self.rejected = self.rejected.take().or(refused);
+            if end {
+                let error = status::of_trailers(headers).and_then(Result::err).or(self.rejected.take());
+                self.end_common(error);
+            }
+            return;
+        }
+        let Some(slot) = self.slot(token) else { return };
+        if let Some(error) = refused {
+            let now = self.now;
+            self.slots[slot].fail(now, error);
+        } else if !end {
+            self.slots[slot].encoding = encoding;
+        }
+        if end {
+            self.own_end(slot, Some(headers));
+        }
+    }
+
+    fn data(&mut self, token: Token, bytes: &[u8], end: bool) {
+        if token == COMMON {
+            let broken = self.common_data(bytes);
+            if broken.is_err() || end {
+                self.broken.extend(self.common.filter(|_| !end));
+                self.end_common(broken.err());
+            }
+            return;
+        }
+        let Some(slot) = self.slot(token) else { return };
+        if let Err(error) = self.own_data(slot, bytes) {
+            if !end {
+                self.broken.push(self.slots[slot].stream);
+            }
+            self.fail(slot, error);
+        } else if end {
+            self.own_end(slot, None);
+        }
+    }
+
+    fn reset(&mut self, token: Token, code: ErrorCode) {
+        if token == COMMON {
+            return self.end_common(Some(status::of_reset(code)));
+        }
+        if let Some(slot) = self.slot(token) {
+            self.fail(slot, status::of_reset(code));
+        }
+    }
+}
+
+/// The outputs of an error.
+struct NoOutputs;
+
+impl Outputs for NoOutputs {
+    fn visit(&self, _: &mut dyn FnMut(OutputView<'_>)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_slot_and_generation() {
+        let token = Token(0xdead_beef_0000_0102);
+        let id = String::from_utf8(request_id(token).to_vec()).unwrap();
+        assert_eq!(id, "00000102-deadbeef");
+        assert_eq!(parse_id(&id), Some((0x102, 0xdead_beef)));
+        for bad in ["", "1-2", "0000000g-00000000", "00000000000000000"] {
+            assert_eq!(parse_id(bad), None, "{bad:?}");
+        }
+    }
+}

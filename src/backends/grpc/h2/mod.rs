@@ -1,0 +1,14 @@
+//! HTTP/2 as a client that repeats itself needs it (RFC 9113, RFC 7541): no sockets, no threads, no clock.
+
+mod connection;
+mod error;
+mod frame;
+mod hpack;
+mod outbox;
+mod settings;
+mod stream;
+
+pub use connection::{Connection, Events, GoAway, MAX_CONTROL, Message};
+pub use error::{ConnectionError, ErrorCode};
+pub use hpack::{Encoder, HeaderList};
+pub use stream::Token;

@@ -1,0 +1,141 @@
+//! Length-prefixed messages of a gRPC body, put together from however the bytes come.
+
+/// Bytes before each message: whether it is compressed, and its length.
+pub const PREFIX_LEN: usize = 5;
+/// Largest message; gRPC's libraries hold lengths as signed 32-bit numbers.
+pub const MAX_MESSAGE: usize = i32::MAX as usize;
+
+/// The bytes before a message of `length` bytes.
+#[inline]
+pub fn prefix(compressed: bool, length: usize) -> [u8; PREFIX_LEN] {
+    let length = (length as u32).to_be_bytes();
+    [u8::from(compressed), length[0], length[1], length[2], length[3]]
+}
+
+/// A message that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived<'a> {
+    /// Whether its bytes are compressed.
+    pub compressed: bool,
+    /// Its bytes; `None` where they were not wanted and not compressed.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// Puts messages together.
+#[derive(Debug, Default)]
+pub struct MessageReader {
+    prefix: [u8; PREFIX_LEN],
+    prefix_len: usize,
+    kept: Vec<u8>,
+    missing: usize,
+    /// `kept` was handed out and is to be cleared.
+    handed_out: bool,
+}
+
+impl MessageReader {
+    /// Whether a message has begun and not ended.
+    pub fn is_inside(&self) -> bool {
+        self.prefix_len > 0
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        self.prefix_len = 0;
+        self.kept.clear();
+        self.handed_out = false;
+    }
+
+    /// Takes bytes from the front of `input` until a message is complete; `None` where more bytes are needed. Bytes of
+    /// messages are kept if `keep`, or where they are compressed.
+    ///
+    /// # Errors
+    /// Where a prefix is malformed or announces more than [`MAX_MESSAGE`] bytes; says which.
+    #[inline]
+    pub fn next<'a, 'input: 'a>(
+        &'a mut self,
+        input: &mut &'input [u8],
+        keep: bool,
+    ) -> Result<Option<Arrived<'a>>, String> {
+        if self.handed_out {
+            self.kept.clear();
+            self.handed_out = false;
+        }
+        if self.prefix_len < PREFIX_LEN && !self.take_prefix(input)? {
+            return Ok(None);
+        }
+        let compressed = self.prefix[0] == 1;
+        let keep = keep || compressed;
+        let (now, rest) = input.split_at(self.missing.min(input.len()));
+        *input = rest;
+        self.missing -= now.len();
+        let whole = keep && self.missing == 0 && self.kept.is_empty();
+        if keep && !whole {
+            self.kept.extend_from_slice(now);
+        }
+        if self.missing > 0 {
+            return Ok(None);
+        }
+        self.prefix_len = 0;
+        self.handed_out = true;
+        let bytes = if whole { now } else { &self.kept[..] };
+        Ok(Some(Arrived { compressed, bytes: keep.then_some(bytes) }))
+    }
+
+    fn take_prefix(&mut self, input: &mut &[u8]) -> Result<bool, String> {
+        let (now, rest) = input.split_at(input.len().min(PREFIX_LEN - self.prefix_len));
+        *input = rest;
+        self.prefix[self.prefix_len..self.prefix_len + now.len()].copy_from_slice(now);
+        self.prefix_len += now.len();
+        if self.prefix_len < PREFIX_LEN {
+            return Ok(false);
+        }
+        let [flag, length @ ..] = self.prefix;
+        let length = u32::from_be_bytes(length) as usize;
+        if flag > 1 {
+            return Err(format!("a message begins with {flag} where only 0 and 1 are known"));
+        }
+        if length > MAX_MESSAGE {
+            return Err(format!("a message of {length} bytes is longer than 2 GiB"));
+        }
+        self.missing = length;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Read = (bool, Option<Vec<u8>>);
+
+    fn read(chunks: &[&[u8]], keep: bool) -> Result<Vec<Read>, String> {
+        let mut reader = MessageReader::default();
+        let mut messages = Vec::new();
+        for chunk in chunks {
+            let mut rest = *chunk;
+            while let Some(arrived) = reader.next(&mut rest, keep)? {
+                messages.push((arrived.compressed, arrived.bytes.map(<[u8]>::to_vec)));
+            }
+            assert!(rest.is_empty());
+        }
+        Ok(messages)
+    }
+
+    #[test]
+    fn messages_survive_any_cut() {
+        let body = [&prefix(false, 3)[..], b"abc", &prefix(false, 0), &prefix(true, 2), b"zz"].concat();
+        let expected = [(false, Some(b"abc".to_vec())), (false, Some(vec![])), (true, Some(b"zz".to_vec()))];
+        for step in 1..=body.len() {
+            let chunks: Vec<&[u8]> = body.chunks(step).collect();
+            assert_eq!(read(&chunks, true).unwrap(), expected, "step {step}");
+            let unkept = read(&chunks, false).unwrap();
+            assert_eq!(unkept, [(false, None), (false, None), (true, Some(b"zz".to_vec()))], "step {step}");
+        }
+    }
+
+    #[test]
+    fn malformed_prefixes_are_errors() {
+        assert!(read(&[&[2, 0, 0, 0, 0]], true).is_err());
+        assert!(read(&[&[0, 0x80, 0, 0, 0]], true).is_err());
+    }
+}

@@ -1,0 +1,234 @@
+//! KServe v2 over gRPC, on an HTTP/2 client of our own: what it costs is part of what is measured.
+//!
+//! ```text
+//! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
+//! client        a worker's slots on one connection      control   single calls that are waited for
+//! calls, call   what events mean for requests           request   requests, encoded once
+//! regions       shared memory that the server knows
+//! line          socket and connection                   message, status, compress, metadata: gRPC over HTTP/2
+//! h2            HTTP/2 without sockets                  proto     protocol buffers
+//! ```
+
+mod call;
+mod calls;
+mod client;
+mod compress;
+mod control;
+mod h2;
+mod line;
+mod message;
+mod metadata;
+mod model;
+mod proto;
+mod regions;
+mod request;
+mod status;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backends::grpc::client::{CallPlan, GrpcClient};
+use crate::backends::grpc::control::Control;
+use crate::backends::grpc::metadata::CallHeaders;
+use crate::backends::grpc::proto::control::{
+    Empty, ModelConfigResponse, ModelMetadata, ModelRequest, Ready, ServerMetadata, StatisticsResponse, TraceSetting,
+    TraceValue,
+};
+use crate::backends::grpc::regions::Registry;
+use crate::backends::http::MetricsSource;
+use crate::backends::net::{Connector, Endpoint, TlsClient};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
+
+/// Port of a server's gRPC endpoint where `-u` names none.
+pub const DEFAULT_PORT: u16 = 8001;
+/// Pause between questions whether a server is ready.
+const READY_PAUSE: Duration = Duration::from_millis(100);
+
+/// A server that is reached over gRPC.
+pub struct GrpcBackend {
+    connector: Arc<Connector>,
+    headers: CallHeaders,
+    control: Arc<Control>,
+    registry: Arc<Registry>,
+    metrics: MetricsSource,
+    streaming: bool,
+    compression: Compression,
+    reconnect: bool,
+    server_wait: Duration,
+    deadline: Option<Duration>,
+    statistics: bool,
+}
+
+impl GrpcBackend {
+    /// Connects to the server that `connection` names, and waits until it is ready, for as long as the plan allows. Metrics
+    /// come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
+    ///
+    /// # Errors
+    /// Where the plan cannot be followed, or the server does not answer or is not ready in time, with its reason.
+    pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
+        let Protocol::Grpc { streaming, compression } = connection.protocol else {
+            return Err(Error::usage("the plan asks for another protocol than gRPC"));
+        };
+        let endpoint = Endpoint::parse(&connection.url, DEFAULT_PORT)?;
+        let secure = endpoint.secure || connection.tls.enabled;
+        let tls = secure.then(|| TlsClient::new(&connection.tls, &["h2"])).transpose()?;
+        let headers = CallHeaders::new(&endpoint, secure, connection)?;
+        let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
+        let connector = Arc::new(Connector::new(endpoint, tls));
+        let control = Arc::new(Control::new(Arc::clone(&connector), headers.clone()));
+        let mut backend = Self {
+            registry: Arc::new(Registry::new(Arc::clone(&control))),
+            control,
+            metrics,
+            connector,
+            headers,
+            streaming,
+            compression,
+            reconnect: connection.reconnect,
+            server_wait: connection.server_wait,
+            deadline: None,
+            statistics: false,
+        };
+        backend.await_ready("the server", || {
+            let answer = backend.call::<_, Ready>("ServerReady", &Empty {})?;
+            answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
+        })?;
+        let metadata: ServerMetadata = backend
+            .call("ServerMetadata", &Empty {})
+            .map_err(|error| backend.failed("reading its metadata", &error))?;
+        backend.statistics = metadata.extensions.iter().any(|extension| extension == "statistics");
+        Ok(backend)
+    }
+
+    /// The same backend, whose requests fail where no answer has come within `deadline`; the server is told of it.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    fn call<Q: prost::Message, A: prost::Message + Default>(&self, method: &str, request: &Q) -> Result<A, InferError> {
+        self.control.call(method, request)
+    }
+
+    /// An error of this server, with what was being done.
+    fn failed(&self, doing: &str, error: &InferError) -> Error {
+        Error::server(format!("gRPC server {}: {doing}: {error}", self.connector.endpoint()))
+    }
+
+    /// Asks until it works, or until the time to wait is over; at least once.
+    fn await_ready(&self, what: &str, ask: impl Fn() -> Result<(), InferError>) -> Result<()> {
+        let deadline = Stamp::now().plus_duration(self.server_wait);
+        loop {
+            let Err(reason) = ask() else { return Ok(()) };
+            let left = deadline.from_now();
+            if left.is_zero() {
+                let waited = self.server_wait.as_secs_f64();
+                return Err(self.failed(&format!("{what} was not ready within {waited} s (--server-wait)"), &reason));
+            }
+            thread::sleep(READY_PAUSE.min(left));
+        }
+    }
+
+    /// Sets the server's trace settings for a model.
+    ///
+    /// # Errors
+    /// The server's reason where it refuses.
+    pub fn set_trace(&self, model: &ModelId, settings: &TraceSettings) -> Result<()> {
+        let request = TraceSetting { settings: trace_values(settings), model_name: model.name.clone() };
+        self.call::<_, TraceSetting>("TraceSetting", &request)
+            .map(|_| ())
+            .map_err(|error| self.failed(&format!("trace settings of model '{}'", model.name), &error))
+    }
+
+    /// Why a model is not ready, as the server says it where it is asked for the model itself.
+    fn not_ready(&self, id: &ModelId) -> InferError {
+        let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
+        unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, format!("model '{id}' is not ready")))
+    }
+}
+
+/// Settings as the protocol names and writes them.
+fn trace_values(settings: &TraceSettings) -> HashMap<String, TraceValue> {
+    let level = |level: &TraceLevel| match level {
+        TraceLevel::Timestamps => "TIMESTAMPS".to_owned(),
+        TraceLevel::Tensors => "TENSORS".to_owned(),
+    };
+    let levels = settings.levels.as_ref().map(|levels| match levels.is_empty() {
+        true => vec!["OFF".to_owned()],
+        false => levels.iter().map(level).collect(),
+    });
+    let entries = [
+        ("trace_level", levels),
+        ("trace_rate", settings.rate.map(|value| vec![value.to_string()])),
+        ("trace_count", settings.count.map(|value| vec![value.to_string()])),
+        ("log_frequency", settings.log_frequency.map(|value| vec![value.to_string()])),
+    ];
+    entries.into_iter().filter_map(|(name, value)| Some((name.to_owned(), TraceValue { value: value? }))).collect()
+}
+
+fn named(id: &ModelId) -> ModelRequest {
+    let version = id.version.map_or_else(String::new, |version| version.to_string());
+    ModelRequest { name: id.name.clone(), version }
+}
+
+impl Backend for GrpcBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "TRITON",
+            threading: Threading::Driven,
+            client_times: ClientTimes::Grpc,
+            statistics: self.statistics,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let request = named(id);
+        self.await_ready(&format!("model '{id}'"), || match self.call("ModelReady", &request)? {
+            Ready { ready: true } => Ok(()),
+            Ready { ready: false } => Err(self.not_ready(id)),
+        })?;
+        let metadata: ModelMetadata = self
+            .call("ModelMetadata", &request)
+            .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;
+        let doing = format!("reading the configuration of model '{id}'");
+        let config: ModelConfigResponse =
+            self.call("ModelConfig", &request).map_err(|error| self.failed(&doing, &error))?;
+        let config = config
+            .config
+            .ok_or_else(|| self.failed(&doing, &status::error(status::BROKEN, "the answer holds no configuration")))?;
+        model::model(id, metadata, &config)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        let response: StatisticsResponse = self
+            .call("ModelStatistics", &named(id))
+            .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))?;
+        Ok(model::statistics(response))
+    }
+
+    fn metrics(&self) -> Result<String> {
+        self.metrics.read()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
+        let plan = CallPlan {
+            connector: Arc::clone(&self.connector),
+            registry: Arc::clone(&self.registry),
+            // A deadline on the common stream would be one for all its requests together.
+            fields: self.headers.fields(method, self.compression, self.deadline.filter(|_| !self.streaming)),
+            streaming: self.streaming,
+            compression: self.compression,
+            deadline: self.deadline,
+            reconnect: self.reconnect,
+        };
+        Ok(Box::new(GrpcClient::open(plan, spec, sink)?))
+    }
+}

@@ -1,0 +1,9 @@
+//! The messages of `inference.GRPCInferenceService`: those of inference by hand, the others by prost.
+
+pub mod control;
+mod infer;
+mod parameter;
+pub mod wire;
+
+pub use infer::{InferReply, StreamReply};
+pub use parameter::put_parameter;

@@ -1,0 +1,47 @@
+//! Entry for the fuzz target under `fuzz/`: bytes from a server, in pieces.
+
+use super::reader::{Malformed, ReplyReader};
+use super::reply::{Checker, Kept, ReplyOutputs};
+use crate::model::{ModelId, ModelSpec};
+
+/// Reads `bytes` as a reply in one piece and in pieces of `piece` bytes; both must come to the same. What is complete and
+/// of status 200 is then looked at as an answer; where the strict look takes it, the quick one must, too.
+///
+/// # Panics
+/// Where a promise is broken.
+pub fn reply(piece: usize, bytes: &[u8]) {
+    let (whole, pieces) = (read(bytes.len().max(1), bytes), read(piece.max(1), bytes));
+    assert_eq!(whole.is_ok(), pieces.is_ok(), "{:?} {:?}", whole.as_ref().err(), pieces.as_ref().err());
+    let (Ok((reader, body, used)), Ok((_, other, other_used))) = (whole, pieces) else { return };
+    assert_eq!((&body, used), (&other, other_used));
+    let Some(head) = reader.head().filter(|head| head.status == 200) else { return };
+    let mut kept = Kept::default();
+    kept.begin(head, false);
+    kept.push(&body);
+    let checked = Checker::default().check(head, kept.bytes(), reader.body_bytes(), false);
+    let nothing = serde_json::Value::Null;
+    let model = ModelSpec::from_json(&ModelId::latest("m"), &nothing, &nothing).expect("a model without tensors");
+    if ReplyOutputs::read(head, &body, (0, &model), None).is_ok() {
+        assert_eq!(checked, Ok(()));
+    }
+}
+
+/// The reader after all bytes, the body, and how many bytes belong to the reply.
+fn read(piece: usize, bytes: &[u8]) -> Result<(ReplyReader, Vec<u8>, usize), Malformed> {
+    let (mut reader, mut body, mut used) = (ReplyReader::default(), Vec::new(), 0);
+    for part in bytes.chunks(piece) {
+        let mut at = 0;
+        while at < part.len() {
+            let progress = reader.feed(&part[at..])?;
+            body.extend_from_slice(progress.body);
+            used += progress.taken;
+            if progress.complete {
+                return Ok((reader, body, used));
+            }
+            assert!(progress.taken > 0, "the reader stands still");
+            at += progress.taken;
+        }
+    }
+    reader.end()?;
+    Ok((reader, body, used))
+}

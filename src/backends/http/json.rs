@@ -1,0 +1,143 @@
+//! Tensors as JSON: packed elements to numbers and strings, and back.
+
+use serde_json::Value;
+
+use crate::model::DataType;
+
+/// Appends packed elements as a flat JSON array.
+///
+/// # Errors
+/// Says what JSON cannot carry: 16-bit floats, infinities and NaN, strings that are not UTF-8.
+pub(super) fn write_elements(out: &mut Vec<u8>, datatype: DataType, bytes: &[u8]) -> Result<(), String> {
+    out.push(b'[');
+    match datatype {
+        DataType::Bool => write_all::<1>(out, bytes, |[byte]| Ok((byte != 0).to_string()))?,
+        DataType::Uint8 => write_all(out, bytes, |raw| Ok(u8::from_le_bytes(raw).to_string()))?,
+        DataType::Uint16 => write_all(out, bytes, |raw| Ok(u16::from_le_bytes(raw).to_string()))?,
+        DataType::Uint32 => write_all(out, bytes, |raw| Ok(u32::from_le_bytes(raw).to_string()))?,
+        DataType::Uint64 => write_all(out, bytes, |raw| Ok(u64::from_le_bytes(raw).to_string()))?,
+        DataType::Int8 => write_all(out, bytes, |raw| Ok(i8::from_le_bytes(raw).to_string()))?,
+        DataType::Int16 => write_all(out, bytes, |raw| Ok(i16::from_le_bytes(raw).to_string()))?,
+        DataType::Int32 => write_all(out, bytes, |raw| Ok(i32::from_le_bytes(raw).to_string()))?,
+        DataType::Int64 => write_all(out, bytes, |raw| Ok(i64::from_le_bytes(raw).to_string()))?,
+        DataType::Fp32 => write_all(out, bytes, |raw| finite(f32::from_le_bytes(raw)))?,
+        DataType::Fp64 => write_all(out, bytes, |raw| finite(f64::from_le_bytes(raw)))?,
+        DataType::Bytes => write_texts(out, bytes)?,
+        DataType::Fp16 | DataType::Bf16 => return Err(format!("{datatype} values have no form in JSON")),
+    }
+    if out.last() == Some(&b',') {
+        out.pop();
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn write_all<const N: usize>(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    mut text: impl FnMut([u8; N]) -> Result<String, String>,
+) -> Result<(), String> {
+    for raw in bytes.as_chunks::<N>().0 {
+        out.extend_from_slice(text(*raw)?.as_bytes());
+        out.push(b',');
+    }
+    Ok(())
+}
+
+fn finite(value: impl serde::Serialize) -> Result<String, String> {
+    match serde_json::to_string(&value) {
+        Ok(text) if text != "null" => Ok(text),
+        _ => Err("it holds infinities or NaN, which have no form in JSON".to_owned()),
+    }
+}
+
+fn write_texts(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), String> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (element, after) = split_element(rest).ok_or("its BYTES elements break off")?;
+        let text = std::str::from_utf8(element).map_err(|_| "it holds BYTES that are not UTF-8".to_owned())?;
+        serde_json::to_writer(&mut *out, text).map_err(|error| error.to_string())?;
+        out.push(b',');
+        rest = after;
+    }
+    Ok(())
+}
+
+/// The first element of a BYTES tensor and what follows it.
+pub(super) fn split_element(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+/// Appends the elements of a JSON array, nested or flat, packed.
+///
+/// # Errors
+/// Says which value does not fit the type.
+pub(super) fn pack_elements(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Result<(), String> {
+    if let Value::Array(items) = value {
+        return items.iter().try_for_each(|item| pack_elements(out, datatype, item));
+    }
+    pack(out, datatype, value).ok_or_else(|| format!("its value {value} is no {datatype}"))
+}
+
+fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Option<()> {
+    match datatype {
+        DataType::Bool => out.push(u8::from(value.as_bool().or_else(|| Some(value.as_u64()? != 0))?)),
+        DataType::Uint8 => out.push(u8::try_from(value.as_u64()?).ok()?),
+        DataType::Uint16 => out.extend(u16::try_from(value.as_u64()?).ok()?.to_le_bytes()),
+        DataType::Uint32 => out.extend(u32::try_from(value.as_u64()?).ok()?.to_le_bytes()),
+        DataType::Uint64 => out.extend(value.as_u64()?.to_le_bytes()),
+        DataType::Int8 => out.extend(i8::try_from(value.as_i64()?).ok()?.to_le_bytes()),
+        DataType::Int16 => out.extend(i16::try_from(value.as_i64()?).ok()?.to_le_bytes()),
+        DataType::Int32 => out.extend(i32::try_from(value.as_i64()?).ok()?.to_le_bytes()),
+        DataType::Int64 => out.extend(value.as_i64()?.to_le_bytes()),
+        DataType::Fp32 => out.extend((value.as_f64()? as f32).to_le_bytes()),
+        DataType::Fp64 => out.extend(value.as_f64()?.to_le_bytes()),
+        DataType::Bytes => {
+            let text = value.as_str()?.as_bytes();
+            out.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
+            out.extend_from_slice(text);
+        }
+        DataType::Fp16 | DataType::Bf16 => return None,
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_survive_the_way_to_json_and_back() {
+        let cases: [(DataType, Vec<u8>, &str); 5] = [
+            (DataType::Bool, vec![1, 0], "[true,false]"),
+            (DataType::Int16, vec![0xff, 0xff, 2, 0], "[-1,2]"),
+            (DataType::Uint64, u64::MAX.to_le_bytes().to_vec(), "[18446744073709551615]"),
+            (DataType::Fp32, 0.1_f32.to_le_bytes().to_vec(), "[0.1]"),
+            (DataType::Bytes, b"\x02\0\0\0\"a\0\0\0\0".to_vec(), "[\"\\\"a\",\"\"]"),
+        ];
+        for (datatype, bytes, text) in cases {
+            let mut json = Vec::new();
+            write_elements(&mut json, datatype, &bytes).unwrap();
+            assert_eq!(String::from_utf8(json.clone()).unwrap(), text);
+            let mut packed = Vec::new();
+            pack_elements(&mut packed, datatype, &serde_json::from_slice(&json).unwrap()).unwrap();
+            assert_eq!(packed, bytes);
+        }
+    }
+
+    #[test]
+    fn what_json_cannot_carry_is_said() {
+        for (datatype, bytes) in [
+            (DataType::Fp16, vec![0, 0]),
+            (DataType::Fp32, f32::NAN.to_le_bytes().to_vec()),
+            (DataType::Fp64, f64::INFINITY.to_le_bytes().to_vec()),
+            (DataType::Bytes, vec![9, 0, 0, 0, 1]),
+            (DataType::Bytes, vec![1, 0, 0, 0, 0xff]),
+        ] {
+            assert!(write_elements(&mut Vec::new(), datatype, &bytes).is_err());
+        }
+        assert!(pack_elements(&mut Vec::new(), DataType::Uint8, &serde_json::json!([256])).is_err());
+        assert!(pack_elements(&mut Vec::new(), DataType::Int32, &serde_json::json!(["1"])).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! KServe v2 over HTTP/1.1, on plain sockets, driven by the worker's own thread.
+//!
+//! ```text
+//! HttpBackend ── Control       questions beside the load: metadata, statistics, metrics, shared memory, traces
+//!      │
+//!      ├── Templates           every payload rendered once; only slot tags and sequence fields are patched
+//!      └── HttpClient ── Line  one connection per slot: one writev out, one read back
+//!              └── ReplyReader, Checker    what came back, and whether it is an answer
+//! ```
+//!
+//! HTTP/1.1 answers in the order of requests, and a connection carries one request at a time: so the connection matches
+//! a reply to its request, and every request either completes with the one reply that came on its connection or fails. What
+//! becomes of requests whose connection breaks is told in `client.rs`.
+
+mod chunks;
+mod client;
+mod control;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod headers;
+mod json;
+mod line;
+mod metrics;
+pub mod reader;
+mod regions;
+mod render;
+mod reply;
+mod template;
+mod templates;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+use self::client::HttpClient;
+use self::control::{Control, Patience};
+use self::headers::Headers;
+pub use self::metrics::MetricsSource;
+use self::regions::Registry;
+use self::render::{Format, model_path};
+use self::templates::Templates;
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backends::net::{Connector, Endpoint, TlsClient};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
+
+/// Port of Triton's HTTP endpoint.
+const DEFAULT_PORT: u16 = 8000;
+/// Time between two looks at a server that is not ready.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// A server reached by KServe v2 over HTTP.
+pub struct HttpBackend {
+    connector: Arc<Connector>,
+    reconnect: bool,
+    format: Arc<Format>,
+    control: Arc<Control>,
+    metrics: MetricsSource,
+    registry: Arc<Registry>,
+    templates: Mutex<Option<Arc<Templates>>>,
+    statistics: bool,
+    /// Until when a model that is not ready is waited for.
+    patient_until: Stamp,
+}
+
+impl HttpBackend {
+    /// Reaches the server, waiting until it is live for as long as `connection` allows. Metrics are read from
+    /// `metrics_url`; by default from Triton's metrics port on the same host.
+    ///
+    /// # Errors
+    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
+        let patient_until = Stamp::now().plus_duration(connection.server_wait);
+        let (json_inputs, json_outputs, compression) = match connection.protocol {
+            Protocol::Http { json_inputs, json_outputs, compression } => (json_inputs, json_outputs, compression),
+            Protocol::Grpc { .. } => (false, false, Compression::None),
+        };
+        let mut endpoint = Endpoint::parse(&connection.url, DEFAULT_PORT)?;
+        endpoint.secure |= connection.tls.enabled;
+        let headers = Headers::new(&connection.headers)?;
+        let connector = connector(connection, endpoint.clone())?;
+        let control = Arc::new(Control::new(connector.clone(), headers.clone()));
+        let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
+        let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
+        let mut backend = Self {
+            registry: Arc::new(Registry::new(control.clone())),
+            templates: Mutex::new(None),
+            statistics: false,
+            reconnect: connection.reconnect,
+            connector,
+            format,
+            control,
+            metrics,
+            patient_until,
+        };
+        backend.wait_until_live()?;
+        backend.statistics = backend.has_statistics()?;
+        Ok(backend)
+    }
+
+    /// Sets the server's trace settings for a model.
+    ///
+    /// # Errors
+    /// The server's reason where it refuses.
+    pub fn set_trace(&self, model: &ModelId, settings: &TraceSettings) -> Result<()> {
+        let model = ModelId { name: model.name.clone(), version: None };
+        let path = model_path(&self.format.endpoint, &model, "/trace/setting");
+        let what = format!("trace settings of model '{model}'");
+        let body = trace_json(settings).to_string();
+        let answer =
+            self.control.post(&path, &body, Patience::Setup).map_err(|error| self.control.error(&what, &error))?;
+        answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal)))
+    }
+
+    fn wait_until_live(&self) -> Result<()> {
+        let path = format!("{}/v2/health/live", self.format.endpoint.prefix);
+        let refusal = |error: &InferError| {
+            Error::server(format!(
+                "no server answers at {}: {error}; start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS",
+                self.format.endpoint.http_url()
+            ))
+        };
+        self.patiently(|| match self.control.get(&path, Patience::Setup) {
+            Ok(answer) => answer.refusal().map_or(Ok(()), |error| Err(refusal(&error))),
+            Err(error) => Err(refusal(&error)),
+        })
+    }
+
+    /// Tries until it works or the time to wait is over; at least once.
+    fn patiently(&self, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
+        loop {
+            match attempt() {
+                Err(_) if Stamp::now() < self.patient_until => {
+                    std::thread::sleep(LOOK_AGAIN.min(self.patient_until.from_now()));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Servers that say what they can do are believed; others are asked when the time comes.
+    fn has_statistics(&self) -> Result<bool> {
+        let path = format!("{}/v2", self.format.endpoint.prefix);
+        let metadata = self.control.get_json(&path, "server metadata", Patience::Setup)?;
+        let extensions = metadata["extensions"].as_array().map_or(&[][..], Vec::as_slice);
+        Ok(extensions.iter().any(|extension| extension == "statistics"))
+    }
+
+    fn templates_for(&self, spec: &ClientSpec) -> Result<Arc<Templates>> {
+        let mut known = self.templates.lock();
+        if let Some(templates) = known.as_ref().filter(|templates| templates.fit(spec)) {
+            return Ok(templates.clone());
+        }
+        let templates = Arc::new(Templates::new(self.format.clone(), self.registry.clone(), spec)?);
+        *known = Some(templates.clone());
+        Ok(templates)
+    }
+}
+
+/// Trace settings as the protocol writes them: numbers as text, no levels as `OFF`.
+fn trace_json(settings: &TraceSettings) -> Value {
+    let mut members = Map::new();
+    if let Some(levels) = &settings.levels {
+        let name = |level: &TraceLevel| match level {
+            TraceLevel::Timestamps => "TIMESTAMPS",
+            TraceLevel::Tensors => "TENSORS",
+        };
+        let names: Vec<&str> = if levels.is_empty() { vec!["OFF"] } else { levels.iter().map(name).collect() };
+        members.insert("trace_level".to_owned(), names.into());
+    }
+    let numbers = [
+        ("trace_rate", settings.rate.map(|value| value.to_string())),
+        ("trace_count", settings.count.map(|value| value.to_string())),
+        ("log_frequency", settings.log_frequency.map(|value| value.to_string())),
+    ];
+    let given = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+    members.extend(given);
+    Value::Object(members)
+}
+
+fn connector(connection: &Connection, endpoint: Endpoint) -> Result<Arc<Connector>> {
+    let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;
+    Ok(Arc::new(Connector::new(endpoint, tls)))
+}
+
+impl Backend for HttpBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "TRITON",
+            threading: Threading::Driven,
+            client_times: ClientTimes::Http,
+            statistics: self.statistics,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let endpoint = &self.format.endpoint;
+        let ready = model_path(endpoint, id, "/ready");
+        let what = format!("readiness of model '{id}'");
+        self.patiently(|| match self.control.get(&ready, Patience::Setup) {
+            Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal))),
+            Err(error) => Err(self.control.error(&what, &error)),
+        })?;
+        let ask = |below, what: &str| {
+            let what = format!("{what} of model '{id}'");
+            self.control.get_json(&model_path(endpoint, id, below), &what, Patience::Setup)
+        };
+        ModelSpec::from_json(id, &ask("", "metadata")?, &ask("/config", "configuration")?)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        let path = model_path(&self.format.endpoint, id, "/stats");
+        let what = format!("statistics of model '{id}'");
+        StatisticsSnapshot::from_json(&self.control.get_json(&path, &what, Patience::Sample)?)
+    }
+
+    fn metrics(&self) -> Result<String> {
+        self.metrics.read()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let templates = self.templates_for(&spec)?;
+        let connection = (self.connector.clone(), self.reconnect);
+        Ok(Box::new(HttpClient::open(connection, templates, spec, sink)?))
+    }
+}

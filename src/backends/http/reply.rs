@@ -1,0 +1,352 @@
+//! What a complete reply says: the server's error, or outputs that fit the bytes that came.
+
+use std::borrow::Cow;
+use std::io::Read;
+use std::ops::Range;
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+
+use super::json::{pack_elements, split_element};
+use super::reader::{Encoding, Head};
+use super::regions::SlotRegions;
+use crate::backend::{InferError, OutputView, Outputs};
+use crate::model::{DataType, ModelSpec};
+use crate::shm::Region;
+
+/// Most bytes of a refusal that are kept for its text.
+const KEPT_OF_REFUSAL: usize = 64 * 1024;
+/// Most characters of a text that is no JSON.
+const SHOWN: usize = 300;
+/// Longest body that is kept or unpacked: the protocol's own limit on messages elsewhere.
+const MAX_BODY: u64 = i32::MAX as u64;
+/// Longest JSON that is remembered as known to be good.
+const KNOWN_JSON: usize = 64 * 1024;
+
+/// A reply that cannot be taken for what was asked.
+pub(super) fn malformed(message: impl Into<String>) -> InferError {
+    InferError { code: "Malformed reply".to_owned(), message: message.into() }
+}
+
+/// The server's refusal in its own words.
+pub(super) fn error_text(status: u16, location: &str, body: &[u8]) -> InferError {
+    let text = match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(members)) => members.get("error").map(|error| match error {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }),
+        _ => None,
+    };
+    let mut message = text.unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
+        text.trim().chars().take(SHOWN).collect()
+    });
+    if !location.is_empty() && (300..400).contains(&status) {
+        message =
+            format!("redirected to '{location}', which is not followed; pass the final address with -u. {message}");
+    }
+    if message.is_empty() {
+        message.push_str("the server gave no reason");
+    }
+    InferError { code: format!("HTTP {status}"), message }
+}
+
+/// The body without its compression; `None` where it has none.
+///
+/// # Errors
+/// Where it is damaged, too long, or compressed in an unknown way.
+pub(super) fn decompress(encoding: Encoding, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let mut out = Vec::new();
+    let read = match encoding {
+        Encoding::Identity => return Ok(None),
+        Encoding::Unknown => return Err("compressed in a way that was not asked for".to_owned()),
+        Encoding::Gzip => MultiGzDecoder::new(body).take(MAX_BODY + 1).read_to_end(&mut out),
+        Encoding::Deflate => ZlibDecoder::new(body).take(MAX_BODY + 1).read_to_end(&mut out),
+    };
+    match read {
+        Err(error) => Err(format!("its compressed body is damaged: {error}")),
+        Ok(_) if out.len() as u64 > MAX_BODY => Err(format!("its body unpacks to more than {MAX_BODY} bytes")),
+        Ok(_) => Ok(Some(out)),
+    }
+}
+
+/// The part of a body that is kept while it comes in.
+#[derive(Default)]
+pub(super) struct Kept {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Kept {
+    /// Decides, when the head has come, how much is worth keeping: all of it for outputs that are looked at, the JSON
+    /// otherwise, nothing of compressed tensors that nobody looks at.
+    pub(super) fn begin(&mut self, head: &Head, watch: bool) {
+        self.bytes.clear();
+        self.limit = match head.json_length {
+            _ if head.status != 200 => KEPT_OF_REFUSAL,
+            _ if watch => MAX_BODY as usize + 1,
+            _ if head.encoding != Encoding::Identity => 0,
+            Some(length) => usize::try_from(length).unwrap_or(usize::MAX).min(MAX_BODY as usize),
+            None => MAX_BODY as usize + 1,
+        };
+    }
+
+    /// Keeps a further piece, or as much of it as is wanted.
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let wanted = self.limit.saturating_sub(self.bytes.len()).min(piece.len());
+        self.bytes.extend_from_slice(&piece[..wanted]);
+    }
+
+    /// Everything that was kept.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[derive(Deserialize)]
+struct ReplyJson<'a, D> {
+    #[serde(borrow, default)]
+    model_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default = "Option::default")]
+    outputs: Option<Vec<OutputJson<'a, D>>>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct OutputJson<'a, D> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    datatype: Cow<'a, str>,
+    shape: Vec<i64>,
+    #[serde(default = "Option::default")]
+    data: Option<D>,
+    #[serde(default)]
+    parameters: ParametersJson,
+}
+
+#[derive(Default, Deserialize)]
+struct ParametersJson {
+    #[serde(default)]
+    binary_data_size: Option<u64>,
+}
+
+impl<D> OutputJson<'_, D> {
+    fn refuse(&self, why: impl std::fmt::Display) -> InferError {
+        malformed(format!("output '{}' {why}", self.name))
+    }
+
+    fn datatype(&self) -> Result<DataType, InferError> {
+        DataType::parse(&self.datatype)
+            .ok_or_else(|| self.refuse(format_args!("has the unknown datatype '{}'", self.datatype)))
+    }
+
+    /// Bytes of a tensor of this shape; `None` for BYTES.
+    fn bytes(&self) -> Result<Option<u64>, InferError> {
+        let Some(size) = self.datatype()?.size() else { return Ok(None) };
+        let product = |product: u64, &dim: &i64| product.checked_mul(u64::try_from(dim).ok()?);
+        let bytes = self.shape.iter().try_fold(size as u64, product);
+        bytes.map(Some).ok_or_else(|| self.refuse(format_args!("has the impossible shape {:?}", self.shape)))
+    }
+
+    /// Bytes of its binary tensor, checked against its shape; `None` where it has none.
+    fn binary_bytes(&self) -> Result<Option<u64>, InferError> {
+        let Some(size) = self.parameters.binary_data_size else { return Ok(None) };
+        match self.bytes()? {
+            Some(bytes) if bytes != size => Err(self.refuse(format_args!(
+                "has binary_data_size {size}, but {} {:?} takes {bytes} bytes",
+                self.datatype, self.shape
+            ))),
+            _ => Ok(Some(size)),
+        }
+    }
+}
+
+fn parse<'a, D: DeserializeOwned>(json: &'a [u8]) -> Result<Vec<OutputJson<'a, D>>, InferError> {
+    let reply: ReplyJson<'a, D> =
+        serde_json::from_slice(json).map_err(|error| malformed(format!("its JSON cannot be read: {error}")))?;
+    match (reply.error, reply.outputs) {
+        (Some(error), _) => {
+            let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
+            Err(InferError { code: "HTTP 200".to_owned(), message })
+        }
+        (None, None) if reply.model_name.is_none() => Err(malformed("its JSON is no answer to an inference")),
+        (None, outputs) => Ok(outputs.unwrap_or_default()),
+    }
+}
+
+/// Splits a body into JSON and tensors.
+fn split<'b>(head: &Head, body: &'b [u8]) -> Result<(&'b [u8], &'b [u8]), InferError> {
+    let Some(length) = head.json_length else { return Ok((body, &[])) };
+    usize::try_from(length).ok().and_then(|length| body.split_at_checked(length)).ok_or_else(|| {
+        malformed(format!("Inference-Header-Content-Length is {length}, but the body has only {} bytes", body.len()))
+    })
+}
+
+fn sizes_differ(promised: u64, came: u64) -> InferError {
+    malformed(format!("its JSON promises {promised} bytes of tensors, but {came} came"))
+}
+
+/// Checks replies whose outputs nobody looks at. The JSON of most replies is, byte for byte, that of the one before, so it
+/// is read only where it differs.
+#[derive(Default)]
+pub(super) struct Checker {
+    known: Vec<u8>,
+    known_tensors: u64,
+}
+
+impl Checker {
+    /// Checks a successful reply: its JSON, which is the beginning of `kept`, and that as many bytes of tensors came as
+    /// it promises. `shared` says whether outputs may be elsewhere. Compressed replies are taken as they are.
+    pub(super) fn check(&mut self, head: &Head, kept: &[u8], body: u64, shared: bool) -> Result<(), InferError> {
+        match head.encoding {
+            Encoding::Unknown => return Err(malformed("its body is compressed in a way that was not asked for")),
+            Encoding::Gzip | Encoding::Deflate => return Ok(()),
+            Encoding::Identity => {}
+        }
+        let came = body - kept.len() as u64;
+        if self.known.is_empty() || kept != self.known {
+            let promised = promised_bytes(kept, shared)?;
+            self.known.clear();
+            if kept.len() <= KNOWN_JSON {
+                self.known.extend_from_slice(kept);
+            }
+            self.known_tensors = promised;
+        }
+        if self.known_tensors == came { Ok(()) } else { Err(sizes_differ(self.known_tensors, came)) }
+    }
+}
+
+fn promised_bytes(json: &[u8], shared: bool) -> Result<u64, InferError> {
+    let mut sum = 0_u64;
+    for output in parse::<IgnoredAny>(json)? {
+        output.bytes()?;
+        match (output.binary_bytes()?, &output.data) {
+            (Some(bytes), _) => sum = sum.saturating_add(bytes),
+            (None, None) if !shared => return Err(output.refuse("has neither data nor binary_data_size")),
+            _ => {}
+        }
+    }
+    Ok(sum)
+}
+
+/// Where the bytes of an output are.
+enum Place {
+    Body(Range<usize>),
+    Own(Vec<u8>),
+}
+
+struct Output {
+    name: String,
+    datatype: DataType,
+    shape: Vec<i64>,
+    place: Place,
+}
+
+/// The outputs of a reply that is looked at.
+pub(super) struct ReplyOutputs<'b> {
+    tensors: Cow<'b, [u8]>,
+    outputs: Vec<Output>,
+}
+
+impl<'b> ReplyOutputs<'b> {
+    /// Reads a successful reply. Outputs that went to regions are copied out of those of the slot.
+    ///
+    /// # Errors
+    /// Where the reply is not what was asked for, or does not fit itself.
+    pub(super) fn read(
+        head: &Head,
+        body: &'b [u8],
+        model: (usize, &ModelSpec),
+        regions: Option<&SlotRegions>,
+    ) -> Result<Self, InferError> {
+        let unpacked = decompress(head.encoding, body).map_err(malformed)?;
+        let body = unpacked.map_or(Cow::Borrowed(body), Cow::Owned);
+        let (json, rest) = split(head, &body)?;
+        let (mut outputs, mut at) = (Vec::new(), 0_usize);
+        for output in parse::<Value>(json)? {
+            let place = match (output.binary_bytes()?, &output.data) {
+                (Some(bytes), _) => {
+                    let from = at;
+                    at = at.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    Place::Body(from..at)
+                }
+                (None, Some(data)) => Place::Own(pack(&output, data)?),
+                (None, None) => {
+                    let number = model.1.outputs.iter().position(|spec| spec.name == output.name);
+                    let region = number.and_then(|number| regions?.region(model.0, number));
+                    let region = region.ok_or_else(|| output.refuse("has neither data nor binary_data_size"))?;
+                    Place::Own(read_region(&output, region)?)
+                }
+            };
+            let datatype = output.datatype()?;
+            outputs.push(Output { name: output.name.into_owned(), datatype, shape: output.shape, place });
+        }
+        if at != rest.len() {
+            return Err(sizes_differ(at as u64, rest.len() as u64));
+        }
+        let skip = body.len() - at;
+        let tensors = match body {
+            Cow::Borrowed(body) => Cow::Borrowed(&body[skip..]),
+            Cow::Owned(mut body) => Cow::Owned(body.split_off(skip)),
+        };
+        Ok(Self { tensors, outputs })
+    }
+}
+
+fn pack(output: &OutputJson<'_, Value>, data: &Value) -> Result<Vec<u8>, InferError> {
+    let mut bytes = Vec::new();
+    pack_elements(&mut bytes, output.datatype()?, data)
+        .map_err(|why| output.refuse(format_args!("is wrong: {why}")))?;
+    match output.bytes()? {
+        Some(expected) if expected != bytes.len() as u64 => {
+            Err(output.refuse(format_args!("has other many elements than its shape {:?}", output.shape)))
+        }
+        _ => Ok(bytes),
+    }
+}
+
+/// The output's bytes, copied from the beginning of its region.
+fn read_region(output: &OutputJson<'_, Value>, region: &Region) -> Result<Vec<u8>, InferError> {
+    let too_small = || output.refuse(format_args!("does not fit its region of {} bytes", region.len()));
+    let fixed = output.bytes()?;
+    let length = fixed.map_or(region.len() as u64, |bytes| bytes);
+    let length = usize::try_from(length).ok().filter(|&length| length <= region.len()).ok_or_else(too_small)?;
+    let mut bytes = vec![0; length];
+    region.read(0, &mut bytes).map_err(|error| output.refuse(error))?;
+    if fixed.is_none() {
+        let mut rest = bytes.as_slice();
+        for _ in 0..output.shape.iter().product::<i64>().max(0) {
+            rest = split_element(rest).ok_or_else(too_small)?.1;
+        }
+        let used = bytes.len() - rest.len();
+        bytes.truncate(used);
+    }
+    Ok(bytes)
+}
+
+impl Outputs for ReplyOutputs<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+        for output in &self.outputs {
+            let bytes = match &output.place {
+                Place::Body(range) => &self.tensors[range.clone()],
+                Place::Own(bytes) => bytes,
+            };
+            visitor(OutputView { name: &output.name, datatype: output.datatype, shape: &output.shape, bytes });
+        }
+    }
+}
+
+/// The outputs of a request that failed.
+pub(super) struct NoOutputs;
+
+impl Outputs for NoOutputs {
+    fn visit(&self, _visitor: &mut dyn FnMut(OutputView<'_>)) {}
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

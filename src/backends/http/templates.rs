@@ -1,0 +1,113 @@
+//! [`Templates`]: every payload of a client, rendered; shared by all clients that were opened alike.
+
+use std::sync::{Arc, OnceLock};
+
+use super::regions::{InputRegions, Registry, SlotRegions, output_names};
+use super::render::{Format, OutputRegionName, Rendering};
+use super::template::Template;
+use crate::backend::{ClientSpec, InferError, OutputPlan, Request, RequestOptions};
+use crate::data::Payload;
+use crate::error::Result;
+use crate::model::{ModelSpec, Scheduler};
+use crate::shm::Placement;
+
+/// A payload's requests: alone, and as one of a sequence. A form that is not expected is rendered when it is first
+/// asked for.
+#[derive(Default)]
+struct Forms {
+    alone: OnceLock<Result<Template, InferError>>,
+    in_sequence: OnceLock<Result<Template, InferError>>,
+}
+
+/// Every payload of a client, rendered.
+pub(super) struct Templates {
+    format: Arc<Format>,
+    models: Arc<[ModelSpec]>,
+    payloads: Arc<[Payload]>,
+    options: Arc<RequestOptions>,
+    outputs: OutputPlan,
+    registry: Arc<Registry>,
+    inputs: InputRegions,
+    output_names: Vec<Vec<OutputRegionName>>,
+    forms: Vec<Forms>,
+}
+
+impl Templates {
+    /// Renders every payload in the form that its model's scheduler expects.
+    ///
+    /// # Errors
+    /// Where a payload cannot be rendered or the server refuses a region.
+    pub(super) fn new(format: Arc<Format>, registry: Arc<Registry>, spec: &ClientSpec) -> Result<Self> {
+        let batch = spec.payloads.iter().map(|payload| payload.batch).max().unwrap_or(1);
+        let names = |(index, model)| output_names(index, model, spec.outputs, batch);
+        let templates = Self {
+            inputs: registry.register_inputs(&spec.payloads)?,
+            output_names: spec.models.iter().enumerate().map(names).collect(),
+            forms: spec.payloads.iter().map(|_| Forms::default()).collect(),
+            models: spec.models.clone(),
+            payloads: spec.payloads.clone(),
+            options: spec.options.clone(),
+            outputs: spec.outputs,
+            format,
+            registry,
+        };
+        for (forms, payload) in templates.forms.iter().zip(&*spec.payloads) {
+            let sequence = spec.models[payload.model].scheduler == Scheduler::Sequence;
+            let form = if sequence { &forms.in_sequence } else { &forms.alone };
+            let template = templates.render(payload, sequence)?;
+            form.get_or_init(|| Ok(template));
+        }
+        Ok(templates)
+    }
+
+    /// Whether these were made for clients such as `spec` describes.
+    pub(super) fn fit(&self, spec: &ClientSpec) -> bool {
+        Arc::ptr_eq(&self.models, &spec.models)
+            && Arc::ptr_eq(&self.payloads, &spec.payloads)
+            && Arc::ptr_eq(&self.options, &spec.options)
+            && self.outputs == spec.outputs
+    }
+
+    fn render(&self, payload: &Payload, sequence: bool) -> Result<Template> {
+        let rendering = Rendering {
+            format: &self.format,
+            options: &self.options,
+            inputs: &self.inputs,
+            outputs: &self.output_names[payload.model],
+            sequence,
+        };
+        rendering.render(&self.models[payload.model], payload)
+    }
+
+    /// The template of a request.
+    pub(super) fn get(&self, request: Request) -> Result<&Template, InferError> {
+        let index = request.payload.0 as usize;
+        let unusable = |message: String| InferError { code: "Request".to_owned(), message };
+        let forms = self.forms.get(index).ok_or_else(|| unusable(format!("there is no payload {index}")))?;
+        let sequence = request.sequence.is_some();
+        let form = if sequence { &forms.in_sequence } else { &forms.alone };
+        let render = || self.render(&self.payloads[index], sequence).map_err(|error| unusable(error.to_string()));
+        form.get_or_init(render).as_ref().map_err(Clone::clone)
+    }
+
+    /// Index of the model that a request is for.
+    pub(super) fn model_of(&self, request: Request) -> usize {
+        self.payloads[request.payload.0 as usize].model
+    }
+
+    /// A number for a client that uses these.
+    pub(super) fn client_number(&self) -> u32 {
+        self.registry.client_number()
+    }
+
+    /// The output regions of a client's slot; `None` where outputs come in the reply.
+    ///
+    /// # Errors
+    /// Where memory is lacking or the server refuses.
+    pub(super) fn slot_regions(&self, placement: Placement, slot: (u32, usize)) -> Result<Option<SlotRegions>> {
+        if self.output_names.iter().all(Vec::is_empty) {
+            return Ok(None);
+        }
+        SlotRegions::new(&self.registry, &self.output_names, placement, slot).map(Some)
+    }
+}

@@ -1,0 +1,49 @@
+//! The ways to reach a server; each implements [`crate::backend::Backend`]. Only [`connect`] knows the kinds.
+
+pub mod c_api;
+pub mod grpc;
+pub mod http;
+pub mod net;
+pub mod null;
+pub mod program;
+
+use std::sync::Arc;
+
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::plan::{Plan, Protocol, ServiceKind, Target};
+
+/// Reaches the server that the plan names, and makes its model ready.
+///
+/// # Errors
+/// Where the server or the model cannot be had, with the server's own reason.
+pub fn connect(plan: &Plan) -> Result<Arc<dyn Backend>> {
+    match plan.target.service {
+        ServiceKind::TritonCApi => Ok(Arc::new(c_api::TritonInProcess::start(&plan.target)?)),
+        ServiceKind::Null => Ok(Arc::new(null::NullBackend)),
+        ServiceKind::Triton => match plan.target.connection.protocol {
+            Protocol::Http { .. } => connect_http(&plan.target),
+            Protocol::Grpc { .. } => connect_grpc(&plan.target),
+        },
+    }
+}
+
+fn connect_http(target: &Target) -> Result<Arc<dyn Backend>> {
+    let backend = http::HttpBackend::connect(&target.connection, metrics_url(target))?;
+    if let Some(settings) = &target.trace {
+        backend.set_trace(&target.model, settings)?;
+    }
+    Ok(Arc::new(backend))
+}
+
+fn connect_grpc(target: &Target) -> Result<Arc<dyn Backend>> {
+    let backend = grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?;
+    if let Some(settings) = &target.trace {
+        backend.set_trace(&target.model, settings)?;
+    }
+    Ok(Arc::new(backend))
+}
+
+fn metrics_url(target: &Target) -> Option<&str> {
+    target.metrics.as_ref().and_then(|metrics| metrics.url.as_deref())
+}

@@ -1,0 +1,154 @@
+//! [`Endpoint`]: what `-u` names.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// A server's address: `host:port`, or a URL whose path is put in front of every request's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The URL's scheme asks for TLS (`https`, `grpcs`).
+    pub secure: bool,
+    /// Name or address; IPv6 addresses without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Path prefix: empty, or begins with a slash and does not end with one.
+    pub prefix: String,
+}
+
+impl Endpoint {
+    /// Reads `host`, `host:port`, `[v6]:port`, or `scheme://host[:port][/prefix]` with scheme `http`, `https`, `grpc` or
+    /// `grpcs`. Without a port, a URL with scheme `http` or `https` means 80 or 443; all else means `default_port`.
+    ///
+    /// # Errors
+    /// A usage error that says which part is wrong.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self> {
+        Self::parse_flag("-u", text, default_port)
+    }
+
+    /// As [`Endpoint::parse`], for the value of another flag.
+    ///
+    /// # Errors
+    /// A usage error that names the flag and says which part is wrong.
+    pub fn parse_flag(flag: &str, text: &str, default_port: u16) -> Result<Self> {
+        let refuse = |why: &str| {
+            Error::usage(format!("{flag} '{text}': {why}; expected host:port or a URL such as http://localhost:8000"))
+        };
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let (secure, port) = match scheme.to_ascii_lowercase().as_str() {
+            "" | "grpc" => (false, default_port),
+            "grpcs" => (true, default_port),
+            "http" => (false, 80),
+            "https" => (true, 443),
+            _ => return Err(refuse("its scheme is none of http, https, grpc and grpcs")),
+        };
+        if rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(refuse("it holds white space or control characters"));
+        }
+        if rest.contains(['?', '#']) {
+            return Err(refuse("a query or fragment has no meaning here"));
+        }
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err(refuse("credentials do not belong into the address, pass them with -H 'Authorization:…'"));
+        }
+        let (host, given_port) =
+            split_authority(authority).ok_or_else(|| refuse("host and port cannot be told apart"))?;
+        if host.is_empty() {
+            return Err(refuse("it names no host"));
+        }
+        let port = match given_port {
+            None => port,
+            Some(digits) => parse_port(digits).ok_or_else(|| refuse("the port is no number from 1 to 65535"))?,
+        };
+        Ok(Self { secure, host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
+    }
+
+    /// As a URL for people, with the scheme of HTTP.
+    pub fn http_url(&self) -> String {
+        format!("{}://{self}", if self.secure { "https" } else { "http" })
+    }
+
+    /// `host:port` as a `Host` header or an `:authority` wants it.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.authority(), self.prefix)
+    }
+}
+
+/// Host and, if there is one, the text of the port. Brackets hold an IPv6 address; without them more than one colon
+/// is an IPv6 address without a port.
+fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        return match after.strip_prefix(':') {
+            Some(port) => Some((host, Some(port))),
+            None if after.is_empty() => Some((host, None)),
+            None => None,
+        };
+    }
+    match authority.split_once(':') {
+        Some((_, rest)) if rest.contains(':') => Some((authority, None)),
+        Some((host, port)) => Some((host, Some(port))),
+        None => Some((authority, None)),
+    }
+}
+
+fn parse_port(digits: &str) -> Option<u16> {
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|&port| plain && port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(text: &str) -> (bool, String, u16, String) {
+        let parsed = Endpoint::parse(text, 8000).unwrap();
+        (parsed.secure, parsed.host, parsed.port, parsed.prefix)
+    }
+
+    #[test]
+    fn hosts_ports_schemes_and_prefixes_are_read() {
+        assert_eq!(endpoint("localhost"), (false, "localhost".into(), 8000, String::new()));
+        assert_eq!(endpoint("10.0.0.1:81"), (false, "10.0.0.1".into(), 81, String::new()));
+        assert_eq!(endpoint("[::1]:9"), (false, "::1".into(), 9, String::new()));
+        assert_eq!(endpoint("::1"), (false, "::1".into(), 8000, String::new()));
+        assert_eq!(endpoint("https://h/a/b/"), (true, "h".into(), 443, "/a/b".into()));
+        assert_eq!(endpoint("HTTP://h:8000"), (false, "h".into(), 8000, String::new()));
+        assert_eq!(endpoint("grpcs://h"), (true, "h".into(), 8000, String::new()));
+        assert_eq!(Endpoint::parse("[::1]:9/x", 1).unwrap().to_string(), "[::1]:9/x");
+    }
+
+    #[test]
+    fn bad_addresses_are_refused_with_the_rule() {
+        for (text, rule) in [
+            ("", "no host"),
+            (":8000", "no host"),
+            ("h:0", "65535"),
+            ("h:70000", "65535"),
+            ("h:+1", "65535"),
+            ("h:", "65535"),
+            ("ftp://h", "scheme"),
+            ("a b", "white space"),
+            ("h\r\nX: y", "white space"),
+            ("http://u:p@h", "credentials"),
+            ("h?x=1", "query"),
+            ("[::1", "told apart"),
+            ("[::1]x", "told apart"),
+        ] {
+            let message = Endpoint::parse(text, 8000).unwrap_err().to_string();
+            assert!(message.contains(rule), "{text:?}: {message}");
+        }
+    }
+}

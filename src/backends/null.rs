@@ -1,0 +1,103 @@
+//! A server that does nothing: every request completes at once. It prices the program itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, Next, Request, SlotId,
+    Threading,
+};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+
+/// The backend that completes requests without a server.
+pub struct NullBackend;
+
+impl Backend for NullBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "NULL",
+            threading: Threading::Driven,
+            client_times: ClientTimes::None,
+            statistics: false,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let tensor = |name: &str| TensorSpec {
+            name: name.to_owned(),
+            datatype: DataType::Fp32,
+            shape: vec![16],
+            optional: false,
+            shape_tensor: false,
+        };
+        Ok(ModelSpec {
+            id: id.clone(),
+            versions: vec!["1".to_owned()],
+            platform: "null".to_owned(),
+            max_batch_size: 1 << 20,
+            inputs: vec![tensor("INPUT0")],
+            outputs: vec![tensor("OUTPUT0")],
+            scheduler: Scheduler::Default,
+            decoupled: false,
+            response_cache: false,
+            composing: Vec::new(),
+        })
+    }
+
+    fn statistics(&self, _id: &ModelId) -> Result<StatisticsSnapshot> {
+        Err(Error::server("the null backend keeps no statistics"))
+    }
+
+    fn metrics(&self) -> Result<String> {
+        Err(Error::server("the null backend keeps no metrics"))
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        Ok(Box::new(NullClient { sink, ready: VecDeque::with_capacity(spec.slots) }))
+    }
+}
+
+/// Slots that were submitted and complete at the next drive.
+struct NullClient {
+    sink: Arc<dyn CompletionSink>,
+    ready: VecDeque<(SlotId, Stamp)>,
+}
+
+impl Client for NullClient {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        self.ready.reserve(slots.saturating_sub(self.ready.len()));
+        Ok(())
+    }
+
+    #[inline]
+    fn submit(&mut self, slot: SlotId, _request: Request) -> Result<()> {
+        self.ready.push_back((slot, Stamp::now()));
+        Ok(())
+    }
+
+    fn drive(&mut self, deadline: Stamp) -> Result<()> {
+        while let Some((slot, sent)) = self.ready.pop_front() {
+            let now = Stamp::now();
+            let completion =
+                Completion { sent, send_end: None, first_response: now, last_response: now, responses: 1, error: None };
+            if let Next::Issue(_) = self.sink.complete(slot, &completion) {
+                self.ready.push_back((slot, Stamp::now()));
+            }
+            if now >= deadline {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, _slot: SlotId) {}
+
+    fn drain(&mut self, _limit: Duration) -> usize {
+        let drained = self.drive(Stamp::NEVER);
+        drained.map_or(self.ready.len(), |()| 0)
+    }
+}

@@ -1,0 +1,321 @@
+//! Readers of values with parts, such as `name:value:type`. Each answers the value, or the rule that the text breaks.
+
+use std::time::Duration;
+
+use crate::backend::{Parameter, ParameterValue};
+use crate::cli::range::{MAX_CONCURRENCY, MAX_RATE};
+use crate::cli::values::{boolean, decimal, integer, share, time};
+use crate::model::ModelId;
+use crate::plan::{MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput};
+
+/// `(scope, setting, value)`; the scope is empty where there is none.
+pub type Setting = (String, String, String);
+
+/// `scope,setting=value`, as the server's own program spells settings of backends, caches and policies.
+pub fn setting(text: &str) -> Result<Setting, String> {
+    let rule = "it must be name,setting=value";
+    let (key, value) = text.split_once('=').ok_or(rule)?;
+    let (scope, setting) = key.split_once(',').ok_or(rule)?;
+    if scope.is_empty() || setting.is_empty() {
+        return Err(rule.to_owned());
+    }
+    Ok((scope.to_owned(), setting.to_owned(), value.to_owned()))
+}
+
+/// `scope,setting=value` or `setting=value`.
+pub fn open_setting(text: &str) -> Result<Setting, String> {
+    let (key, value) = text.split_once('=').ok_or("it must be setting=value or name,setting=value")?;
+    let (scope, setting) = key.split_once(',').unwrap_or(("", key));
+    if setting.is_empty() {
+        return Err("the setting has no name: it must be setting=value or name,setting=value".to_owned());
+    }
+    Ok((scope.to_owned(), setting.to_owned(), value.to_owned()))
+}
+
+/// `device:bytes`.
+pub fn device_bytes(text: &str) -> Result<(i32, u64), String> {
+    let (device, bytes) = text.split_once(':').ok_or("it must be device:bytes, such as 0:67108864")?;
+    Ok((integer(device, 0, 1023)?, integer(bytes, 0, u64::MAX)?))
+}
+
+/// `name:count[:device]`; -1 is every device.
+pub fn resource(text: &str) -> Result<(String, u64, i32), String> {
+    let rule = "it must be name:count or name:count:device";
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts[..] {
+        [name, count] if !name.is_empty() => Ok((name.to_owned(), integer(count, 0, u64::MAX)?, -1)),
+        [name, count, device] if !name.is_empty() => {
+            Ok((name.to_owned(), integer(count, 0, u64::MAX)?, integer(device, 0, 1023)?))
+        }
+        _ => Err(rule.to_owned()),
+    }
+}
+
+/// `name:dim,dim,…`, split at the last colon, because names may hold colons.
+pub fn shape(text: &str) -> Result<(String, Vec<i64>), String> {
+    let rule = "it must be input:dim,dim,… with dimensions above 0";
+    let (name, dims) = text.rsplit_once(':').ok_or(rule)?;
+    if name.is_empty() {
+        return Err(rule.to_owned());
+    }
+    let dims = dims.split(',').map(|dim| integer::<i64>(dim, 1, i64::MAX as u64).map_err(|_| rule.to_owned()));
+    Ok((name.to_owned(), dims.collect::<Result<_, _>>()?))
+}
+
+/// `name:lowest:highest`.
+pub fn random_range(text: &str) -> Result<(String, f64, f64), String> {
+    let rule = "it must be input:lowest:highest, two finite numbers";
+    let (rest, high) = text.rsplit_once(':').ok_or(rule)?;
+    let (name, low) = rest.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
+    let read = |text| decimal(text, f64::MIN, f64::MAX).map_err(|_| rule.to_owned());
+    let (low, high) = (read(low)?, read(high)?);
+    if low > high { Err(format!("{low} is above {high}")) } else { Ok((name.to_owned(), low, high)) }
+}
+
+/// `name:value:type`; the value may hold colons.
+pub fn parameter(text: &str) -> Result<Parameter, String> {
+    let rule = "it must be name:value:type with a type of bool, int, uint, double or string";
+    let (name, rest) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
+    let (value, kind) = rest.rsplit_once(':').ok_or(rule)?;
+    let misfit = |_| format!("'{value}' is no {}", kind.to_ascii_lowercase());
+    let value = match kind.to_ascii_lowercase().as_str() {
+        "bool" => ParameterValue::Bool(boolean(value).map_err(misfit)?),
+        "int" => ParameterValue::Int(value.parse().map_err(|_| misfit(String::new()))?),
+        "uint" => ParameterValue::Uint(value.parse().map_err(|_| misfit(String::new()))?),
+        "double" => ParameterValue::Double(decimal(value, f64::MIN, f64::MAX).map_err(misfit)?),
+        "string" => ParameterValue::Text(value.to_owned()),
+        _ => return Err(rule.to_owned()),
+    };
+    Ok(Parameter { name: name.to_owned(), value })
+}
+
+/// The name of a request parameter.
+pub fn parameter_name(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("it must not be empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// `name[:longest]`; a name that holds a colon needs its length.
+pub fn token_input(text: &str) -> Result<TokenInput, String> {
+    const LONGEST: u64 = 131_072;
+    let (name, longest) = match text.rsplit_once(':') {
+        Some((name, longest)) => (name, integer(longest, 1, i64::MAX as u64)?),
+        None => (text, LONGEST),
+    };
+    if name.is_empty() {
+        return Err("it must be input or input:longest".to_owned());
+    }
+    Ok(TokenInput { name: name.to_owned(), longest })
+}
+
+/// `Name:Value`, split at the first colon; blanks around the value do not count.
+pub fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("it must be Name:Value")?;
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(token) {
+        return Err(format!("'{name}' is no header name"));
+    }
+    if value.chars().any(char::is_control) {
+        return Err("the value must not hold control characters".to_owned());
+    }
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
+/// `name` or `name:version`.
+pub fn model(text: &str) -> Result<ModelId, String> {
+    let (name, version) = match text.split_once(':') {
+        Some((name, version)) => (name, Some(integer(version, 1, u64::MAX)?)),
+        None => (text, None),
+    };
+    if name.is_empty() {
+        return Err("it must be name or name:version".to_owned());
+    }
+    Ok(ModelId { name: name.to_owned(), version })
+}
+
+/// `name[:version][?parameter=value[&…]]:share`.
+pub fn mix_entry(text: &str) -> Result<MixEntry, String> {
+    let rule = "it must be name[:version][?parameter=value[&…]]:share";
+    let (subject, part) = text.rsplit_once(':').ok_or(rule)?;
+    let (name, query) = subject.split_once('?').map_or((subject, None), |(name, query)| (name, Some(query)));
+    let parameters = query.into_iter().flat_map(|query| query.split('&')).map(|pair| {
+        let (name, value) = pair.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
+        Ok(Parameter { name: name.to_owned(), value: ParameterValue::Text(value.to_owned()) })
+    });
+    let part = share(part)?;
+    if part <= 0.0 {
+        return Err("the share must be above 0".to_owned());
+    }
+    Ok(MixEntry { model: model(name)?, share: part, parameters: parameters.collect::<Result<_, String>>()? })
+}
+
+/// `rate:VALUE:LENGTH` or `concurrency:VALUE:LENGTH`; the length is a time, or a number of requests such as `500req`.
+pub fn stage(text: &str) -> Result<Stage, String> {
+    let rule = "it must be rate:VALUE:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req";
+    let parts: Vec<&str> = text.split(':').collect();
+    let [kind, value, length] = parts[..] else { return Err(rule.to_owned()) };
+    let load = match kind.to_ascii_lowercase().as_str() {
+        "rate" => StageLoad::RequestRate(decimal(value, 0.0, MAX_RATE)?),
+        "concurrency" => StageLoad::Concurrency(integer(value, 1, u64::from(MAX_CONCURRENCY))?),
+        _ => return Err(rule.to_owned()),
+    };
+    if load == StageLoad::RequestRate(0.0) {
+        return Err("the rate must be above 0".to_owned());
+    }
+    let length = match length.strip_suffix("req") {
+        Some(requests) => StageLength::Requests(integer(requests, 1, u64::MAX)?),
+        None if length.ends_with(|c: char| c.is_ascii_digit()) => return Err(rule.to_owned()),
+        None => StageLength::Time(time(length, Duration::from_secs(1))?),
+    };
+    if length == StageLength::Time(Duration::ZERO) {
+        return Err("the length must be above 0".to_owned());
+    }
+    Ok(Stage { load, length })
+}
+
+/// How a sweep spaces its rates, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepForm {
+    /// How they are spaced.
+    pub spacing: Spacing,
+    /// How many.
+    pub points: u32,
+}
+
+/// `linear[:N]` or `geometric[:N]`.
+pub fn sweep(text: &str) -> Result<SweepForm, String> {
+    const POINTS: u32 = 8;
+    let (kind, points) = text.split_once(':').map_or((text, None), |(kind, points)| (kind, Some(points)));
+    let spacing = match kind.to_ascii_lowercase().as_str() {
+        "linear" => Spacing::Linear,
+        "geometric" => Spacing::Geometric,
+        _ => return Err("it must be linear or geometric, with :N for N rates".to_owned()),
+    };
+    Ok(SweepForm { spacing, points: points.map_or(Ok(POINTS), |points| integer(points, 2, 1000))? })
+}
+
+/// `p99:2%`, `p99.9:0.02`, `avg:1%` or `throughput:1%`.
+pub fn precision(text: &str) -> Result<Precision, String> {
+    let rule = "it must be pN, avg or throughput with a share, such as p99:2%";
+    let (of, part) = text.split_once(':').ok_or(rule)?;
+    let of = match of.to_ascii_lowercase().as_str() {
+        "avg" | "mean" => Statistic::MeanLatency,
+        "throughput" => Statistic::Throughput,
+        name => {
+            let percentile = name.strip_prefix('p').and_then(|number| decimal(number, 0.0, 100.0).ok());
+            let inside = percentile.filter(|&percentile| percentile > 0.0 && percentile < 100.0);
+            Statistic::Percentile(inside.ok_or(rule)?)
+        }
+    };
+    let part = share(part)?;
+    if part <= 0.0 { Err("the share must be above 0".to_owned()) } else { Ok(Precision { of, share: part }) }
+}
+
+/// `relative[:absolute]`.
+pub fn tolerance(text: &str) -> Result<(f64, f64), String> {
+    let (relative, absolute) = text.split_once(':').unwrap_or((text, "0"));
+    Ok((decimal(relative, 0.0, f64::MAX)?, decimal(absolute, 0.0, f64::MAX)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: &str) -> ParameterValue {
+        ParameterValue::Text(value.into())
+    }
+
+    #[test]
+    fn settings_are_spelt_as_the_server_program_spells_them() {
+        assert_eq!(setting("local,size=1048576"), Ok(("local".into(), "size".into(), "1048576".into())));
+        assert_eq!(setting("a,b=c=d,e"), Ok(("a".into(), "b".into(), "c=d,e".into())));
+        assert_eq!(open_setting("default-max-batch-size=8").unwrap().0, "");
+        assert!(["", "a", "a=b", ",b=c", "a,=c"].iter().all(|text| setting(text).is_err()));
+        assert!(["", "a", "=c", "a,=c"].iter().all(|text| open_setting(text).is_err()));
+        assert_eq!(device_bytes("1:4096"), Ok((1, 4096)));
+        assert!(["4096", "-1:5", "0:x", "0:", ":"].iter().all(|text| device_bytes(text).is_err()));
+        assert_eq!(resource("R1:2"), Ok(("R1".into(), 2, -1)));
+        assert_eq!(resource("R1:2:3"), Ok(("R1".into(), 2, 3)));
+        assert!(["R1", "R1:x", ":1", "R1:1:2:3"].iter().all(|text| resource(text).is_err()));
+    }
+
+    #[test]
+    fn shapes_split_at_the_last_colon() {
+        assert_eq!(shape("IN:1,16"), Ok(("IN".into(), vec![1, 16])));
+        assert_eq!(shape("in:0:3"), Ok(("in:0".into(), vec![3])));
+        assert!(["IN", "IN:", "IN:0", "IN:-1", "IN:1,,2", ":1", "IN:1x"].iter().all(|text| shape(text).is_err()));
+        assert_eq!(random_range("ids:0:-1.5").unwrap_err(), "0 is above -1.5");
+        assert_eq!(random_range("a:b:0:30522"), Ok(("a:b".into(), 0.0, 30522.0)));
+        assert!(["ids", "ids:1", ":0:1", "ids:nan:1", "ids:0:inf"].iter().all(|text| random_range(text).is_err()));
+    }
+
+    #[test]
+    fn parameters_are_typed_and_checked() {
+        assert_eq!(parameter("max:256:int").unwrap().value, ParameterValue::Int(256));
+        assert_eq!(parameter("seed:18446744073709551615:UINT").unwrap().value, ParameterValue::Uint(u64::MAX));
+        assert_eq!(parameter("on:true:bool").unwrap().value, ParameterValue::Bool(true));
+        assert_eq!(parameter("t:0.5:double").unwrap().value, ParameterValue::Double(0.5));
+        assert_eq!(parameter("u:http://a:80:string").unwrap().value, text("http://a:80"));
+        for bad in ["a", "a:b", ":1:int", "a:1x:int", "a:-1:uint", "a:maybe:bool", "a:nan:double", "a:1:float"] {
+            assert!(parameter(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn inputs_of_a_trace_may_have_a_longest_length() {
+        assert_eq!(token_input("IDS"), Ok(TokenInput { name: "IDS".into(), longest: 131_072 }));
+        assert_eq!(token_input("ids:0:512"), Ok(TokenInput { name: "ids:0".into(), longest: 512 }));
+        assert!(["", ":5", "IDS:", "IDS:0", "IDS:x", "IDS:-1"].iter().all(|text| token_input(text).is_err()));
+        assert!(parameter_name("").is_err());
+    }
+
+    #[test]
+    fn headers_split_at_the_first_colon() {
+        assert_eq!(header("Authorization: Bearer a:b"), Ok(("Authorization".into(), "Bearer a:b".into())));
+        assert!(["Accept", ":x", "A b:c", "A:b\r\nC:d"].iter().all(|text| header(text).is_err()));
+    }
+
+    #[test]
+    fn mixes_name_models_versions_and_parameters() {
+        assert_eq!(mix_entry("a:0.7").unwrap().model, ModelId::latest("a"));
+        assert_eq!(mix_entry("a:3:25%").unwrap().model, ModelId { name: "a".into(), version: Some(3) });
+        let lora = mix_entry("llm?lora_name=x&k=:0.5").unwrap();
+        assert_eq!(lora.parameters[0], Parameter { name: "lora_name".into(), value: text("x") });
+        assert_eq!(lora.parameters[1].value, text(""));
+        for bad in ["a", "a:0", "a:-1", "a:1.5", "a:nan", ":0.5", "a?x:0.5", "a:x:0.5", "a:0:0.5"] {
+            assert!(mix_entry(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn stages_have_a_load_and_a_length() {
+        let timed = Stage { load: StageLoad::RequestRate(12.5), length: StageLength::Time(Duration::from_secs(90)) };
+        assert_eq!(stage("rate:12.5:1.5m"), Ok(timed));
+        let counted = Stage { load: StageLoad::Concurrency(8), length: StageLength::Requests(500) };
+        assert_eq!(stage("Concurrency:8:500req"), Ok(counted));
+        for bad in [
+            "rate:1",
+            "rate:0:1s",
+            "rate:nan:1s",
+            "x:1:1s",
+            "rate:1:5",
+            "rate:1:0s",
+            "concurrency:1.5:1s",
+            "rate:1:0req",
+        ] {
+            assert!(stage(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sweeps_precision_and_tolerance() {
+        assert_eq!(sweep("LINEAR"), Ok(SweepForm { spacing: Spacing::Linear, points: 8 }));
+        assert_eq!(sweep("geometric:12"), Ok(SweepForm { spacing: Spacing::Geometric, points: 12 }));
+        assert!(["", "log", "linear:", "linear:1", "linear:x"].iter().all(|text| sweep(text).is_err()));
+        assert_eq!(precision("p99.9:2%"), Ok(Precision { of: Statistic::Percentile(99.9), share: 0.02 }));
+        assert_eq!(precision("avg:0.01").unwrap().of, Statistic::MeanLatency);
+        assert!(["p99", "p0:1%", "p100:1%", "q:1%", "p99:0", "p99:x"].iter().all(|text| precision(text).is_err()));
+        assert_eq!(tolerance("1e-3"), Ok((1e-3, 0.0)));
+        assert_eq!(tolerance("0:0.5"), Ok((0.0, 0.5)));
+        assert!(["", "x", "-1", "1:-1", "nan"].iter().all(|text| tolerance(text).is_err()));
+    }
+}

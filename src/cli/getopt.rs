@@ -1,0 +1,279 @@
+//! Brings a command line into one form, `--flag` or `--flag=value`, the way GNU `getopt_long` reads it.
+//!
+//! perf_analyzer reads its command line with that function, and scripts lean on its habits: unambiguous prefixes of
+//! flags, values that begin with a hyphen, `-p5000`, `-va`, stray words that count for nothing. Typed reading is left
+//! to clap.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use clap::{Arg, ArgAction, Command};
+
+use crate::error::{Error, Result};
+
+/// What a command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// `--help` stands in it.
+    Help,
+    /// `--version` stands in it.
+    Version,
+    /// A run; every flag in its long form, values joined by `=`.
+    Run(Vec<OsString>),
+}
+
+/// Long flags of perf_analyzer. A prefix that is unambiguous among these means one of them, whatever else begins so.
+pub const UPSTREAM: &[&str] = &[
+    "async",
+    "sync",
+    "measurement-interval",
+    "measurement-mode",
+    "measurement-request-count",
+    "concurrency-range",
+    "periodic-concurrency-range",
+    "request-rate-range",
+    "request-distribution",
+    "request-intervals",
+    "fixed-schedule",
+    "request-count",
+    "warmup-request-count",
+    "request-period",
+    "request-parameter",
+    "num-of-sequences",
+    "serial-sequences",
+    "binary-search",
+    "latency-threshold",
+    "max-threads",
+    "stability-percentage",
+    "max-trials",
+    "percentile",
+    "input-data",
+    "data-directory",
+    "shape",
+    "sequence-length",
+    "sequence-length-variation",
+    "sequence-id-range",
+    "string-length",
+    "string-data",
+    "shared-memory",
+    "output-shared-memory-size",
+    "input-tensor-format",
+    "output-tensor-format",
+    "streaming",
+    "grpc-compression-algorithm",
+    "ssl-grpc-use-ssl",
+    "ssl-grpc-root-certifications-file",
+    "ssl-grpc-private-key-file",
+    "ssl-grpc-certificate-chain-file",
+    "ssl-https-verify-peer",
+    "ssl-https-verify-host",
+    "ssl-https-ca-certificates-file",
+    "ssl-https-client-certificate-file",
+    "ssl-https-client-certificate-type",
+    "ssl-https-private-key-file",
+    "ssl-https-private-key-type",
+    "trace-level",
+    "trace-rate",
+    "trace-count",
+    "log-frequency",
+    "triton-server-directory",
+    "model-repository",
+    "verbose-csv",
+    "profile-export-file",
+    "collect-metrics",
+    "metrics-url",
+    "metrics-interval",
+    "service-kind",
+    "bls-composing-models",
+    "version",
+];
+
+/// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
+const ABSENT: &[&str] = &[
+    "endpoint",
+    "grpc-method",
+    "proto",
+    "model-signature-name",
+    "session-concurrency",
+    "enable-mpi",
+    "trace-file",
+    "schedule",
+];
+
+/// Reads the words after the program's name.
+///
+/// # Errors
+/// Where a flag is unknown, its prefix ambiguous, or its value missing or unwanted.
+pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<Line> {
+    let mut words = words.into_iter().peekable();
+    let mut run = Vec::new();
+    while let Some(word) = words.next() {
+        let bytes = word.as_bytes();
+        let flags = match bytes {
+            b"--" => break,
+            [b'-', b'-', long @ ..] => vec![long_flag(command, long)?],
+            [b'-', cluster @ ..] if !cluster.is_empty() => short_flags(command, cluster)?,
+            _ => continue,
+        };
+        for Flag { arg, attached } in flags {
+            let name = arg.get_long().unwrap_or_default();
+            let value = match (attached, need(arg)) {
+                (None, Need::Always) => Some(words.next().ok_or_else(|| missing_value(arg))?),
+                (None, Need::Maybe) => words.next_if(|next| is_boolean(next)),
+                (Some(_), Need::Never) => return Err(unwanted_value(arg)),
+                (attached, _) => attached,
+            };
+            match name {
+                "help" => return Ok(Line::Help),
+                "version" => return Ok(Line::Version),
+                _ => run.push(joined(name, value)),
+            }
+        }
+    }
+    Ok(Line::Run(run))
+}
+
+/// How messages and the help name a flag: as perf_analyzer spells it, which is short where it has no long form.
+pub fn shown(arg: &Arg) -> String {
+    let long = arg.get_long().unwrap_or_default();
+    match arg.get_short() {
+        Some(short) if !UPSTREAM.contains(&long) => format!("-{short}"),
+        _ => format!("--{long}"),
+    }
+}
+
+struct Flag<'a> {
+    arg: &'a Arg,
+    attached: Option<OsString>,
+}
+
+enum Need {
+    Never,
+    Maybe,
+    Always,
+}
+
+fn need(arg: &Arg) -> Need {
+    match arg.get_action() {
+        ArgAction::Set | ArgAction::Append => match arg.get_num_args() {
+            Some(count) if count.min_values() == 0 => Need::Maybe,
+            _ => Need::Always,
+        },
+        _ => Need::Never,
+    }
+}
+
+/// `name`, `name=value` or a prefix of a name.
+fn long_flag<'a>(command: &'a Command, text: &[u8]) -> Result<Flag<'a>> {
+    let equals = text.iter().position(|&byte| byte == b'=');
+    let (name, attached) = match equals {
+        Some(at) => (&text[..at], Some(OsString::from_vec(text[at + 1..].to_vec()))),
+        None => (text, None),
+    };
+    let name = String::from_utf8_lossy(name);
+    Ok(Flag { arg: find_long(command, &name)?, attached })
+}
+
+fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
+    let long = |arg: &&'a Arg, name: &str| arg.get_long() == Some(name);
+    if let Some(arg) = command.get_arguments().find(|arg| long(arg, name)) {
+        return Ok(arg);
+    }
+    if ABSENT.contains(&name) {
+        return Err(Error::usage(format!(
+            "--{name} is a flag of perf_analyzer for what is not part of this version; see --help"
+        )));
+    }
+    let begins = |long: Option<&str>| !name.is_empty() && long.is_some_and(|long| long.starts_with(name));
+    let candidates: Vec<&Arg> = command.get_arguments().filter(|arg| begins(arg.get_long())).collect();
+    let upstream: Vec<&Arg> =
+        candidates.iter().copied().filter(|arg| UPSTREAM.contains(&arg.get_long().unwrap_or_default())).collect();
+    match (&upstream[..], &candidates[..]) {
+        ([only], _) | ([], [only]) => Ok(only),
+        (_, []) => Err(Error::usage(format!("--{name} is no flag of this program; see --help"))),
+        _ => {
+            let names: Vec<String> = candidates.iter().map(|arg| shown(arg)).collect();
+            Err(Error::usage(format!("--{name} is ambiguous: it may be {}; see --help", names.join(", "))))
+        }
+    }
+}
+
+/// `va` for `-v -a`, `p5000` for `-p 5000`.
+fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>> {
+    let mut flags = Vec::new();
+    for (index, &byte) in cluster.iter().enumerate() {
+        let letter = char::from(byte);
+        let arg = command.get_arguments().find(|arg| {
+            arg.get_short() == Some(letter) || arg.get_all_short_aliases().is_some_and(|all| all.contains(&letter))
+        });
+        let arg = arg.ok_or_else(|| {
+            Error::usage(format!(
+                "-{} is no flag of this program; see --help",
+                String::from_utf8_lossy(&cluster[index..])
+            ))
+        })?;
+        let rest = &cluster[index + 1..];
+        if !matches!(need(arg), Need::Never) && !rest.is_empty() {
+            flags.push(Flag { arg, attached: Some(OsString::from_vec(rest.to_vec())) });
+            break;
+        }
+        flags.push(Flag { arg, attached: None });
+    }
+    Ok(flags)
+}
+
+fn joined(name: &str, value: Option<OsString>) -> OsString {
+    let mut flag = OsString::from(format!("--{name}"));
+    if let Some(value) = value {
+        flag.push("=");
+        flag.push(value);
+    }
+    flag
+}
+
+fn is_boolean(word: &OsStr) -> bool {
+    word.to_str().is_some_and(|word| crate::cli::values::boolean(word).is_ok())
+}
+
+fn missing_value(arg: &Arg) -> Error {
+    let names = arg.get_value_names().unwrap_or_default();
+    let form = names.first().map_or_else(|| "VALUE".to_owned(), ToString::to_string);
+    Error::usage(format!("{} needs a value, {form}; see --help", shown(arg)))
+}
+
+fn unwanted_value(arg: &Arg) -> Error {
+    Error::usage(format!("{} takes no value; see --help", shown(arg)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn longs() -> Vec<String> {
+        crate::cli::command().get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn every_flag_of_upstream_is_either_here_or_known_to_be_absent() {
+        let longs = longs();
+        assert!(UPSTREAM.iter().all(|name| longs.iter().any(|long| long == name)));
+        assert!(ABSENT.iter().all(|name| longs.iter().all(|long| long != name)));
+    }
+
+    #[test]
+    fn no_flag_of_ours_takes_a_prefix_away_from_upstream() {
+        let longs = longs();
+        for long in longs.iter().filter(|long| !UPSTREAM.contains(&long.as_str())) {
+            let shortened = UPSTREAM.iter().chain(ABSENT).filter(|name| name.starts_with(long.as_str())).count();
+            // --verbose was a prefix of --verbose-csv, but everyone who writes it means -v.
+            assert!(shortened != 1 || long == "verbose", "--{long} was a prefix of one flag");
+        }
+    }
+
+    #[test]
+    fn words_are_joined_and_strays_dropped() {
+        let line = ["a", "-vp", "-5", "--shape=x:1", "b", "--streaming", "--", "--nonsense"].map(OsString::from);
+        let run = ["--verbose", "--measurement-interval=-5", "--shape=x:1", "--streaming"].map(OsString::from);
+        assert_eq!(read(&crate::cli::command(), line).expect("the line is good"), Line::Run(run.into()));
+    }
+}

@@ -1,0 +1,222 @@
+//! Section "Load": when requests leave.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::forms::{SweepForm, parameter_name, stage, sweep, token_input};
+use crate::cli::range::{concurrency, periodic, rate};
+use crate::cli::values::{Processors, decimal, file, number, one_of, processors, whole};
+use crate::plan::{
+    Distribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, Stage, TokenInput, TokenUse, Wait,
+};
+
+/// Threads that issue requests, where `--max-threads` does not say and the load is a concurrency.
+const CONCURRENCY_THREADS: usize = 16;
+/// The same, for loads that follow a schedule.
+const SCHEDULE_THREADS: usize = 4;
+
+/// When requests leave.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load (one of concurrency, rate, intervals, schedule, trace, periodic, stages, sweep)")]
+pub struct LoadArgs {
+    /// Keeps so many requests outstanding, one level after the other. Without an end: one level; an end of 0: grows
+    /// until --latency-threshold is passed
+    #[arg(long, value_name = "START[:END[:STEP]]", default_value = "1:1:1", value_parser = concurrency)]
+    concurrency_range: Range<u32>,
+
+    /// Sends so many requests a second, one level after the other, whatever the server does. Parts as in
+    /// --concurrency-range, with fractions. Default: off
+    #[arg(long, value_name = "START[:END[:STEP]]", value_parser = rate)]
+    request_rate_range: Option<Range<f64>>,
+
+    /// Gaps between the sends of a rate: all equal, exponential, or gamma with --burstiness
+    #[arg(long, value_name = "constant|poisson|gamma", default_value = "constant",
+        value_parser = one_of(&[("constant", Gaps::Constant), ("poisson", Gaps::Poisson), ("gamma", Gaps::Gamma)]))]
+    request_distribution: Gaps,
+
+    /// Shape of gamma gaps: 1 is Poisson, less comes in bursts, more is more even
+    #[arg(long, value_name = "SHAPE", default_value = "1", value_parser = shape_factor)]
+    burstiness: f64,
+
+    /// Takes the gaps between sends from a file, one a line, in microseconds, over and over. Default: off
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    request_intervals: Option<PathBuf>,
+
+    /// Takes the moments of sending from the input data: the UINT64 input `timestamp`, in milliseconds. Default: off
+    #[arg(long)]
+    fixed_schedule: bool,
+
+    /// Takes the moments of sending from a recorded trace: CSV with a column `TIMESTAMP` or `offset_ms`. Default: off
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    trace_replay: Option<PathBuf>,
+
+    /// Replays the trace so many times faster than it was recorded
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
+    trace_speed: f64,
+
+    /// Makes this input as long as the trace says: its one free dimension is the row's ContextTokens, at most LONGEST
+    /// (default 131072). Needs generated input data. Default: off
+    #[arg(long, value_name = "NAME[:LONGEST]", value_parser = token_input)]
+    trace_input: Option<TokenInput>,
+
+    /// Sends the row's GeneratedTokens as this request parameter, an integer. Default: off
+    #[arg(long, value_name = "NAME", value_parser = parameter_name)]
+    trace_parameter: Option<String>,
+
+    /// For decoupled models: sends START requests, then STEP more each time that all of the latest batch have had
+    /// --request-period responses, END in all. Default: off
+    #[arg(long, value_name = "START:END[:STEP]", value_parser = periodic)]
+    periodic_concurrency_range: Option<Periodic>,
+
+    /// Responses that requests must have had before a periodic load sends more
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<u32>(1, u64::from(u32::MAX)))]
+    request_period: u32,
+
+    /// One stage of a load, such as `rate:100:30s` or `concurrency:8:500req`; repeat it for further stages. Default:
+    /// off
+    #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
+    stage: Vec<Stage>,
+
+    /// Finds the highest rate that the server sustains, then measures N rates (default 8) up to it and just past it.
+    /// Default: off
+    #[arg(long, value_name = "linear|geometric[:N]", value_parser = sweep)]
+    sweep: Option<SweepForm>,
+
+    /// Issues requests without waiting for answers, from few threads. Default: off, except for sequence models
+    #[arg(short = 'a', long = "async")]
+    asynchronous: bool,
+
+    /// Waits for each answer, on one thread per outstanding request, for sequence models too. Default: on
+    #[arg(long)]
+    sync: bool,
+
+    /// Threads that issue requests. Synchronous closed loops have one per outstanding request all the same. Default:
+    /// 16, where requests follow a schedule 4
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
+    max_threads: Option<usize>,
+
+    /// Most requests outstanding where requests follow a schedule; those that find no place leave late, and the report
+    /// says so. Default: no bound
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
+    max_outstanding: Option<usize>,
+
+    /// Pins the whole process, an embedded server included, to these processors, such as `0,2-5`. Default: all
+    #[arg(long, value_name = "LIST", value_parser = processors)]
+    cpus: Option<Processors>,
+
+    /// Pins the threads that issue requests to these processors. Default: as --cpus
+    #[arg(long, value_name = "LIST", value_parser = processors)]
+    worker_cpus: Option<Processors>,
+
+    /// How a synchronous thread waits for its answer: asleep, spinning, or spinning for a moment and then asleep
+    #[arg(long, value_name = "park|spin|hybrid", default_value = "park",
+        value_parser = one_of(&[("park", Wait::Park), ("spin", Wait::Spin), ("hybrid", Wait::Hybrid)]))]
+    wait: Wait,
+
+    /// Seed of every random draw: gaps, data, sequences, mixes. The same seed and flags give the same load
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u64>(0, u64::MAX))]
+    seed: u64,
+
+    #[arg(short = 't', long = "old-start-concurrency", hide = true, value_parser = whole::<u32>(1, 100_000))]
+    start_concurrency: Option<u32>,
+
+    #[arg(short = 'c', long = "old-end-concurrency", hide = true, value_parser = whole::<u32>(0, 100_000))]
+    end_concurrency: Option<u32>,
+
+    #[arg(short = 'd', long = "old-dynamic-concurrency", hide = true)]
+    dynamic_concurrency: bool,
+}
+
+/// Kind of gaps, before the shape is known.
+#[derive(Clone, Copy, Debug)]
+enum Gaps {
+    Constant,
+    Poisson,
+    Gamma,
+}
+
+impl LoadArgs {
+    /// The load, with the sequences of another section.
+    pub fn plan(&self, sequences: SequencePlan, streaming: bool, given: &Given) -> LoadPlan {
+        let mode = self.mode();
+        let synchronous = !self.asynchronous && !streaming && !matches!(mode, LoadMode::Periodic(_));
+        LoadPlan {
+            max_threads: self.threads(&mode, synchronous),
+            mode,
+            synchronous,
+            synchronous_by_default: synchronous && !given.has("--sync"),
+            max_outstanding: self.max_outstanding,
+            wait: self.wait,
+            cpus: self.cpus.clone().map(|list| list.0),
+            worker_cpus: self.worker_cpus.clone().map(|list| list.0),
+            sequences,
+        }
+    }
+
+    /// Seed of every random draw.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The load that was asked for; where contradictory ones were, the first (a rule refuses them).
+    fn mode(&self) -> LoadMode {
+        let distribution = self.distribution();
+        if let Some(range) = self.request_rate_range {
+            LoadMode::RequestRate { range, distribution }
+        } else if let Some(file) = &self.request_intervals {
+            LoadMode::Intervals(file.clone())
+        } else if self.fixed_schedule {
+            LoadMode::FixedSchedule
+        } else if let Some(file) = &self.trace_replay {
+            let tokens = TokenUse { input: self.trace_input.clone(), parameter: self.trace_parameter.clone() };
+            LoadMode::TraceReplay { file: file.clone(), speed: self.trace_speed, tokens }
+        } else if let Some(periodic) = self.periodic_concurrency_range {
+            LoadMode::Periodic(Periodic { request_period: self.request_period, ..periodic })
+        } else if !self.stage.is_empty() {
+            LoadMode::Stages { stages: self.stage.clone(), distribution }
+        } else if let Some(SweepForm { spacing, points }) = self.sweep {
+            LoadMode::Sweep { spacing, points, distribution }
+        } else {
+            LoadMode::Concurrency(self.concurrency())
+        }
+    }
+
+    /// `--concurrency-range`, with what the older `-t` and `-c` say put in its place.
+    fn concurrency(&self) -> Range<u32> {
+        let Range { start, end, step } = self.concurrency_range;
+        let (start, end) = match self.start_concurrency {
+            Some(start) => (start, Some(start)),
+            None => (start, end),
+        };
+        Range { start, end: self.end_concurrency.map_or(end, |end| (end > 0).then_some(end)), step }
+    }
+
+    fn distribution(&self) -> Distribution {
+        match self.request_distribution {
+            Gaps::Constant => Distribution::Constant,
+            Gaps::Poisson => Distribution::Poisson,
+            Gaps::Gamma => Distribution::Gamma(self.burstiness),
+        }
+    }
+
+    fn threads(&self, mode: &LoadMode, synchronous: bool) -> usize {
+        let closed = matches!(mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_));
+        let asked = self.max_threads.unwrap_or(if closed { CONCURRENCY_THREADS } else { SCHEDULE_THREADS });
+        match mode {
+            LoadMode::Concurrency(range) if synchronous => asked.max(range.end.unwrap_or(range.start) as usize),
+            LoadMode::Stages { .. } if synchronous => asked.max(mode.peak_concurrency().unwrap_or(0) as usize),
+            _ => asked,
+        }
+    }
+}
+
+/// A shape of gamma gaps.
+fn shape_factor(text: &str) -> Result<f64, String> {
+    decimal(text, 0.001, 1000.0)
+}
+
+/// A speed of replay.
+fn speed(text: &str) -> Result<f64, String> {
+    number(0.000_001, 1_000_000.0)(text)
+}

@@ -1,0 +1,144 @@
+//! Section "Measurement": how long to measure, and when to believe it.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::forms::precision;
+use crate::cli::values::{number, one_of, share, time, whole};
+use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, Precision, WindowRule};
+
+/// How long to measure, and when to believe it.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Measurement")]
+pub struct MeasurementArgs {
+    /// Length of a window in milliseconds
+    #[arg(short = 'p', long, value_name = "MS", default_value = "5000", value_parser = whole::<u64>(1, 86_400_000))]
+    measurement_interval: u64,
+
+    /// What ends a window: its time, or --measurement-request-count completed requests
+    #[arg(long, value_name = "time_windows|count_windows", default_value = "time_windows",
+        value_parser = one_of(&[("time_windows", WindowKind::Time), ("count_windows", WindowKind::Count)]))]
+    measurement_mode: WindowKind,
+
+    /// Least completed requests of a window in count_windows mode
+    #[arg(long, value_name = "N", default_value = "50", value_parser = whole::<u64>(1, u64::MAX))]
+    measurement_request_count: u64,
+
+    /// Sends exactly so many requests instead of measuring windows until they agree. Default: off
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
+    request_count: Option<u64>,
+
+    /// Requests to send before the first window. 0: none
+    #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
+    warmup_request_count: u64,
+
+    /// Time to run the load before the first window, such as 500ms or 2s; a bare number is milliseconds. 0: none
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = milliseconds)]
+    warmup_duration: Duration,
+
+    /// Windows agree if the largest throughput and latency of the last three are at most so many percent above the
+    /// smallest
+    #[arg(short = 's', long, value_name = "PERCENT", default_value = "10", value_parser = number(0.0, 1e6))]
+    stability_percentage: f64,
+
+    /// Most windows of a level; then it counts as unstable
+    #[arg(short = 'r', long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 1_000_000))]
+    max_trials: usize,
+
+    /// Percentile of the latency, 1 to 99, that stability, search and the summary look at and that is reported too;
+    /// -1 is the average
+    #[arg(long, value_name = "N", default_value = "-1", value_parser = percentile)]
+    percentile: i16,
+
+    /// Highest latency allowed in milliseconds: a range ends at the first level above it. 0: no limit
+    #[arg(short = 'l', long, value_name = "MS", default_value = "0", value_parser = whole::<u64>(0, 86_400_000))]
+    latency_threshold: u64,
+
+    /// Searches the range for the highest level within --latency-threshold by halving; the step is the precision.
+    /// Default: walks through the range
+    #[arg(long)]
+    binary_search: bool,
+
+    /// Share of requests that may fail, such as 0.05 or 5%, before a level counts as failed
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
+    max_errors: f64,
+
+    /// Measures until the confidence interval of a statistic is at most so wide to each side, or --max-trials windows
+    /// are over: `p99:2%`, `avg:1%`, `throughput:1%`. Default: off
+    #[arg(long, value_name = "STAT:SHARE", value_parser = precision)]
+    precision: Option<Precision>,
+
+    /// Which response of a decoupled model ends its latency
+    #[arg(long, value_name = "first|last", default_value = "last",
+        value_parser = one_of(&[("first", DecoupledLatency::First), ("last", DecoupledLatency::Last)]))]
+    decoupled_latency: DecoupledLatency,
+
+    /// Where the latency starts if requests follow a schedule: when they were due, which counts waiting in the
+    /// client, or when they were sent, as perf_analyzer has it
+    #[arg(long, value_name = "due|sent", default_value = "due",
+        value_parser = one_of(&[("due", LatencyOrigin::Intended), ("sent", LatencyOrigin::Sent)]))]
+    latency_from: LatencyOrigin,
+
+    /// Repeats the same run over every placement of tensors, or over every way to reach the server, and compares.
+    /// Default: off
+    #[arg(long, value_name = "memory|transports",
+        value_parser = one_of(&[("memory", MatrixKind::Memory), ("transports", MatrixKind::Transports)]))]
+    matrix: Option<MatrixKind>,
+}
+
+/// Which dimension a matrix has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixKind {
+    /// Placement of tensors.
+    Memory,
+    /// Way to the server.
+    Transports,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum WindowKind {
+    Time,
+    Count,
+}
+
+impl MeasurementArgs {
+    /// How long to measure, and when to believe it.
+    pub fn plan(&self) -> MeasurementPlan {
+        MeasurementPlan {
+            window: match self.measurement_mode {
+                WindowKind::Time => WindowRule::Time(Duration::from_millis(self.measurement_interval)),
+                WindowKind::Count => WindowRule::Count(self.measurement_request_count),
+            },
+            stability: self.stability_percentage / 100.0,
+            max_trials: self.max_trials,
+            percentile: u8::try_from(self.percentile).ok(),
+            latency_threshold: (self.latency_threshold > 0).then(|| Duration::from_millis(self.latency_threshold)),
+            binary_search: self.binary_search,
+            request_count: self.request_count,
+            warmup_requests: self.warmup_request_count,
+            warmup: self.warmup_duration,
+            max_errors: self.max_errors,
+            precision: self.precision,
+            decoupled_latency: self.decoupled_latency,
+            latency_from: self.latency_from,
+        }
+    }
+
+    /// Which dimension the run is repeated along.
+    pub fn matrix(&self) -> Option<MatrixKind> {
+        self.matrix
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(1))
+}
+
+/// 1 to 99, or -1.
+fn percentile(text: &str) -> Result<i16, String> {
+    match text.parse() {
+        Ok(number @ (-1 | 1..=99)) => Ok(number),
+        _ => Err("it must be a whole number from 1 to 99, or -1 for the average".to_owned()),
+    }
+}

@@ -1,0 +1,196 @@
+//! The command line: typed flags, one struct for each section of the help, and how they become a plan.
+
+mod data;
+mod embedded;
+mod forms;
+mod getopt;
+mod load;
+mod measurement;
+mod model;
+mod output;
+mod range;
+mod sequences;
+mod server;
+mod tls;
+mod values;
+
+use std::error::Error as _;
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+
+use crate::cli::getopt::{Line, shown};
+use crate::cli::measurement::MatrixKind;
+use crate::error::{Error, Result};
+use crate::plan::{Draft, Given, Matrix, Plan, ServiceKind, Target};
+
+/// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
+#[derive(Debug)]
+pub enum Command {
+    /// A measurement.
+    Run(Box<Plan>),
+    /// This text on standard output.
+    Help(String),
+    /// This line on standard error, where perf_analyzer has it.
+    Version(String),
+}
+
+/// The version of perf_analyzer whose flags and outputs are ours.
+const UPSTREAM_VERSION: &str = "2.51.0";
+
+/// Columns of the help text.
+const HELP_WIDTH: usize = 110;
+
+/// What the help ends with.
+const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
+    Exit codes: 0 measured, 2 unstable or invalid, 3 no valid request, 99 everything else.";
+
+/// Every flag of a run.
+#[derive(Parser, Debug)]
+#[command(
+    name = "triton-bench",
+    about = "Measures Triton Inference Server from inside its own process, and over the network",
+    override_usage = "triton-bench -m MODEL [FLAGS]",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true,
+    term_width = HELP_WIDTH,
+    next_line_help = true,
+    after_help = AFTER_HELP
+)]
+struct Flags {
+    #[command(flatten)]
+    model: model::ModelArgs,
+    #[command(flatten)]
+    load: load::LoadArgs,
+    #[command(flatten)]
+    sequences: sequences::SequenceArgs,
+    #[command(flatten)]
+    measurement: measurement::MeasurementArgs,
+    #[command(flatten)]
+    data: data::DataArgs,
+    #[command(flatten)]
+    embedded: embedded::EmbeddedArgs,
+    #[command(flatten)]
+    server: server::ServerArgs,
+    #[command(flatten)]
+    output: output::OutputArgs,
+}
+
+/// Reads a command line, the program's name first.
+///
+/// # Errors
+/// One line that names the flag, its value and the rule that it breaks.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
+    let mut command = command();
+    match getopt::read(&command, args.into_iter().skip(1))? {
+        Line::Help => Ok(Command::Help(command.render_help().to_string())),
+        Line::Version => Ok(Command::Version(version())),
+        Line::Run(words) => run(&command, words).map(|plan| Command::Run(Box::new(plan))),
+    }
+}
+
+/// The flags as clap knows them: for the help, the documentation and tests.
+pub fn command() -> clap::Command {
+    Flags::command().no_binary_name(true)
+}
+
+fn version() -> String {
+    format!("triton-bench {} (perf_analyzer {UPSTREAM_VERSION} compatible)", env!("CARGO_PKG_VERSION"))
+}
+
+fn run(command: &clap::Command, words: Vec<OsString>) -> Result<Plan> {
+    let matches = command.clone().try_get_matches_from(words).map_err(|error| refused(command, &error))?;
+    let flags = Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error))?;
+    let given = given(command, &matches);
+    Draft { plan: flags.plan(&given)?, given }.validate()
+}
+
+/// Flags that stand on the command line, with their values.
+fn given(command: &clap::Command, matches: &ArgMatches) -> Given {
+    let mut given = Given::default();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        if matches.value_source(id) == Some(ValueSource::CommandLine) {
+            let raw = if arg.get_action().takes_values() { matches.get_raw(id) } else { None };
+            let values = raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned());
+            given.insert(shown(arg), values.collect());
+        }
+    }
+    given
+}
+
+/// clap's refusal in one line: flag, value, rule, next step.
+fn refused(command: &clap::Command, error: &clap::Error) -> Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let flag = text(ContextKind::InvalidArg).unwrap_or_default();
+    let long = flag.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
+    let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long));
+    let flag = arg.map_or_else(|| format!("--{long}"), shown);
+    let rule = match (error.source(), error.kind()) {
+        (Some(rule), _) => rule.to_string(),
+        (None, ErrorKind::InvalidUtf8) => return Error::usage("a value that must be text is not UTF-8; see --help"),
+        (None, _) => "it must not be empty".to_owned(),
+    };
+    let value = text(ContextKind::InvalidValue).unwrap_or_default();
+    Error::usage(format!("{flag} '{value}': {rule}; see --help"))
+}
+
+impl Flags {
+    fn plan(&self, given: &Given) -> Result<Plan> {
+        let matrix = self.measurement.matrix().map(|kind| match kind {
+            MatrixKind::Memory => Matrix::Memory,
+            MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
+        });
+        Ok(Plan {
+            target: self.target(matrix.is_some() && !given.has("--service-kind"))?,
+            load: self.load.plan(self.sequences.plan(), self.server.streaming(), given),
+            data: self.data.plan()?,
+            measurement: self.measurement.plan(),
+            output: self.output.plan(),
+            seed: self.load.seed(),
+            matrix,
+            notes: notes(given),
+        })
+    }
+
+    /// A matrix starts from Triton in this process, without being told.
+    fn target(&self, in_process: bool) -> Result<Target> {
+        let metrics = self.server.metrics();
+        Ok(Target {
+            service: if in_process { ServiceKind::TritonCApi } else { self.model.service() },
+            model: self.model.model()?,
+            mix: self.model.mix(),
+            bls_composing: self.model.bls_composing(),
+            connection: self.server.connection(),
+            server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
+            trace: self.server.trace(),
+            metrics,
+        })
+    }
+}
+
+/// What is worth a word although it is no error.
+fn notes(given: &Given) -> Vec<String> {
+    const OLD: [(&str, &str); 4] = [
+        ("-t", "--concurrency-range"),
+        ("-c", "--concurrency-range"),
+        ("-z", "--input-data zero"),
+        ("--data-directory", "--input-data"),
+    ];
+    let old = OLD.iter().filter(|(flag, _)| given.has(flag));
+    let mut notes: Vec<String> = old.map(|(flag, new)| format!("{flag} is an old spelling: use {new}")).collect();
+    if given.has("-d") {
+        notes.push("-d does nothing any more".to_owned());
+    }
+    let first_id = given.value("--sequence-id-range").and_then(|range| range.split(':').next());
+    if first_id.is_some_and(|first| first.trim_start_matches('0').is_empty()) {
+        notes.push("--sequence-id-range starts at 0, which means no sequence: IDs start at 1".to_owned());
+    }
+    notes
+}

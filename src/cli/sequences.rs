@@ -1,0 +1,58 @@
+//! Section "Sequences": how requests of sequence models belong together.
+
+use clap::Args;
+
+use crate::backend::CorrelationForm;
+use crate::cli::range::{SequenceIds, sequence_ids};
+use crate::cli::values::{number, one_of, whole};
+use crate::plan::SequencePlan;
+
+/// Requests in a sequence where neither the flag nor data say.
+const LENGTH: u64 = 20;
+
+/// How requests of sequence models belong together.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sequences")]
+pub struct SequenceArgs {
+    /// Requests in a sequence, before variation. Default: the length of the data stream where input data are given,
+    /// else 20
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::from(u32::MAX)))]
+    sequence_length: Option<u64>,
+
+    /// Lengths vary by up to so many percent in both directions. Not where the length is a data stream's
+    #[arg(long, value_name = "PERCENT", default_value = "20", value_parser = number(0.0, 100_000.0))]
+    sequence_length_variation: f64,
+
+    /// Correlation IDs to use: from START to just below END. Default without END: 2^32 - 1 of them
+    #[arg(long, value_name = "START[:END]", default_value = "1", value_parser = sequence_ids)]
+    sequence_id_range: SequenceIds,
+
+    /// Whether correlation IDs are sent as numbers or as strings, which some models want
+    #[arg(long, value_name = "number|string", default_value = "number",
+        value_parser = one_of(&[("number", CorrelationForm::Number), ("string", CorrelationForm::Text)]))]
+    sequence_id_type: CorrelationForm,
+
+    /// Sequences alive at once where requests follow a schedule; in closed loops it is the concurrency
+    #[arg(long, value_name = "N", default_value = "4", value_parser = whole::<usize>(1, 100_000))]
+    num_of_sequences: usize,
+
+    /// At most one request of a sequence outstanding where requests follow a schedule. Default: off
+    #[arg(long)]
+    serial_sequences: bool,
+}
+
+impl SequenceArgs {
+    /// How sequences are made.
+    pub fn plan(&self) -> SequencePlan {
+        SequencePlan {
+            length: self.sequence_length,
+            default_length: LENGTH,
+            variation_percent: self.sequence_length_variation,
+            first_id: self.sequence_id_range.first,
+            ids: self.sequence_id_range.count,
+            serial: self.serial_sequences,
+            concurrent: self.num_of_sequences,
+            correlation: self.sequence_id_type,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Section "Server on the network": how it is reached, traced and watched.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+
+use crate::cli::forms::header;
+use crate::cli::tls::TlsArgs;
+use crate::cli::values::{filled, integer, one_of, time, whole};
+use crate::plan::{Compression, Connection, MetricsPlan, Protocol, TraceLevel, TraceSettings};
+
+/// Words of compression.
+const COMPRESSIONS: &[(&str, Compression)] =
+    &[("none", Compression::None), ("gzip", Compression::Gzip), ("deflate", Compression::Deflate)];
+/// Words of tensor formats: whether it is JSON.
+const FORMATS: &[(&str, bool)] = &[("binary", false), ("json", true)];
+
+/// How a server on the network is reached, traced and watched.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server on the network")]
+pub struct ServerArgs {
+    /// Where the server is: host:port, or a URL. Default: localhost:8000, with gRPC localhost:8001
+    #[arg(short = 'u', long, value_name = "URL", value_parser = filled)]
+    url: Option<String>,
+
+    /// Protocol
+    #[arg(short = 'i', long, value_name = "http|grpc", default_value = "http",
+        value_parser = one_of(&[("http", Wire::Http), ("grpc", Wire::Grpc)]))]
+    protocol: Wire,
+
+    /// A header of every request, over gRPC its metadata; repeat it for more. Default: none
+    #[arg(short = 'H', long, value_name = "NAME:VALUE", value_parser = header)]
+    header: Vec<(String, String)>,
+
+    /// gRPC: one stream per client in place of a call per request; decoupled models need it. Implies --async.
+    /// Default: off
+    #[arg(long)]
+    streaming: bool,
+
+    /// gRPC: compression of messages
+    #[arg(long, value_name = "none|gzip|deflate", default_value = "none", value_parser = one_of(COMPRESSIONS))]
+    grpc_compression_algorithm: Compression,
+
+    /// HTTP: compression of requests, accepted for replies too
+    #[arg(long, value_name = "none|gzip|deflate", default_value = "none", value_parser = one_of(COMPRESSIONS))]
+    http_compression: Compression,
+
+    /// HTTP: how inputs are sent
+    #[arg(long, action = ArgAction::Set, value_name = "binary|json", default_value = "binary",
+        value_parser = one_of(FORMATS))]
+    input_tensor_format: bool,
+
+    /// HTTP: how outputs are asked for
+    #[arg(long, action = ArgAction::Set, value_name = "binary|json", default_value = "binary",
+        value_parser = one_of(FORMATS))]
+    output_tensor_format: bool,
+
+    /// How long to wait for the server and the model to be ready, in seconds or as in 500ms
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    server_wait: Duration,
+
+    /// Makes a lost connection again, in place of ending the level. Default: off
+    #[arg(long)]
+    reconnect: bool,
+
+    /// Collects the server's own metrics (GPU load, power, memory and more). Default: off
+    #[arg(long)]
+    collect_metrics: bool,
+
+    /// Where the server's metrics are. Default: port 8002 of the server's host, path /metrics
+    #[arg(long, value_name = "URL", value_parser = filled)]
+    metrics_url: Option<String>,
+
+    /// Time between two readings of the metrics, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = whole::<u64>(1, 86_400_000))]
+    metrics_interval: u64,
+
+    /// What the server traces of requests; repeat it for both. Default: as the server has it
+    #[arg(long, value_name = "OFF|TIMESTAMPS|TENSORS", value_parser = one_of(&[
+        ("OFF", None), ("TIMESTAMPS", Some(TraceLevel::Timestamps)), ("TENSORS", Some(TraceLevel::Tensors))]))]
+    trace_level: Vec<Option<TraceLevel>>,
+
+    /// The server traces one request in so many. Default: as the server has it
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::from(u32::MAX)))]
+    trace_rate: Option<u64>,
+
+    /// How many traces the server takes; -1 is no bound. Default: as the server has it
+    #[arg(long, value_name = "N", value_parser = trace_count)]
+    trace_count: Option<i64>,
+
+    /// Traces in one file of the server's; 0 writes one when it stops. Default: as the server has it
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::from(u32::MAX)))]
+    log_frequency: Option<u64>,
+
+    #[command(flatten)]
+    tls: TlsArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    Http,
+    Grpc,
+}
+
+impl ServerArgs {
+    /// How the server is reached.
+    pub fn connection(&self) -> Connection {
+        let (protocol, url) = match self.protocol {
+            Wire::Http => (
+                Protocol::Http {
+                    json_inputs: self.input_tensor_format,
+                    json_outputs: self.output_tensor_format,
+                    compression: self.http_compression,
+                },
+                "localhost:8000",
+            ),
+            Wire::Grpc => (
+                Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
+                "localhost:8001",
+            ),
+        };
+        let url = self.url.clone().unwrap_or_else(|| url.to_owned());
+        let tls = match self.protocol {
+            Wire::Http => self.tls.https(&url),
+            Wire::Grpc => self.tls.grpc(&url),
+        };
+        Connection {
+            protocol,
+            url,
+            headers: self.header.clone(),
+            tls,
+            server_wait: self.server_wait,
+            reconnect: self.reconnect,
+        }
+    }
+
+    /// `-u`, if it was given.
+    pub fn url(&self) -> Option<String> {
+        self.url.clone()
+    }
+
+    /// Whether requests go through a stream.
+    pub fn streaming(&self) -> bool {
+        self.streaming
+    }
+
+    /// How the server's metrics are collected, if they are.
+    pub fn metrics(&self) -> Option<MetricsPlan> {
+        self.collect_metrics.then(|| MetricsPlan {
+            url: self.metrics_url.clone(),
+            interval: Duration::from_millis(self.metrics_interval),
+        })
+    }
+
+    /// Trace settings, if any was given.
+    pub fn trace(&self) -> Option<TraceSettings> {
+        let levels = (!self.trace_level.is_empty()).then(|| {
+            let mut levels: Vec<TraceLevel> = Vec::new();
+            for level in self.trace_level.iter().flatten() {
+                if !levels.contains(level) {
+                    levels.push(*level);
+                }
+            }
+            levels
+        });
+        let settings =
+            TraceSettings { levels, rate: self.trace_rate, count: self.trace_count, log_frequency: self.log_frequency };
+        let nothing = TraceSettings { levels: None, rate: None, count: None, log_frequency: None };
+        (settings != nothing).then_some(settings)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_secs(1))
+}
+
+/// A number of traces; -1 is no bound.
+fn trace_count(text: &str) -> Result<i64, String> {
+    if text == "-1" { Ok(-1) } else { integer(text, 0, i64::MAX as u64) }
+}

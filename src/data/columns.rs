@@ -1,0 +1,72 @@
+//! Sources with one file or array per tensor: each is a column of steps, and together they make one stream.
+
+use super::OutputValues;
+use super::steps::{Step, Target, Value};
+use crate::error::{Error, Result};
+
+/// The steps of one tensor.
+pub(crate) struct Column<T> {
+    /// The file or array that it was read from, for messages.
+    pub source: String,
+    /// Whether there is a value per step, rather than one for all.
+    pub stepped: bool,
+    /// The values, never empty.
+    pub values: Vec<T>,
+}
+
+impl<T> Column<T> {
+    fn at(&self, step: usize) -> &T {
+        &self.values[if self.stepped { step } else { 0 }]
+    }
+
+    fn steps(&self) -> Option<(usize, &str)> {
+        self.stepped.then_some((self.values.len(), self.source.as_str()))
+    }
+}
+
+/// Columns of a stream; one entry per input and per output of the model.
+pub(crate) struct Columns {
+    pub inputs: Vec<Option<Column<Value>>>,
+    pub outputs: Vec<Option<Column<OutputValues>>>,
+}
+
+impl Columns {
+    /// No columns yet.
+    pub fn new(target: &Target<'_>) -> Self {
+        Self {
+            inputs: target.model.inputs.iter().map(|_| None).collect(),
+            outputs: target.model.outputs.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// Makes the steps of the stream.
+    ///
+    /// # Errors
+    /// Where columns have different numbers of steps.
+    pub fn steps(&self) -> Result<Vec<Step>> {
+        let inputs = self.inputs.iter().flatten().filter_map(Column::steps);
+        let outputs = self.outputs.iter().flatten().filter_map(Column::steps);
+        let mut longest: Option<(usize, &str)> = None;
+        for (count, source) in inputs.chain(outputs) {
+            match longest {
+                Some((other, before)) if other != count => {
+                    return Err(Error::input(format!(
+                        "{source} has {count} steps, but {before} has {other}; all arrays with a step dimension must \
+                         agree in it"
+                    )));
+                }
+                _ => longest = Some((count, source)),
+            }
+        }
+        let count = longest.map_or(1, |(count, _)| count);
+        Ok((0..count).map(|step| self.step(step)).collect())
+    }
+
+    fn step(&self, step: usize) -> Step {
+        let outputs: Vec<_> = self.outputs.iter().flatten().map(|column| column.at(step).clone()).collect();
+        Step {
+            inputs: self.inputs.iter().map(|column| Some(column.as_ref()?.at(step).clone())).collect(),
+            expected: (!outputs.is_empty()).then(|| vec![outputs]),
+        }
+    }
+}

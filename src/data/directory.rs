@@ -1,0 +1,203 @@
+//! A directory with a file per tensor: raw little-endian elements of one batch element, text with one string per line for
+//! BYTES, or `NAME.npy`. Raw and `.npy` files are mapped, not copied. Files named after outputs say what must come out.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::OutputValues;
+use super::columns::{Column, Columns};
+use super::npy;
+use super::steps::{Loaded, Target, Value, extent, location};
+use super::strings;
+use super::synthetic::open_shape;
+use crate::error::{Error, Result};
+use crate::model::{DataType, TensorSpec};
+use crate::shm::{Region, RegionBuilder, map_text};
+
+/// Reads a directory.
+///
+/// # Errors
+/// Names file, tensor and the rule that is broken.
+pub(crate) fn load(target: &Target<'_>, directory: &Path) -> Result<Loaded> {
+    check_files(target, directory)?;
+    let mut reader = Reader { target, regions: Vec::new(), memory: RegionBuilder::new()? };
+    let mut columns = Columns::new(target);
+    for (index, input) in target.model.inputs.iter().enumerate() {
+        match find(directory, &input.name)? {
+            Some(found) => columns.inputs[index] = Some(reader.input(index, &found)?),
+            None if input.optional => {}
+            None => {
+                return Err(Error::input(format!(
+                    "failed to open file '{}': it does not exist; every input needs a file of its name, or NAME.npy: {}",
+                    directory.join(&input.name).display(),
+                    target.input_names()
+                )));
+            }
+        }
+    }
+    for (index, output) in target.model.outputs.iter().enumerate() {
+        // An output of an input's name is the same file: it was given as the input.
+        if target.model.inputs.iter().any(|input| input.name == output.name) {
+            continue;
+        }
+        if let Some(found) = find(directory, &output.name)? {
+            columns.outputs[index] = Some(reader.output(index, &found)?);
+        }
+    }
+    let streams = vec![columns.steps()?];
+    let mut regions = vec![reader.memory.finish()];
+    regions.append(&mut reader.regions);
+    Ok(Loaded { regions, streams })
+}
+
+/// A tensor's file.
+struct Found {
+    path: PathBuf,
+    array: bool,
+}
+
+/// The file of a tensor: its name, or its name with `.npy`.
+fn find(directory: &Path, tensor: &str) -> Result<Option<Found>> {
+    let inside = Path::new(tensor).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if tensor.is_empty() || !inside {
+        return Ok(None);
+    }
+    let (plain, array) = (directory.join(tensor), directory.join(format!("{tensor}.npy")));
+    match (plain.is_file(), array.is_file()) {
+        (true, true) => Err(Error::input(format!(
+            "'{}' and '{}' are both there; keep one of them",
+            plain.display(),
+            array.display()
+        ))),
+        (false, true) => Ok(Some(Found { path: array, array: true })),
+        (false, false) if !plain.exists() => Ok(None),
+        // What is there and is no file is refused when it is opened.
+        _ => Ok(Some(Found { path: plain, array: false })),
+    }
+}
+
+/// Refuses directories that cannot be read, that are empty, or that hold files of no tensor.
+fn check_files(target: &Target<'_>, directory: &Path) -> Result<()> {
+    let unreadable = |e| Error::input(format!("cannot read the input data directory '{}': {e}", directory.display()));
+    let entries = std::fs::read_dir(directory).map_err(unreadable)?;
+    let names =
+        entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<OsString>>>().map_err(unreadable)?;
+    if names.is_empty() {
+        return Err(Error::input(format!(
+            "the input data directory '{}' is empty; it needs a file for each input: {}",
+            directory.display(),
+            target.input_names()
+        )));
+    }
+    let tensors = || target.model.inputs.iter().chain(&target.model.outputs);
+    for name in names {
+        let known = name.to_str().is_some_and(|name| {
+            let bare = name.strip_suffix(".npy").unwrap_or(name);
+            tensors().any(|tensor| {
+                tensor.name == name || tensor.name == bare || tensor.name.starts_with(&format!("{name}/"))
+            })
+        });
+        if !known {
+            return Err(Error::input(format!(
+                "Provided data file '{}' does not correspond to a valid model input or output.; the model's inputs are {}",
+                directory.join(&name).display(),
+                target.input_names()
+            )));
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    target: &'a Target<'a>,
+    /// Mapped files; region 0 of the corpus, in front of them, is `memory`.
+    regions: Vec<Region>,
+    memory: RegionBuilder,
+}
+
+impl Reader<'_> {
+    fn input(&mut self, index: usize, found: &Found) -> Result<Column<Value>> {
+        let input = &self.target.model.inputs[index];
+        let source = format!("file '{}'", found.path.display());
+        let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(0, 0)));
+        if found.array {
+            let file = Region::mapped(&found.path)?;
+            let bytes = file.bytes(0, file.len())?;
+            let place = (self.regions.len() + 1, bytes.as_ref());
+            let column = npy::input_column(self.target, index, place, (0, &mut self.memory)).map_err(wrong)?;
+            self.regions.push(file);
+            return Ok(Column { source, ..column });
+        }
+        let shape = self.target.shapes.inputs[index].clone();
+        if shape.iter().any(|&dim| dim < 0) {
+            return Err(open_shape(input).context(&source));
+        }
+        let value = if input.datatype == DataType::Bytes {
+            let offset = self.memory.align()?;
+            let got = read_lines(&found.path, &mut self.memory)?;
+            check_elements(input, &shape, got).map_err(wrong)?;
+            Value { region: 0, offset, len: self.memory.len() - offset, shape }
+        } else {
+            let file = Region::mapped(&found.path)?;
+            check_bytes(input, &shape, file.len()).map_err(wrong)?;
+            self.regions.push(file);
+            Value { region: self.regions.len(), offset: 0, len: self.regions[self.regions.len() - 1].len(), shape }
+        };
+        Ok(Column { source, stepped: false, values: vec![value] })
+    }
+
+    fn output(&mut self, index: usize, found: &Found) -> Result<Column<OutputValues>> {
+        let output = &self.target.model.outputs[index];
+        let source = format!("file '{}'", found.path.display());
+        let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(0, 0)));
+        if found.array {
+            let file = map_text(&found.path)?;
+            let column = npy::output_column(self.target, index, &file, &mut RegionBuilder::new()?).map_err(wrong)?;
+            return Ok(Column { source, ..column });
+        }
+        let value = if output.datatype == DataType::Bytes {
+            let mut memory = RegionBuilder::new()?;
+            read_lines(&found.path, &mut memory)?;
+            self.target.settle_output(index, None, memory.since(0))
+        } else {
+            self.target.settle_output(index, None, &map_text(&found.path)?)
+        };
+        let value = value.map_err(wrong)?;
+        Ok(Column { source, stepped: false, values: vec![value] })
+    }
+}
+
+fn check_bytes(input: &TensorSpec, shape: &[i64], got: usize) -> Result<(), String> {
+    match extent(input, shape)?.1 {
+        Some(expected) if got == 0 && expected > 0 => {
+            Err(format!("file is empty; input {} takes {expected} bytes", input.name))
+        }
+        Some(expected) if expected != got => Err(format!(
+            "provided data for input {} has byte size {got}, expect {expected} ({} of shape {})",
+            input.name,
+            input.datatype,
+            super::shapes::bracketed(shape)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_elements(input: &TensorSpec, shape: &[i64], got: u64) -> Result<(), String> {
+    let (expected, _) = extent(input, shape)?;
+    match got {
+        0 if expected > 0 => Err(format!("file is empty; input {} takes {expected} lines", input.name)),
+        _ if got == expected => Ok(()),
+        _ => Err(format!("provided data for input {} has {got} elements, expect {expected}, one per line", input.name)),
+    }
+}
+
+/// Appends each line as an element and counts them. A last line need not end.
+fn read_lines(path: &Path, memory: &mut RegionBuilder) -> Result<u64> {
+    let text = map_text(path)?;
+    let mut count = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        strings::append(memory, line.strip_suffix(b"\n").unwrap_or(line))?;
+        count += 1;
+    }
+    Ok(count)
+}

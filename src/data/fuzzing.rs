@@ -1,0 +1,74 @@
+//! Entries for the fuzz targets under `fuzz/`, which hand over bytes instead of files.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use super::json::JsonReader;
+use super::npy;
+use super::steps::Target;
+use super::{CorpusSpec, DataSource};
+use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::shm::RegionBuilder;
+
+/// Reads a text as an input file of a model with a tensor of every type, fixed, open and optional ones.
+pub fn json(text: &[u8]) {
+    thread_local! {
+        static READER: RefCell<JsonReader<'static>> =
+            RefCell::new(JsonReader::new(target()).expect("a few pages of memory"));
+    }
+    READER.with_borrow_mut(|reader| {
+        reader.reset();
+        let _ = reader.read(Path::new("in.json"), text, &|_| ());
+    });
+}
+
+/// Reads bytes as an array for every input and output of the model.
+pub fn npy(file: &[u8]) {
+    thread_local! {
+        static MEMORY: RefCell<RegionBuilder> = RefCell::new(RegionBuilder::new().expect("a few pages of memory"));
+    }
+    MEMORY.with_borrow_mut(|memory| {
+        for index in 0..target().model.inputs.len() {
+            memory.truncate(0);
+            let _ = npy::input_column(target(), index, (1, file), (0, memory));
+            let _ = npy::output_column(target(), index, file, memory);
+        }
+    });
+}
+
+/// What is read for; made once and never freed.
+fn target() -> &'static Target<'static> {
+    thread_local!(static TARGET: &'static Target<'static> = Box::leak(Box::new(make_target())));
+    TARGET.with(|target| *target)
+}
+
+fn make_target() -> Target<'static> {
+    let tensor = |datatype: DataType| TensorSpec {
+        name: datatype.name().to_owned(),
+        datatype,
+        shape: if datatype.code() % 2 == 0 { vec![-1, 2] } else { vec![2] },
+        optional: true,
+        shape_tensor: false,
+    };
+    let model = Box::leak(Box::new(ModelSpec {
+        id: ModelId::latest("m"),
+        versions: Vec::new(),
+        platform: String::new(),
+        max_batch_size: 8,
+        inputs: DataType::all().map(tensor).collect(),
+        outputs: DataType::all().map(tensor).collect(),
+        scheduler: Scheduler::Default,
+        decoupled: true,
+        response_cache: false,
+        composing: Vec::new(),
+    }));
+    let spec = Box::leak(Box::new(CorpusSpec {
+        source: &DataSource::Zero,
+        shapes: &[],
+        string_length: 0,
+        string_data: None,
+        random_ranges: &[],
+        seed: 0,
+    }));
+    Target::new(model, spec).expect("no shapes are given")
+}

@@ -1,0 +1,99 @@
+//! One tensor in JSON: an array, or an object of content and shape.
+
+use super::elements::{read_array, read_base64};
+use super::lexer::{Fault, Kind, Lexer};
+use crate::model::TensorSpec;
+use crate::shm::RegionBuilder;
+
+/// Most dimensions that a shape may have.
+const MAX_RANK: usize = 64;
+
+/// Appends the bytes of a tensor and returns the shape that it states, if it does.
+pub(super) fn read_tensor(
+    lexer: &mut Lexer<'_>,
+    spec: &TensorSpec,
+    out: &mut RegionBuilder,
+) -> Result<Option<Vec<i64>>, Fault> {
+    let named = |fault: Fault| Fault { message: format!("tensor {}: {}", spec.name, fault.message), ..fault };
+    match lexer.peek()? {
+        Kind::Array => read_array(lexer, spec.datatype, out).map(|_| None).map_err(named),
+        Kind::Object => members(lexer, spec, out).map_err(named),
+        kind => Err(named(unsupported(lexer, kind))),
+    }
+}
+
+fn members(lexer: &mut Lexer<'_>, spec: &TensorSpec, out: &mut RegionBuilder) -> Result<Option<Vec<i64>>, Fault> {
+    lexer.enter();
+    let (mut first, mut filled, mut shape) = (true, false, None);
+    while lexer.more(b'}', &mut first)? {
+        let at = lexer.offset();
+        let key = lexer.key()?;
+        match key.as_ref() {
+            "content" | "b64" if filled => return Err(Fault::rule(at, "its values are there twice")),
+            "content" => content(lexer, spec, out)?,
+            "b64" => base64(lexer, out)?,
+            "shape" if shape.is_some() => return Err(Fault::rule(at, "its shape is there twice")),
+            "shape" => shape = Some(dimensions(lexer)?),
+            _ => lexer.skip()?,
+        }
+        filled |= key == "content" || key == "b64";
+    }
+    if filled { Ok(shape) } else { Err(lexer.breach("missing content field.")) }
+}
+
+fn content(lexer: &mut Lexer<'_>, spec: &TensorSpec, out: &mut RegionBuilder) -> Result<(), Fault> {
+    match lexer.peek()? {
+        Kind::Array => read_array(lexer, spec.datatype, out).map(drop),
+        Kind::Object => {
+            lexer.enter();
+            let (mut first, mut filled) = (true, false);
+            while lexer.more(b'}', &mut first)? {
+                let at = lexer.offset();
+                match lexer.key()?.as_ref() {
+                    "b64" if filled => return Err(Fault::rule(at, "its values are there twice")),
+                    "b64" => {
+                        base64(lexer, out)?;
+                        filled = true;
+                    }
+                    _ => lexer.skip()?,
+                }
+            }
+            if filled { Ok(()) } else { Err(lexer.breach("missing b64 field in the content")) }
+        }
+        kind => Err(unsupported(lexer, kind)),
+    }
+}
+
+fn base64(lexer: &mut Lexer<'_>, out: &mut RegionBuilder) -> Result<(), Fault> {
+    let kind = lexer.peek()?;
+    let at = lexer.offset();
+    if kind != Kind::Text {
+        return Err(Fault::rule(at, format!("the value of b64 field should be of type string, got {}", kind.name())));
+    }
+    let text = lexer.string()?;
+    read_base64(&text, out).map_err(|message| Fault::rule(at, message))
+}
+
+fn dimensions(lexer: &mut Lexer<'_>) -> Result<Vec<i64>, Fault> {
+    if lexer.peek()? != Kind::Array {
+        return Err(lexer.breach("shape values must be integers, in an array"));
+    }
+    lexer.enter();
+    let (mut first, mut shape) = (true, Vec::new());
+    while lexer.more(b']', &mut first)? {
+        let at = lexer.offset();
+        let dim = match lexer.peek()? {
+            Kind::Number => lexer.number()?.parse::<i64>().ok().filter(|&dim| dim >= 0),
+            _ => None,
+        };
+        shape.push(dim.ok_or_else(|| Fault::rule(at, "shape values must be integers, and not negative"))?);
+        if shape.len() > MAX_RANK {
+            return Err(Fault::rule(at, format!("a shape has at most {MAX_RANK} dimensions")));
+        }
+    }
+    Ok(shape)
+}
+
+fn unsupported(lexer: &Lexer<'_>, kind: Kind) -> Fault {
+    lexer.breach(format!("The tensor values are not supported. Expected an array or b64 string, got {}", kind.name()))
+}

@@ -1,0 +1,28 @@
+//! Input data: from flags and files to [`Payload`]s, request bodies that are packed once, before the run.
+//!
+//! A [`Corpus`] holds streams of steps, one batch element each, read from JSON, NumPy and raw files or generated.
+//! [`Corpus::pack`] makes the [`PayloadTable`] of it: everything that a run will send, in the memory that it is sent from.
+//! [`validate`] compares what comes back with what the data say.
+
+mod columns;
+mod corpus;
+mod directory;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod json;
+mod npy;
+mod npz;
+mod pack;
+mod parameter;
+mod payload;
+mod shapes;
+mod steps;
+mod strings;
+mod synthetic;
+mod validate;
+
+pub use corpus::{Corpus, CorpusSpec, DataSource};
+pub use pack::{Packing, PayloadTable};
+pub use parameter::{Parameter, ParameterValue};
+pub use payload::{Expected, InputTensor, OutputValues, Payload, PayloadId};
+pub use validate::{Difference, Mismatch, Tolerance, validate};

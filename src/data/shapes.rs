@@ -1,0 +1,97 @@
+//! Which shape a tensor is sent with: the step's own, else `--shape`, else the model's.
+
+use crate::error::{Error, Result};
+use crate::model::{ModelSpec, TensorSpec};
+
+/// The shape of every input before a step has its say, in the model's order; without the batch dimension.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    /// One per input; -1 where still open.
+    pub inputs: Vec<Vec<i64>>,
+    /// What was given and had no effect.
+    pub warnings: Vec<String>,
+}
+
+impl Shapes {
+    /// Applies `--shape`; the last one of a name wins.
+    ///
+    /// # Errors
+    /// Where a name is no input, or a shape does not fit the model's free dimensions.
+    pub(crate) fn new(model: &ModelSpec, given: &[(String, Vec<i64>)]) -> Result<Self> {
+        let mut shapes =
+            Self { inputs: model.inputs.iter().map(|input| input.shape.clone()).collect(), warnings: Vec::new() };
+        for (name, shape) in given {
+            let index = model.inputs.iter().position(|input| &input.name == name);
+            let Some(index) = index else {
+                let known: Vec<_> = model.inputs.iter().map(|input| input.name.as_str()).collect();
+                return Err(Error::input(format!(
+                    "--shape {name}: model '{}' has no input of this name; its inputs are {}",
+                    model.id,
+                    known.join(", ")
+                )));
+            };
+            shapes.apply(index, &model.inputs[index], shape)?;
+        }
+        Ok(shapes)
+    }
+
+    fn apply(&mut self, index: usize, input: &TensorSpec, shape: &[i64]) -> Result<()> {
+        if input.shape.iter().all(|&dim| dim >= 0) {
+            if input.shape != shape {
+                self.warnings.push(format!(
+                    "--shape {}:{} has no effect: the model fixes this input's shape to {}",
+                    input.name,
+                    list(shape),
+                    bracketed(&input.shape)
+                ));
+            }
+            return Ok(());
+        }
+        if !fits(shape, &input.shape) {
+            return Err(Error::input(format!(
+                "--shape {}:{}: {}",
+                input.name,
+                list(shape),
+                incompatible(input, shape)
+            )));
+        }
+        self.inputs[index] = shape.to_vec();
+        Ok(())
+    }
+}
+
+/// Whether a shape only fills in what the model leaves open.
+pub(crate) fn fits(shape: &[i64], model: &[i64]) -> bool {
+    shape.len() == model.len()
+        && shape.iter().zip(model).all(|(&given, &fixed)| given >= 0 && (fixed < 0 || given == fixed))
+}
+
+/// Elements of a closed shape; `None` where a dimension is open or the number overflows.
+pub(crate) fn elements(shape: &[i64]) -> Option<u64> {
+    shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(u64::try_from(dim).ok()?))
+}
+
+/// Bytes that `elements` of a fixed-size type take, if they can be addressed.
+pub(crate) fn bytes(elements: u64, size: usize) -> Option<usize> {
+    usize::try_from(elements).ok()?.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok())
+}
+
+/// `[2,3]`.
+pub(crate) fn bracketed(shape: &[i64]) -> String {
+    format!("[{}]", list(shape))
+}
+
+fn list(shape: &[i64]) -> String {
+    shape.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Says that a shape does not fit the model's.
+pub(crate) fn incompatible(tensor: &TensorSpec, shape: &[i64]) -> String {
+    format!(
+        "The supplied shape of {} for input \"{}\" is incompatible with the model's input shape of {}; give every \
+         dimension, without the batch, and change only those that are -1",
+        bracketed(shape),
+        tensor.name,
+        bracketed(&tensor.shape)
+    )
+}

@@ -1,0 +1,182 @@
+//! Generated data: zeros, or random values that make sense for their type. One step, the same for all requests.
+
+use rand::distr::uniform::SampleUniform;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use half::{bf16, f16};
+
+use super::steps::{Loaded, Step, Target, Value, extent};
+use crate::error::{Error, Result};
+use crate::model::{DataType, TensorSpec};
+use crate::shm::RegionBuilder;
+
+/// What random strings are made of, as perf_analyzer's are.
+const CHARACTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .?!";
+
+/// Largest random value of 32- and 64-bit integers without `--random-range`: such tensors are mostly indices (token
+/// numbers), and this stays inside of the vocabulary of common language models.
+const LARGEST_INDEX: u32 = 9_999;
+
+/// Generates one step.
+///
+/// # Errors
+/// Where a shape is open, a shape tensor would have to be invented, or a random range does not fit its input.
+pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
+    check_ranges(target)?;
+    let mut memory = RegionBuilder::new()?;
+    let mut inputs = Vec::new();
+    for (index, input) in target.model.inputs.iter().enumerate() {
+        let shape = &target.shapes.inputs[index];
+        check_shape(input, shape)?;
+        let (elements, bytes) = extent(input, shape).map_err(Error::input)?;
+        let mut random = seed.map(|seed| Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(index as u64)));
+        let offset = memory.align()?;
+        match bytes {
+            Some(bytes) => {
+                let out = memory.extend(bytes)?;
+                if let Some(random) = &mut random {
+                    fill(random, input.datatype, range(target, input), out);
+                }
+            }
+            None => fill_strings(target, input, elements, (&mut random, &mut memory))?,
+        }
+        inputs.push(Some(Value { region: 0, offset, len: memory.len() - offset, shape: shape.clone() }));
+    }
+    Ok(Loaded { regions: vec![memory.finish()], streams: vec![vec![Step { inputs, expected: None }]] })
+}
+
+fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
+    if input.shape_tensor {
+        return Err(Error::input(format!(
+            "can not generate data for shape tensor '{}', user-provided data is needed: give its values with --input-data \
+             and a JSON file",
+            input.name
+        )));
+    }
+    match shape.iter().any(|&dim| dim < 0) {
+        true => Err(open_shape(input)),
+        false => Ok(()),
+    }
+}
+
+/// An input whose shape nobody fixed.
+pub(super) fn open_shape(input: &TensorSpec) -> Error {
+    Error::input(format!(
+        "input {} contains dynamic shape, provide shapes to send along with the request: --shape {}:D1,D2,... for the \
+         model's {}",
+        input.name,
+        input.name,
+        super::shapes::bracketed(&input.shape)
+    ))
+}
+
+fn fill_strings(
+    target: &Target<'_>,
+    input: &TensorSpec,
+    elements: u64,
+    (random, memory): (&mut Option<Xoshiro256PlusPlus>, &mut RegionBuilder),
+) -> Result<()> {
+    let length = target.spec.string_data.map_or(target.spec.string_length, str::len);
+    let too_large =
+        || Error::input(format!("input {}: {elements} strings of {length} bytes are too large", input.name));
+    let total = super::shapes::bytes(elements, length.saturating_add(4)).ok_or_else(too_large)?;
+    let prefix = u32::try_from(length).map_err(|_| too_large())?.to_le_bytes();
+    let mut text = target.spec.string_data.map_or_else(|| vec![0; length], |text| text.as_bytes().to_vec());
+    for element in memory.extend(total)?.chunks_exact_mut(length + 4) {
+        if let (Some(random), None) = (random.as_mut(), target.spec.string_data) {
+            text.fill_with(|| CHARACTERS[random.random_range(0..CHARACTERS.len())]);
+        }
+        element[..4].copy_from_slice(&prefix);
+        element[4..].copy_from_slice(&text);
+    }
+    Ok(())
+}
+
+/// The last `--random-range` of an input.
+fn range(target: &Target<'_>, input: &TensorSpec) -> Option<(f64, f64)> {
+    target.spec.random_ranges.iter().rev().find(|(name, _, _)| *name == input.name).map(|&(_, low, high)| (low, high))
+}
+
+/// Smallest and largest value of each type that a random range may ask for.
+fn limits(datatype: DataType) -> Option<(f64, f64)> {
+    Some(match datatype {
+        DataType::Bool => (0.0, 1.0),
+        DataType::Uint8 => (0.0, f64::from(u8::MAX)),
+        DataType::Uint16 => (0.0, f64::from(u16::MAX)),
+        DataType::Uint32 => (0.0, f64::from(u32::MAX)),
+        DataType::Uint64 => (0.0, u64::MAX as f64),
+        DataType::Int8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
+        DataType::Int16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
+        DataType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        DataType::Int64 => (i64::MIN as f64, i64::MAX as f64),
+        DataType::Fp16 => (f64::from(f16::MIN), f64::from(f16::MAX)),
+        DataType::Bf16 => (f64::from(bf16::MIN), f64::from(bf16::MAX)),
+        DataType::Fp32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
+        DataType::Fp64 => (f64::MIN / 2.0, f64::MAX / 2.0),
+        DataType::Bytes => return None,
+    })
+}
+
+fn check_ranges(target: &Target<'_>) -> Result<()> {
+    for (name, low, high) in target.spec.random_ranges {
+        let refuse = |rule: String| Err(Error::input(format!("--random-range {name}:{low}:{high}: {rule}")));
+        let Some(input) = target.model.inputs.iter().find(|input| input.name == *name) else {
+            return refuse(format!("the model has no input of this name; its inputs are {}", target.input_names()));
+        };
+        let Some((least, most)) = limits(input.datatype) else {
+            return refuse("a BYTES input takes --string-length or --string-data instead".to_owned());
+        };
+        if !(low <= high && *low >= least && *high <= most) {
+            return refuse(format!("{} takes lowest:highest from {least} to {most}", input.datatype));
+        }
+        if is_integer(input.datatype) && (low.fract() != 0.0 || high.fract() != 0.0) {
+            return refuse(format!("{} takes integers", input.datatype));
+        }
+    }
+    Ok(())
+}
+
+fn is_integer(datatype: DataType) -> bool {
+    !matches!(datatype, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
+}
+
+/// Fills a tensor with uniform values: BOOL with 0 and 1, 8- and 16-bit integers over their whole range, wider ones from
+/// 0 to [`LARGEST_INDEX`], floats from 0 to 1, unless a range is given.
+fn fill(random: &mut Xoshiro256PlusPlus, datatype: DataType, range: Option<(f64, f64)>, out: &mut [u8]) {
+    /// Converts the bounds; `as` saturates, and `check_ranges` has refused what does not fit.
+    macro_rules! uniform {
+        ($type:ty, $default:expr) => {{
+            let (low, high) = range.map_or($default, |(low, high)| (low as $type, high as $type));
+            uniform(random, (low, high), out, |value: $type| value.to_le_bytes());
+        }};
+    }
+    let (low, high) = range.unwrap_or((0.0, 1.0));
+    match datatype {
+        DataType::Bool => uniform!(u8, (0, 1)),
+        DataType::Uint8 => uniform!(u8, (u8::MIN, u8::MAX)),
+        DataType::Uint16 => uniform!(u16, (u16::MIN, u16::MAX)),
+        DataType::Uint32 => uniform!(u32, (0, LARGEST_INDEX)),
+        DataType::Uint64 => uniform!(u64, (0, u64::from(LARGEST_INDEX))),
+        DataType::Int8 => uniform!(i8, (i8::MIN, i8::MAX)),
+        DataType::Int16 => uniform!(i16, (i16::MIN, i16::MAX)),
+        DataType::Int32 => uniform!(i32, (0, LARGEST_INDEX as i32)),
+        DataType::Int64 => uniform!(i64, (0, i64::from(LARGEST_INDEX))),
+        DataType::Fp32 => uniform(random, (low, high), out, |value: f64| (value as f32).to_le_bytes()),
+        DataType::Fp64 => uniform(random, (low, high), out, f64::to_le_bytes),
+        DataType::Fp16 => uniform(random, (low, high), out, |value| f16::from_f64(value).to_le_bytes()),
+        DataType::Bf16 => uniform(random, (low, high), out, |value| bf16::from_f64(value).to_le_bytes()),
+        DataType::Bytes => {}
+    }
+}
+
+fn uniform<T: SampleUniform + PartialOrd + Copy, const N: usize>(
+    random: &mut Xoshiro256PlusPlus,
+    (low, high): (T, T),
+    out: &mut [u8],
+    bytes: impl Fn(T) -> [u8; N],
+) {
+    for element in out.as_chunks_mut::<N>().0 {
+        *element = bytes(random.random_range(low..=high));
+    }
+}

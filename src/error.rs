@@ -1,0 +1,104 @@
+//! The one error type of the program: what went wrong, said in a way that ends the search.
+//!
+//! A message names the flag or file, the value, the rule that it broke, and the next step. A *failed inference* is no
+//! `Error`: it is a counted outcome ([`crate::backend::InferError`]).
+
+use std::fmt;
+
+/// What kind of trouble an [`Error`] is; decides the exit code (see [`crate::exit`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A flag, or a combination of flags, that makes no sense; usage is worth a look.
+    Usage,
+    /// Input data, or a file named by a flag, that cannot be read or does not fit the model.
+    Input,
+    /// The server, its library or the model in it failed or refused.
+    Server,
+    /// A result file or the standard output could not be written.
+    Output,
+    /// Something this machine lacks (a GPU driver, shared memory).
+    Machine,
+}
+
+/// An error that ends the run. Displayed once, by `main`.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// Result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// A flag, or a combination of flags, that makes no sense.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    /// Input data or an input file that cannot be used.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Input, message)
+    }
+
+    /// The server or its library failed or refused.
+    pub fn server(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Server, message)
+    }
+
+    /// A result could not be written.
+    pub fn output(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Output, message)
+    }
+
+    /// This machine lacks something.
+    pub fn machine(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Machine, message)
+    }
+
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: one_line(message.into()) }
+    }
+
+    /// What kind of trouble this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The same error with what was being done put in front of its message.
+    #[must_use]
+    pub fn context(self, doing: impl fmt::Display) -> Self {
+        Self { message: format!("{doing}: {}", self.message), ..self }
+    }
+}
+
+/// Servers and interpreters explain themselves in several lines; an error is one.
+fn one_line(message: String) -> String {
+    if !message.contains(['\n', '\r']) {
+        return message;
+    }
+    let lines: Vec<&str> = message.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(
+            Error::server("ValueError: none\n\nAt:\r\n  model.py(3)\n").to_string(),
+            "ValueError: none At: model.py(3)"
+        );
+        assert_eq!(Error::server("two  blanks stay").to_string(), "two  blanks stay");
+    }
+}

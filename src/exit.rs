@@ -1,0 +1,13 @@
+//! The exit codes that the program promises. 0, 2, 3 and 99 are perf_analyzer's.
+
+/// Everything that was asked for was measured, or the user interrupted and what was there was reported.
+pub const OK: u8 = 0;
+/// A level did not become stable, or the first one is above the latency threshold; its data were printed all the same.
+pub const UNSTABLE: u8 = 2;
+/// A level failed: nothing succeeded, or more failed than `--max-errors` allows.
+pub const NO_VALID_REQUESTS: u8 = 3;
+/// A level was measured under another load than the one asked for: the rate was not reached, requests left late or were
+/// held back, or the server completed fewer than were sent.
+pub const INVALID_LOAD: u8 = 4;
+/// Bad flags, bad input, a server that cannot be loaded, a file that cannot be written.
+pub const FAILED: u8 = 99;

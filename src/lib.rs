@@ -1,0 +1,59 @@
+//! Measures inference servers, first of all Triton inside this process.
+//!
+//! Layers, each depending only on those below it:
+//!
+//! ```text
+//! cli       flags, typed                    report    console, CSV, export: reads summaries only
+//! plan      one validated Plan              app       wires a Plan: connect, measure, report
+//! measure   trials, stability, summaries    backends  c_api, http, grpc, null: implement the seam
+//! load      when the next request leaves    record    what is remembered of a request
+//! backend   the seam: traits and contract
+//! model, data, shm                          clock, error, exit: leaves
+//! ```
+#![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
+pub mod affinity;
+pub mod app;
+pub mod backend;
+pub mod backends;
+pub mod cli;
+pub mod clock;
+pub mod data;
+pub mod error;
+pub mod exit;
+pub mod load;
+pub mod measure;
+pub mod model;
+pub mod plan;
+pub mod record;
+pub mod report;
+pub mod seed;
+pub mod shm;
+pub mod stats;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use cli::Command;
+
+/// Both programs: parse, run, print the error once, exit code.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let outcome = match cli::parse(args) {
+        Ok(Command::Run(plan)) => app::run(*plan),
+        Ok(Command::Help(text)) => {
+            print!("{text}");
+            Ok(exit::OK)
+        }
+        Ok(Command::Version(line)) => {
+            eprintln!("{line}");
+            Ok(exit::OK)
+        }
+        Err(error) => Err(error),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        exit::FAILED
+    }))
+}

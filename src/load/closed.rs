@@ -1,0 +1,72 @@
+//! The closed loop: a number of requests is kept outstanding; a slot sends its next one when its last one is over.
+
+use std::sync::Arc;
+
+use super::asynchronous;
+use super::run::{Control, LoadContext};
+use super::synchronous;
+use super::worker::{self, Worker};
+
+/// The shape of a closed loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedLoop {
+    /// Requests outstanding.
+    pub concurrency: usize,
+    /// Threads that issue them, where one thread may have several outstanding.
+    pub max_threads: usize,
+    /// Each request has a thread of its own that waits for it.
+    pub synchronous: bool,
+}
+
+/// A worker's part of the load.
+pub(super) struct Share {
+    /// Number of the worker.
+    pub(super) worker: usize,
+    /// First lane of the feed that is its.
+    pub(super) first_lane: usize,
+    /// Requests that it keeps outstanding; one lane each.
+    pub(super) slots: usize,
+}
+
+impl ClosedLoop {
+    /// Deals the requests to workers, the first ones getting one more where they do not divide evenly.
+    fn shares(self) -> Vec<Share> {
+        let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
+        let (each, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
+        let first = |worker: usize| worker * each + worker.min(more);
+        let share = |worker| Share { worker, first_lane: first(worker), slots: each + usize::from(worker < more) };
+        (0..workers).map(share).collect()
+    }
+}
+
+/// Starts the workers; they open their clients and wait to be let go.
+pub(super) fn spawn(context: &Arc<LoadContext>, control: &Arc<Control>, shape: ClosedLoop) -> Vec<Worker> {
+    let spawn_one = |share: Share| {
+        worker::spawn(share.worker, context, control, move |context, control| {
+            if shape.synchronous {
+                synchronous::work(context, control, &share)
+            } else {
+                asynchronous::work(context, control, share)
+            }
+        })
+    };
+    shape.shares().into_iter().map(spawn_one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_dealt_evenly_and_every_lane_has_one_owner() {
+        for (concurrency, max_threads, synchronous, workers) in
+            [(7, 3, false, 3), (4, 16, false, 4), (5, 2, true, 5), (1, 1, false, 1)]
+        {
+            let shares = ClosedLoop { concurrency, max_threads, synchronous }.shares();
+            assert_eq!(shares.len(), workers);
+            let lanes: Vec<usize> =
+                shares.iter().flat_map(|share| share.first_lane..share.first_lane + share.slots).collect();
+            assert_eq!(lanes, (0..concurrency).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What the next request of a lane carries: payload, model and place in a sequence.
+//!
+//! A *lane* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, a live
+//! sequence. Lane `l` of `L` takes entries `l, l + L, l + 2L, …` of the data, so all lanes together walk through it once
+//! before it comes round again, without sharing a counter. Where that brings a lane back to its own first entry before it
+//! has had them all, it goes on with the next one now and then, so that every lane comes by every entry however fast the
+//! others are.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam::utils::CachePadded;
+
+use crate::backend::Request;
+use crate::data::PayloadId;
+use crate::error::{Error, Result};
+use crate::load::mix::Mix;
+use crate::load::sequence::{SequenceSpec, SequenceStep, Sequences};
+
+/// Where the payloads of one model are in the payload table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PayloadIndex {
+    /// In the order in which a model without sequences gets them; round and round.
+    pub cycle: Vec<PayloadId>,
+    /// Per stream, one per step, for models with sequences.
+    pub streams: Vec<Vec<PayloadId>>,
+}
+
+/// Deals requests to lanes. Calls for one lane must not overlap, those for different lanes may; nothing blocks or
+/// allocates, so a completion may ask for the next request on the server's own thread.
+#[derive(Debug)]
+pub struct Feed {
+    models: Box<[PayloadIndex]>,
+    mix: Mix,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// Per lane, how many requests it has had; per model, after how many a lane moves on by one.
+    Cycle(Box<[CachePadded<AtomicU64>]>, Box<[Option<NonZeroU64>]>),
+    Sequences(Sequences),
+}
+
+impl Feed {
+    /// Requests that are independent of each other, one model per share of the mix.
+    ///
+    /// # Errors
+    /// Where a model has no payload.
+    pub fn independent(models: Vec<PayloadIndex>, mix: Mix, lanes: usize) -> Result<Self> {
+        check(&models, &mix, |index| !index.cycle.is_empty())?;
+        let counters = (0..lanes).map(|_| CachePadded::default()).collect();
+        let periods = models.iter().map(|index| period(index.cycle.len() as u64, lanes as u64)).collect();
+        Ok(Self { models: models.into(), mix, order: Order::Cycle(counters, periods) })
+    }
+
+    /// Requests in sequences, one live sequence per lane. A sequence goes to one model of the mix.
+    ///
+    /// # Errors
+    /// Where a model has no stream or an empty one, or as [`Sequences::new`].
+    pub fn sequences(models: Vec<PayloadIndex>, mix: Mix, spec: SequenceSpec, lanes: usize) -> Result<Self> {
+        check(&models, &mix, |index| {
+            !index.streams.is_empty() && index.streams.iter().all(|stream| !stream.is_empty())
+        })?;
+        Ok(Self { models: models.into(), mix, order: Order::Sequences(Sequences::new(spec, lanes)?) })
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        match &self.order {
+            Order::Cycle(counters, _) => counters.len(),
+            Order::Sequences(sequences) => sequences.lanes(),
+        }
+    }
+
+    /// The next request of a lane.
+    pub fn next(&self, lane: usize) -> Request {
+        match &self.order {
+            Order::Cycle(counters, periods) => {
+                let number = counters[lane].fetch_add(1, Ordering::Relaxed);
+                let entry = number.wrapping_mul(counters.len() as u64).wrapping_add(lane as u64);
+                let model = self.mix.pick(entry);
+                let cycle = &self.models[model].cycle;
+                let shift = periods[model].map_or(0, |period| number / period);
+                Request { payload: cycle[(entry.wrapping_add(shift) % cycle.len() as u64) as usize], sequence: None }
+            }
+            Order::Sequences(sequences) => {
+                self.request(sequences.next(lane, |ordinal, turn| self.stream(ordinal, turn).len() as u64))
+            }
+        }
+    }
+
+    /// A request that ends the lane's sequence before its time; `None` where none is open.
+    pub fn close(&self, lane: usize) -> Option<Request> {
+        match &self.order {
+            Order::Cycle(..) => None,
+            Order::Sequences(sequences) => sequences.close(lane).map(|step| self.request(step)),
+        }
+    }
+
+    /// Forgets the lane's sequence because its start failed, so that the server has none.
+    pub fn abandon(&self, lane: usize) {
+        if let Order::Sequences(sequences) = &self.order {
+            sequences.abandon(lane);
+        }
+    }
+
+    fn stream(&self, ordinal: u64, turn: u64) -> &[PayloadId] {
+        let streams = &self.models[self.mix.pick(ordinal)].streams;
+        &streams[(turn % streams.len() as u64) as usize]
+    }
+
+    fn request(&self, step: SequenceStep) -> Request {
+        let stream = self.stream(step.ordinal, step.turn);
+        Request { payload: stream[(step.step % stream.len() as u64) as usize], sequence: Some(step.position) }
+    }
+}
+
+/// Up to so many entries, a lane goes on whenever it is back at its first one.
+const FEW_ENTRIES: u64 = 64;
+/// With more of them it goes round so often before: what belongs to an entry then stays in the processor's cache.
+const ROUNDS: u64 = 64;
+
+/// After how many requests a lane of `lanes` that is back at its first of `entries` goes on with the next one; `None` where it
+/// has had them all by then.
+fn period(entries: u64, lanes: u64) -> Option<NonZeroU64> {
+    let (mut common, mut rest) = (entries, lanes);
+    while rest > 0 {
+        (common, rest) = (rest, common % rest);
+    }
+    let rounds = if entries > FEW_ENTRIES { ROUNDS } else { 1 };
+    NonZeroU64::new(entries.checked_div(common)? * rounds).filter(|_| common > 1)
+}
+
+fn check(models: &[PayloadIndex], mix: &Mix, usable: impl Fn(&PayloadIndex) -> bool) -> Result<()> {
+    if models.len() != mix.models() {
+        return Err(Error::usage(format!(
+            "there are data for {} models, but the mix names {}",
+            models.len(),
+            mix.models()
+        )));
+    }
+    match models.iter().position(|index| !usable(index)) {
+        Some(model) => {
+            Err(Error::input(format!("there are no input data for model number {}: give at least one step", model + 1)))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::sequence::SequenceLength;
+
+    fn ids(range: std::ops::Range<u32>) -> Vec<PayloadId> {
+        range.map(PayloadId).collect()
+    }
+
+    fn cycle(range: std::ops::Range<u32>) -> PayloadIndex {
+        PayloadIndex { cycle: ids(range), streams: Vec::new() }
+    }
+
+    fn payloads(feed: &Feed, lane: usize, count: usize) -> Vec<u32> {
+        (0..count).map(|_| feed.next(lane).payload.0).collect()
+    }
+
+    #[test]
+    fn lanes_share_the_cycle_without_a_counter() {
+        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), 2).unwrap();
+        assert_eq!(payloads(&feed, 0, 5), [0, 2, 4, 1, 3]);
+        assert_eq!(payloads(&feed, 1, 5), [1, 3, 0, 2, 4]);
+        assert_eq!(feed.next(0).sequence, None);
+        assert_eq!(feed.close(0), None);
+        assert_eq!(feed.lanes(), 2);
+    }
+
+    #[test]
+    fn every_lane_comes_by_every_entry() {
+        for (entries, lanes) in [(1, 4), (4, 1), (4, 4), (6, 4), (2, 8), (7, 3), (12, 8)] {
+            let feed = Feed::independent(vec![cycle(0..entries)], Mix::single(), lanes).unwrap();
+            let rounds: Vec<Vec<u32>> =
+                (0..lanes).map(|lane| payloads(&feed, lane, 2 * entries as usize * lanes)).collect();
+            for round in &rounds {
+                assert!(
+                    (0..entries).all(|entry| round.contains(&entry)),
+                    "{entries} entries, {lanes} lanes: {round:?}"
+                );
+            }
+            let counts: Vec<usize> =
+                (0..entries).map(|entry| rounds.iter().flatten().filter(|&&got| got == entry).count()).collect();
+            assert!(counts.iter().all(|&count| count.abs_diff(counts[0]) <= lanes), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_mix_draws_models_by_the_number_of_the_request() {
+        let feed = |lanes| {
+            Feed::independent(vec![cycle(0..1), cycle(10..11)], Mix::new(&[0.25, 0.75], 1).unwrap(), lanes).unwrap()
+        };
+        let one = payloads(&feed(1), 0, 4000);
+        let second = one.iter().filter(|&&payload| payload == 10).count();
+        assert!((2850..3150).contains(&second), "{second}");
+        let two = feed(2);
+        let halves = [payloads(&two, 0, 100), payloads(&two, 1, 100)];
+        let merged: Vec<u32> = (0..200).map(|i| halves[i % 2][i / 2]).collect();
+        assert_eq!(merged, one[..200]);
+    }
+
+    #[test]
+    fn sequences_walk_their_stream_and_wrap() {
+        let index = PayloadIndex { cycle: Vec::new(), streams: vec![ids(0..2), ids(10..13)] };
+        let spec = |length| SequenceSpec { first_id: 1, ids: 10, length, seed: 0 };
+        let by_stream = Feed::sequences(vec![index.clone()], Mix::single(), spec(SequenceLength::Stream), 1).unwrap();
+        assert_eq!(payloads(&by_stream, 0, 7), [0, 1, 10, 11, 12, 0, 1]);
+        let longer = Feed::sequences(vec![index], Mix::single(), spec(SequenceLength::About(4, 0.0)), 1).unwrap();
+        assert_eq!(payloads(&longer, 0, 6), [0, 1, 0, 1, 10, 11]);
+        let end = longer.close(0).unwrap();
+        assert_eq!((end.payload, end.sequence.unwrap().end), (PayloadId(12), true));
+        assert_eq!(longer.close(0), None);
+    }
+
+    #[test]
+    fn a_sequence_stays_with_one_model() {
+        let stream = |range| PayloadIndex { cycle: Vec::new(), streams: vec![ids(range)] };
+        let spec = SequenceSpec { first_id: 1, ids: 10, length: SequenceLength::About(5, 0.0), seed: 0 };
+        let models = vec![stream(0..5), stream(10..15)];
+        let feed = Feed::sequences(models, Mix::new(&[0.5, 0.5], 9).unwrap(), spec, 1).unwrap();
+        let all = payloads(&feed, 0, 100);
+        let models: Vec<u32> = all.chunks(5).map(|sequence| sequence[0] / 10).collect();
+        assert!(all.chunks(5).all(|sequence| sequence.iter().all(|payload| payload / 10 == sequence[0] / 10)));
+        assert!(models.contains(&0) && models.contains(&1));
+    }
+
+    #[test]
+    fn models_without_data_are_refused() {
+        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), 1).is_err());
+        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), 1).is_err());
+        let spec = SequenceSpec { first_id: 1, ids: 1, length: SequenceLength::Stream, seed: 0 };
+        assert!(Feed::sequences(vec![cycle(0..1)], Mix::single(), spec, 1).is_err());
+    }
+}

@@ -1,0 +1,21 @@
+//! When the next request leaves, and what it carries: workers that keep a number outstanding, or follow a schedule.
+
+mod asynchronous;
+mod closed;
+pub mod feed;
+pub mod mix;
+pub mod open;
+pub mod pace;
+mod periodic;
+mod run;
+pub mod schedule;
+pub mod sequence;
+mod slots;
+mod synchronous;
+mod wait;
+mod worker;
+
+pub use closed::ClosedLoop;
+pub use open::OpenLoop;
+pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
+pub use run::{LoadContext, LoadReport, LoadShape, PreparedLoad, RunningLoad, prepare, start};

@@ -1,0 +1,92 @@
+//! The open loop: requests leave when the schedule says, whatever became of those before them.
+//!
+//! Each worker has a client of its own and plays its share of the schedule: it waits for the intended time, takes a free
+//! slot (a new one if none is free), submits and goes on. It never waits for an answer, in synchronous mode either, where
+//! perf_analyzer's workers do and so cannot exceed one request per thread and latency. A request whose time has passed
+//! leaves at once and keeps its intended time; none is left out, and the schedule is never moved.
+//!
+//! Two things can hold a request back, and both are counted and reported ([`super::LoadReport::held_back`]): the bound on
+//! outstanding requests, and, with serial sequences, that no sequence is without an outstanding request.
+
+mod issuer;
+mod sink;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::run::{Control, LoadContext};
+use super::schedule::Arrivals;
+use super::worker::{self, Worker};
+use crate::backend::Threading;
+
+/// Outstanding requests that are allowed where nothing else is said.
+pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;
+
+/// Sends a second that one thread is trusted with, where the backend completes on threads of its own; a submission to the
+/// server in the same process takes a few microseconds.
+const RATE_PER_THREAD: f64 = 100_000.0;
+/// The same where the thread also drives the backend's connections.
+const RATE_PER_DRIVING_THREAD: f64 = 20_000.0;
+
+/// The shape of an open loop.
+#[derive(Clone, Debug)]
+pub struct OpenLoop {
+    /// When requests are meant to leave.
+    pub arrivals: Arrivals,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Threads that issue requests; see [`issuing_threads`].
+    pub threads: usize,
+    /// Requests outstanding at most, over all threads. Serial sequences bound them by their number instead.
+    pub max_outstanding: usize,
+    /// At most one request of a sequence outstanding; each lane of the feed is a sequence.
+    pub serial: bool,
+    /// How long before its time a thread stops sleeping and spins; see [`super::pace`].
+    pub spin: Duration,
+}
+
+/// How many threads should issue a rate (requests a second), at most `max_threads`: as few as can, because each of them
+/// spins before a send and takes its processor from the server.
+pub fn issuing_threads(rate: f64, max_threads: usize, threading: Threading) -> usize {
+    let each = match threading {
+        Threading::Own => RATE_PER_THREAD,
+        Threading::Driven => RATE_PER_DRIVING_THREAD,
+    };
+    ((rate / each).ceil() as usize).clamp(1, max_threads.max(1))
+}
+
+/// A worker's part of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    worker: usize,
+    workers: usize,
+    /// Lanes of the feed: `worker`, `worker + workers`, ….
+    lanes: usize,
+    /// Requests outstanding at most.
+    slots: usize,
+}
+
+impl OpenLoop {
+    /// Deals lanes and outstanding requests to workers. Each has at least one of both.
+    fn shares(&self, lanes: usize) -> Vec<Share> {
+        let bound = if self.serial { lanes } else { self.max_outstanding };
+        let workers = self.threads.min(lanes).min(bound).max(1);
+        let part = |all: usize, worker: usize| all / workers + usize::from(worker < all % workers);
+        let share = |worker| Share { worker, workers, lanes: part(lanes, worker), slots: part(bound, worker).max(1) };
+        (0..workers).map(share).collect()
+    }
+}
+
+/// Starts the workers; they open their clients and wait to be let go.
+pub(super) fn spawn(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop) -> Vec<Worker> {
+    let spawn_one = |share: Share| {
+        let shape = shape.clone();
+        worker::spawn(share.worker, context, control, move |context, control| {
+            issuer::work(context, control, &shape, share)
+        })
+    };
+    shape.shares(context.feed.lanes()).into_iter().map(spawn_one).collect()
+}
+
+#[cfg(test)]
+mod tests;

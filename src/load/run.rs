@@ -1,0 +1,358 @@
+//! A load under way: its workers, how it is told to stop, and what became of every request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam::utils::CachePadded;
+
+use super::closed::{self, ClosedLoop};
+use super::feed::Feed;
+use super::open::{self, OpenLoop};
+use super::periodic::{self, PeriodicLoop};
+use super::worker::Worker;
+use crate::backend::{Backend, ClientSpec};
+use crate::clock::Stamp;
+use crate::data::PayloadId;
+use crate::error::{Error, Result};
+use crate::plan::Wait;
+use crate::record::{Observer, Recorder, Source};
+
+/// The shape of a level's load.
+#[derive(Clone, Debug)]
+pub enum LoadShape {
+    /// A number of requests is kept outstanding.
+    Closed(ClosedLoop),
+    /// Requests follow a schedule.
+    Open(OpenLoop),
+    /// Requests join as those under way make progress.
+    Periodic(PeriodicLoop),
+}
+
+impl From<ClosedLoop> for LoadShape {
+    fn from(shape: ClosedLoop) -> Self {
+        Self::Closed(shape)
+    }
+}
+
+impl From<PeriodicLoop> for LoadShape {
+    fn from(shape: PeriodicLoop) -> Self {
+        Self::Periodic(shape)
+    }
+}
+
+impl From<OpenLoop> for LoadShape {
+    fn from(shape: OpenLoop) -> Self {
+        Self::Open(shape)
+    }
+}
+
+/// Everything that the workers of a level share.
+pub struct LoadContext {
+    /// The way to the server.
+    pub backend: Arc<dyn Backend>,
+    /// What clients are opened with; `slots` is set per worker.
+    pub client: ClientSpec,
+    /// What each slot sends next.
+    pub feed: Arc<Feed>,
+    /// Where results go.
+    pub recorder: Arc<Recorder>,
+    /// How synchronous workers wait.
+    pub wait: Wait,
+    /// Processors of the workers.
+    pub worker_cpus: Option<Vec<usize>>,
+    /// Requests to send in all; without bound if absent.
+    pub quota: Option<u64>,
+    /// Requests are cancelled when they have been outstanding for so long.
+    pub cancel_after: Option<Duration>,
+    /// How long outstanding requests are waited for when the load ends.
+    pub drain_limit: Duration,
+    /// Who else sees requests and responses.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl LoadContext {
+    /// Where a record about a request comes from.
+    #[inline]
+    pub(super) fn source(&self, writer: usize, payload: PayloadId) -> Source {
+        // One model needs no look at the payload, whose memory may be anywhere.
+        let several = self.client.models.len() > 1;
+        Source { writer, entry: if several { self.client.payloads[payload.0 as usize].model } else { 0 } }
+    }
+}
+
+/// What becomes of a load's requests; shared by its workers.
+pub(super) struct Control {
+    stop: AtomicBool,
+    /// When waiting for outstanding requests ends; set when the load is stopped.
+    give_up_at: AtomicU64,
+    quota: Option<AtomicI64>,
+    ready: AtomicUsize,
+    go: AtomicBool,
+    broken: AtomicBool,
+    /// When the level starts; offsets of schedules count from here.
+    started: AtomicU64,
+    /// Requests under way, in open loops.
+    under_way: CachePadded<AtomicI64>,
+    held_back: AtomicU64,
+    /// When the last worker ended its load.
+    ended: AtomicU64,
+    pub(super) sent: AtomicU64,
+    pub(super) completed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) outstanding: AtomicU64,
+}
+
+impl Control {
+    fn new(quota: Option<u64>) -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            give_up_at: AtomicU64::new(Stamp::NEVER.0),
+            quota: quota.map(|quota| AtomicI64::new(i64::try_from(quota).unwrap_or(i64::MAX))),
+            ready: AtomicUsize::new(0),
+            go: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            started: AtomicU64::new(0),
+            under_way: CachePadded::default(),
+            held_back: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            outstanding: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether another request may be sent; counts it against the quota.
+    #[inline]
+    pub(super) fn may_send(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+            && self.quota.as_ref().is_none_or(|quota| quota.fetch_sub(1, Ordering::Relaxed) > 0)
+    }
+
+    /// Whether no further request will be sent.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.quota.as_ref().is_some_and(|quota| quota.load(Ordering::Relaxed) <= 0)
+    }
+
+    /// Whether the load was told to stop.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// When the level starts. Known once [`Control::wait_for_go`] has returned.
+    pub(super) fn started(&self) -> Stamp {
+        Stamp(self.started.load(Ordering::Acquire))
+    }
+
+    /// An open loop issued a request.
+    #[inline]
+    pub(super) fn note_issue(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request of an open loop is over.
+    #[inline]
+    pub(super) fn note_end(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// An open loop had no slot for a request whose time had come.
+    pub(super) fn note_held_back(&self) {
+        self.held_back.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the load was stopped so long ago that outstanding requests are not waited for any more.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) && Stamp::now().0 >= self.give_up_at.load(Ordering::Acquire)
+    }
+
+    /// Called by a worker that is ready to send: waits until all are.
+    pub(super) fn wait_for_go(&self) -> bool {
+        self.ready.fetch_add(1, Ordering::AcqRel);
+        while !self.go.load(Ordering::Acquire) {
+            // Whoever lets go unparks as well; a prepared load may wait for long, beside one that is measured.
+            thread::park_timeout(Duration::from_millis(50));
+        }
+        !self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// What became of every request of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Sent, the requests that only end sequences included.
+    pub sent: u64,
+    /// Succeeded.
+    pub completed: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Never came back.
+    pub outstanding: u64,
+    /// Found no free slot when their turn came in an open loop: as many were outstanding as may be, or every serial
+    /// sequence had one.
+    pub held_back: u64,
+}
+
+impl LoadReport {
+    /// Whether every request is accounted for.
+    pub fn adds_up(&self) -> bool {
+        self.sent == self.completed + self.failed + self.outstanding
+    }
+}
+
+/// A load under way. Dropping it without [`RunningLoad::stop`] stops it, too.
+pub struct RunningLoad {
+    control: Arc<Control>,
+    workers: Vec<Worker>,
+    started: Stamp,
+    drain_limit: Duration,
+}
+
+/// How long after its workers were let go an open loop starts, so that they are awake for the first request.
+const LEAD_NS: u64 = 2_000_000;
+
+/// A load whose clients are open and whose workers wait to be let go. Dropping it ends them.
+pub struct PreparedLoad {
+    load: RunningLoad,
+    lead_ns: u64,
+}
+
+/// Opens every worker's client, then lets all of them go at once.
+///
+/// # Errors
+/// Where a client cannot be opened.
+pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<RunningLoad> {
+    prepare(context, shape).map(PreparedLoad::go)
+}
+
+/// Opens every worker's client, so that the load can start at once when it is wanted.
+///
+/// # Errors
+/// Where a client cannot be opened.
+pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
+    let control = Arc::new(Control::new(context.quota));
+    let context = Arc::new(context);
+    let (workers, lead_ns) = match shape.into() {
+        LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape), 0),
+        LoadShape::Open(shape) => (open::spawn(&context, &control, &shape), LEAD_NS),
+        LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape), 0),
+    };
+    let drain_limit = context.drain_limit;
+    let mut load = RunningLoad { control, workers, started: Stamp::NEVER, drain_limit };
+    while load.control.ready.load(Ordering::Acquire) < load.workers.len() {
+        if load.workers.iter().any(JoinHandle::is_finished) {
+            return Err(load.first_error());
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+    Ok(PreparedLoad { load, lead_ns })
+}
+
+impl PreparedLoad {
+    /// Lets all workers go at once.
+    pub fn go(self) -> RunningLoad {
+        let Self { mut load, lead_ns } = self;
+        load.started = Stamp::now().plus(lead_ns);
+        load.control.started.store(load.started.0, Ordering::Release);
+        load.control.go.store(true, Ordering::Release);
+        load.workers.iter().for_each(|worker| worker.thread().unpark());
+        load
+    }
+}
+
+impl RunningLoad {
+    /// When the level starts: the workers were let go, and the schedule of an open loop begins.
+    pub fn started(&self) -> Stamp {
+        self.started
+    }
+
+    /// Requests under way at this moment in an open loop, for Little's law.
+    pub fn under_way(&self) -> u64 {
+        u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Whether every worker has ended by itself: the quota is used up, or clients broke.
+    pub fn is_finished(&self) -> bool {
+        self.control.broken.load(Ordering::Acquire) || self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// When the last worker ended, once all have.
+    pub fn ended(&self) -> Option<Stamp> {
+        self.workers.iter().all(JoinHandle::is_finished).then(|| Stamp(self.control.ended.load(Ordering::Acquire)))
+    }
+
+    /// Stops sending and returns at once; outstanding requests still complete.
+    pub fn halt(&self) {
+        self.end();
+    }
+
+    /// Stops sending, waits for outstanding requests and ends the workers.
+    ///
+    /// # Errors
+    /// The first error of a worker whose client broke.
+    pub fn stop(mut self) -> Result<LoadReport> {
+        self.end();
+        let mut first = Ok(());
+        for worker in self.workers.drain(..) {
+            let ended = worker
+                .join()
+                .unwrap_or_else(|_| Err(Error::server("a worker thread panicked; please report this fault")));
+            first = first.and(ended);
+        }
+        first.map(|()| self.report())
+    }
+
+    /// What has become of the requests so far.
+    pub fn report(&self) -> LoadReport {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
+        LoadReport {
+            sent: read(&self.control.sent),
+            completed: read(&self.control.completed),
+            failed: read(&self.control.failed),
+            outstanding: read(&self.control.outstanding),
+            held_back: read(&self.control.held_back),
+        }
+    }
+
+    fn end(&self) {
+        self.control.give_up_at.store(Stamp::now().plus_duration(self.drain_limit).0, Ordering::Release);
+        self.control.stop.store(true, Ordering::Release);
+        self.control.go.store(true, Ordering::Release);
+        self.workers.iter().for_each(|worker| worker.thread().unpark());
+    }
+
+    fn first_error(&mut self) -> Error {
+        self.end();
+        let results: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
+        let mut errors = results.into_iter().filter_map(|result| result.ok().and_then(Result::err));
+        errors
+            .next()
+            .unwrap_or_else(|| Error::server("a worker thread ended before the load began; please report this fault"))
+    }
+}
+
+impl Drop for RunningLoad {
+    fn drop(&mut self) {
+        self.end();
+        self.workers.drain(..).for_each(|worker| drop(worker.join()));
+    }
+}
+
+impl Control {
+    /// Called by a worker whose client broke.
+    pub(super) fn report_broken(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// Called by a worker as its last act.
+    pub(super) fn report_end(&self, sent: u64, completed: u64, failed: u64, outstanding: u64) {
+        self.sent.fetch_add(sent, Ordering::AcqRel);
+        self.completed.fetch_add(completed, Ordering::AcqRel);
+        self.failed.fetch_add(failed, Ordering::AcqRel);
+        self.outstanding.fetch_add(outstanding, Ordering::AcqRel);
+        self.ended.fetch_max(Stamp::now().0, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,286 @@
+//! When requests are meant to leave: a sequence of intended offsets, fixed before the level starts.
+//!
+//! A [`Schedule`] is made of a plan and a seed and of nothing else. It has no way to learn of responses, so it cannot be
+//! re-based, cannot skip and cannot slow down with the server: that is what keeps coordinated omission out.
+//!
+//! Offsets are nanoseconds from the start of the level and never decrease. Generated schedules (rates) never end and take
+//! constant memory; the first request leaves at offset 0. Interval lists loop for ever and start one interval after the
+//! level does, as the example in perf_analyzer's documentation does. Fixed schedules and traces are played once.
+//!
+//! Several threads can issue one schedule: [`Schedule::share`] gives thread `t` of `T` the entries `t, t + T, t + 2T, …`.
+
+mod datetime;
+mod files;
+mod trace;
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand_distr::{Distribution as _, Exp1, Gamma};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::error::{Error, Result};
+use crate::plan::Distribution;
+use crate::seed::{self, Purpose};
+
+pub use files::{parse_intervals, read_intervals};
+pub use trace::{TokenCounts, Trace, parse_trace, read_trace};
+
+/// Largest rate that is accepted, in requests a second: one every nanosecond.
+pub const MAX_RATE: f64 = 1e9;
+
+const NS_PER_SECOND: f64 = 1e9;
+const NS_PER_MS: u64 = 1_000_000;
+
+/// How the intended times of a level come about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Request `i` at `i / rate`, rounded to a nanosecond: no drift, however long the level.
+    Constant {
+        /// Requests a second.
+        rate: f64,
+    },
+    /// Independent gamma-distributed gaps with mean `1 / rate`; shape 1 is a Poisson process.
+    Gamma {
+        /// Requests a second.
+        rate: f64,
+        /// Shape; the variance of a gap is `1 / (rate² · shape)`.
+        shape: f64,
+    },
+    /// Gaps from a list, in nanoseconds, over and over. Not empty, not all zero.
+    Looped(Arc<[u64]>),
+    /// Offsets in nanoseconds, in order, once. Not empty.
+    Once(Arc<[u64]>),
+}
+
+impl Arrivals {
+    /// Arrivals at a mean rate (requests a second).
+    ///
+    /// # Errors
+    /// Where the rate is not above 0 and at most [`MAX_RATE`], or the shape of a gamma distribution is not positive.
+    pub fn at_rate(rate: f64, distribution: Distribution) -> Result<Self> {
+        if !(rate > 0.0 && rate <= MAX_RATE) {
+            return Err(Error::usage(format!(
+                "request rate {rate} is not usable: it must be above 0 and at most {MAX_RATE:.0} requests a second"
+            )));
+        }
+        let shape = match distribution {
+            Distribution::Constant => return Ok(Self::Constant { rate }),
+            Distribution::Poisson => 1.0,
+            Distribution::Gamma(shape) => shape,
+        };
+        if !(shape > 0.0 && shape.is_finite()) {
+            return Err(Error::usage(format!(
+                "--burstiness {shape} is not usable: the shape of the gamma distribution must be a number above 0 \
+                 (1 is a Poisson process, less comes in bursts)"
+            )));
+        }
+        Ok(Self::Gamma { rate, shape })
+    }
+
+    /// Gaps in nanoseconds, played over and over.
+    ///
+    /// # Errors
+    /// Where the list is empty, all zero, or so long that one round does not fit 64 bits of nanoseconds.
+    pub fn looped(gaps: Vec<u64>) -> Result<Self> {
+        let total = gaps.iter().try_fold(0_u64, |sum, &gap| sum.checked_add(gap));
+        match total {
+            _ if gaps.is_empty() => Err(Error::input("there is no interval: give at least one, in microseconds")),
+            None => Err(Error::input("the intervals add up to more than 584 years")),
+            Some(0) => {
+                Err(Error::input("every interval is zero: at least one must be longer, or the rate has no bound"))
+            }
+            Some(_) => Ok(Self::Looped(gaps.into())),
+        }
+    }
+
+    /// Timestamps in milliseconds from the start of the level, played once with the offsets that they have.
+    ///
+    /// # Errors
+    /// Where there is none, or one is earlier than the one before it.
+    pub fn fixed_ms(timestamps: &[u64]) -> Result<Self> {
+        let offsets: Option<Vec<u64>> = timestamps.iter().map(|ms| ms.checked_mul(NS_PER_MS)).collect();
+        let offsets = offsets.ok_or_else(|| Error::input("a timestamp lies more than 584 years ahead"))?;
+        Self::once(offsets)
+    }
+
+    /// Offsets in nanoseconds from the start of the level, played once.
+    ///
+    /// # Errors
+    /// Where there is none, or one is earlier than the one before it.
+    pub fn once(offsets: Vec<u64>) -> Result<Self> {
+        if offsets.is_empty() {
+            return Err(Error::input("the schedule is empty: give at least one timestamp"));
+        }
+        if let Some(at) = offsets.windows(2).position(|pair| pair[1] < pair[0]) {
+            return Err(Error::input(format!(
+                "the schedule is out of order: entry {} is due at {} ns, after entry {} at {} ns; sort it by time",
+                at + 2,
+                offsets[at + 1],
+                at + 1,
+                offsets[at]
+            )));
+        }
+        Ok(Self::Once(offsets.into()))
+    }
+
+    /// Mean rate in requests a second. Of a schedule that is played once: its gaps by the time from the first entry to the
+    /// last, 0 where all entries are due at one moment.
+    pub fn mean_rate(&self) -> f64 {
+        let per_second = |gaps: usize, span_ns: u64| match span_ns {
+            0 => 0.0,
+            _ => gaps as f64 * NS_PER_SECOND / span_ns as f64,
+        };
+        match self {
+            Self::Constant { rate } | Self::Gamma { rate, .. } => *rate,
+            Self::Looped(gaps) => per_second(gaps.len(), gaps.iter().sum()),
+            Self::Once(offsets) => per_second(offsets.len() - 1, offsets[offsets.len() - 1] - offsets[0]),
+        }
+    }
+
+    /// Standard deviation of the gaps as a multiple of their mean, for judging whether a rate was reached by chance or not;
+    /// 0 for constant rates and, because they are fixed, for lists.
+    pub fn gap_variation(&self) -> f64 {
+        match self {
+            Self::Gamma { shape, .. } => shape.sqrt().recip(),
+            Self::Constant { .. } | Self::Looped(_) | Self::Once(_) => 0.0,
+        }
+    }
+
+    /// How many requests the schedule holds; `None` where it never ends.
+    pub fn len(&self) -> Option<usize> {
+        match self {
+            Self::Once(offsets) => Some(offsets.len()),
+            _ => None,
+        }
+    }
+
+    /// Whether the schedule holds no request. It never does: constructors refuse that.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+}
+
+/// Intended offsets in nanoseconds from the start of the level, in order; see the module's documentation.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    source: Source,
+    /// Entry of the whole schedule that comes next.
+    index: u64,
+    /// Distance to the entry after it: how many threads share the schedule.
+    stride: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Constant {
+        rate: f64,
+    },
+    Drawn(Draw),
+    /// Offsets within a round (ends of gaps) and the length of a round.
+    Looped {
+        ends: Arc<[u64]>,
+        round: u64,
+    },
+    Once(Arc<[u64]>),
+}
+
+impl Schedule {
+    /// The whole schedule, for one issuing thread.
+    pub fn new(arrivals: &Arrivals, run_seed: u64) -> Self {
+        Self::share(arrivals, run_seed, 0, 1)
+    }
+
+    /// The entries `thread, thread + threads, thread + 2 · threads, …` of the schedule that [`Schedule::new`] gives.
+    ///
+    /// # Panics
+    /// Where `threads` is 0 or `thread` is not below it.
+    pub fn share(arrivals: &Arrivals, run_seed: u64, thread: usize, threads: usize) -> Self {
+        assert!(thread < threads, "thread {thread} of {threads} does not exist");
+        let source = match arrivals {
+            Arrivals::Constant { rate } => Source::Constant { rate: *rate },
+            Arrivals::Gamma { rate, shape } => Source::Drawn(Draw::new(*rate, *shape, run_seed)),
+            Arrivals::Looped(gaps) => {
+                let ends: Arc<[u64]> = gaps
+                    .iter()
+                    .scan(0, |end, gap| {
+                        *end += gap;
+                        Some(*end)
+                    })
+                    .collect();
+                Source::Looped { round: ends[ends.len() - 1], ends }
+            }
+            Arrivals::Once(offsets) => Source::Once(Arc::clone(offsets)),
+        };
+        Self { source, index: thread as u64, stride: threads as u64 }
+    }
+
+    /// Number in the whole schedule of the entry that comes next.
+    pub fn position(&self) -> u64 {
+        self.index
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let index = self.index;
+        let offset = match &mut self.source {
+            Source::Constant { rate } => Some((index as f64 * NS_PER_SECOND / *rate).round() as u64),
+            Source::Drawn(draw) => Some(draw.offset(index)),
+            Source::Looped { ends, round } => {
+                let length = ends.len() as u64;
+                Some((index / length).saturating_mul(*round).saturating_add(ends[(index % length) as usize]))
+            }
+            Source::Once(offsets) => offsets.get(index as usize).copied(),
+        }?;
+        self.index += self.stride;
+        Some(offset)
+    }
+}
+
+/// Random gaps, drawn one by one. Threads that share a schedule each draw all of it, a few nanoseconds an entry, so that
+/// they need not talk to each other.
+#[derive(Clone, Debug)]
+struct Draw {
+    random: Xoshiro256PlusPlus,
+    gap: Gap,
+    mean_ns: f64,
+    /// Entry that `offset_ns` belongs to.
+    entry: u64,
+    offset_ns: f64,
+}
+
+/// Gap distributions with mean 1.
+#[derive(Clone, Copy, Debug)]
+enum Gap {
+    Exponential,
+    Gamma(Gamma<f64>),
+}
+
+impl Draw {
+    fn new(rate: f64, shape: f64, run_seed: u64) -> Self {
+        let gap = match Gamma::new(shape, 1.0 / shape) {
+            Ok(gamma) if shape != 1.0 => Gap::Gamma(gamma),
+            _ => Gap::Exponential,
+        };
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed::derive(run_seed, Purpose::Gaps));
+        Self { random, gap, mean_ns: NS_PER_SECOND / rate, entry: 0, offset_ns: 0.0 }
+    }
+
+    fn offset(&mut self, index: u64) -> u64 {
+        while self.entry < index {
+            let gap: f64 = match self.gap {
+                Gap::Exponential => Exp1.sample(&mut self.random),
+                Gap::Gamma(gamma) => gamma.sample(&mut self.random),
+            };
+            self.offset_ns += gap * self.mean_ns;
+            self.entry += 1;
+        }
+        self.offset_ns.round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Sequences: ids, lengths, start and end flags, as functions of the seed and of counters.
+//!
+//! A *lane* plays one sequence after the other; as many sequences are alive at once as there are lanes. Everything about
+//! the `n`-th sequence of lane `l` follows from `l`, `n` and the plan, so lanes share nothing and runs repeat exactly:
+//!
+//! * its id: lane `l` of `L` owns the ids `first + l, first + l + L, …` of the range and takes them in turn, so two live
+//!   sequences cannot have the same id;
+//! * its stream: number `(l + n) mod streams`, so every lane plays all streams in turn;
+//! * its length: the flag's, or the stream's, varied by a draw that belongs to `n · L + l`.
+//!
+//! Calls for one lane must not overlap, those for different lanes may; nothing blocks or allocates.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam::utils::CachePadded;
+
+use crate::backend::SequencePosition;
+use crate::error::{Error, Result};
+use crate::plan::SequencePlan;
+use crate::seed::{self, Purpose};
+
+/// How many requests make a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SequenceLength {
+    /// As many as its stream has steps.
+    Stream,
+    /// So many, varied by up to so much either way, in percent; steps of the stream are repeated or left out.
+    About(u64, f64),
+}
+
+impl SequenceLength {
+    /// The rule that a plan sets: the flag, else the data's own lengths where `data_has_steps`, else the default length.
+    pub fn of(plan: &SequencePlan, data_has_steps: bool) -> Self {
+        match plan.length {
+            Some(length) => Self::About(length, plan.variation_percent),
+            None if data_has_steps => Self::Stream,
+            None => Self::About(plan.default_length, plan.variation_percent),
+        }
+    }
+}
+
+/// What all sequences of a level have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SequenceSpec {
+    /// Smallest id; not 0, which means "no sequence" to the server.
+    pub first_id: u64,
+    /// How many ids there are.
+    pub ids: u64,
+    /// Requests in a sequence.
+    pub length: SequenceLength,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+/// The sequences of a level.
+#[derive(Debug)]
+pub struct Sequences {
+    spec: SequenceSpec,
+    lengths_seed: u64,
+    lanes: Box<[CachePadded<Lane>]>,
+}
+
+/// Where a lane is. Relaxed atomics are enough: calls for one lane are ordered by whoever makes them.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Sequences begun.
+    begun: AtomicU64,
+    /// Requests made in the sequence that is open.
+    made: AtomicU64,
+    /// Length of the sequence that is open; 0 where none is.
+    length: AtomicU64,
+}
+
+/// One request of a sequence, before it has a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceStep {
+    /// Number of its sequence in the level, the same on every run.
+    pub ordinal: u64,
+    /// Number of its sequence in the turn through the streams: take it modulo their number.
+    pub turn: u64,
+    /// Its number in the sequence, counted from 0.
+    pub step: u64,
+    /// Id and flags.
+    pub position: SequencePosition,
+}
+
+impl Sequences {
+    /// Sequences for so many lanes.
+    ///
+    /// # Errors
+    /// Where the ids are fewer than the lanes, start at 0 or do not fit 64 bits, or a length or variation is unusable.
+    pub fn new(spec: SequenceSpec, lanes: usize) -> Result<Self> {
+        let SequenceSpec { first_id, ids, length, seed } = spec;
+        if first_id == 0 || first_id.checked_add(ids).is_none() {
+            return Err(Error::usage(format!(
+                "--sequence-id-range: {ids} ids from {first_id} are not usable: ids run from 1 to {}",
+                u64::MAX
+            )));
+        }
+        if ids < lanes as u64 {
+            return Err(Error::usage(format!(
+                "--sequence-id-range holds {ids} ids, but {lanes} sequences are alive at once and each needs its own: \
+                 widen the range or lower the concurrency (--num-of-sequences in rate modes)"
+            )));
+        }
+        if let SequenceLength::About(length, percent) = length {
+            if length == 0 {
+                return Err(Error::usage("--sequence-length 0 is not usable: a sequence has at least one request"));
+            }
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(Error::usage(format!(
+                    "--sequence-length-variation {percent} is not usable: it must be from 0 to 100 percent"
+                )));
+            }
+        }
+        let lengths_seed = seed::derive(seed, Purpose::SequenceLengths);
+        Ok(Self { spec, lengths_seed, lanes: (0..lanes).map(|_| CachePadded::default()).collect() })
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The next request of a lane. Where a new sequence begins, `stream_length` tells for `(ordinal, turn)` how many steps
+    /// its stream has.
+    pub fn next(&self, lane: usize, stream_length: impl FnOnce(u64, u64) -> u64) -> SequenceStep {
+        let state = &self.lanes[lane];
+        let mut length = state.length.load(Ordering::Relaxed);
+        let start = length == 0;
+        if start {
+            let number = state.begun.fetch_add(1, Ordering::Relaxed);
+            length = match self.spec.length {
+                SequenceLength::Stream => stream_length(self.ordinal(lane, number), lane as u64 + number).max(1),
+                SequenceLength::About(length, percent) => self.varied(length, percent, self.ordinal(lane, number)),
+            };
+            state.length.store(length, Ordering::Relaxed);
+            state.made.store(0, Ordering::Relaxed);
+        }
+        let made = state.made.load(Ordering::Relaxed);
+        let end = made + 1 >= length;
+        if end {
+            state.length.store(0, Ordering::Relaxed);
+        }
+        state.made.store(made + 1, Ordering::Relaxed);
+        self.step(lane, made, (start, end))
+    }
+
+    /// A request that ends the lane's sequence before its time; `None` where no sequence is open.
+    pub fn close(&self, lane: usize) -> Option<SequenceStep> {
+        let state = &self.lanes[lane];
+        let open = state.length.swap(0, Ordering::Relaxed) > 0;
+        open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), (false, true)))
+    }
+
+    /// Forgets the lane's sequence, because the server has none: its start failed. The next request begins another one.
+    pub fn abandon(&self, lane: usize) {
+        self.lanes[lane].length.store(0, Ordering::Relaxed);
+    }
+
+    fn step(&self, lane: usize, step: u64, (start, end): (bool, bool)) -> SequenceStep {
+        let number = self.lanes[lane].begun.load(Ordering::Relaxed) - 1;
+        SequenceStep {
+            ordinal: self.ordinal(lane, number),
+            turn: lane as u64 + number,
+            step,
+            position: SequencePosition { id: self.id(lane, number), start, end },
+        }
+    }
+
+    fn ordinal(&self, lane: usize, number: u64) -> u64 {
+        number.wrapping_mul(self.lanes.len() as u64).wrapping_add(lane as u64)
+    }
+
+    fn id(&self, lane: usize, number: u64) -> u64 {
+        let (lane, lanes) = (lane as u64, self.lanes.len() as u64);
+        // How many ids of the range fall to this lane; at least one, because there are as many as lanes.
+        let own = (self.spec.ids - lane).div_ceil(lanes);
+        self.spec.first_id + lane + number % own * lanes
+    }
+
+    fn varied(&self, length: u64, percent: f64, ordinal: u64) -> u64 {
+        let draw = 2.0 * seed::unit(seed::hash(self.lengths_seed, ordinal)) - 1.0;
+        let varied = length as f64 + (draw * percent / 100.0 * length as f64).trunc();
+        (varied as u64).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(ids: u64, length: SequenceLength) -> SequenceSpec {
+        SequenceSpec { first_id: 100, ids, length, seed: 3 }
+    }
+
+    fn sequences(lanes: usize, ids: u64, length: SequenceLength) -> Sequences {
+        Sequences::new(spec(ids, length), lanes).unwrap()
+    }
+
+    /// One whole sequence of a lane.
+    fn play(sequences: &Sequences, lane: usize) -> Vec<SequenceStep> {
+        let mut steps = Vec::new();
+        loop {
+            let step = sequences.next(lane, |_, turn| 1 + turn % 3);
+            steps.push(step);
+            if step.position.end {
+                return steps;
+            }
+        }
+    }
+
+    #[test]
+    fn flags_steps_and_ids_of_whole_sequences() {
+        let sequences = sequences(2, 1000, SequenceLength::About(3, 0.0));
+        let first = play(&sequences, 1);
+        let flags: Vec<_> = first.iter().map(|step| (step.step, step.position.start, step.position.end)).collect();
+        assert_eq!(flags, [(0, true, false), (1, false, false), (2, false, true)]);
+        assert!(first.iter().all(|step| step.position.id == 101 && step.ordinal == 1));
+        assert!(play(&sequences, 1).iter().all(|step| step.position.id == 103 && step.ordinal == 3));
+    }
+
+    #[test]
+    fn a_sequence_of_one_carries_both_flags() {
+        let sequences = sequences(1, 5, SequenceLength::About(1, 0.0));
+        let step = sequences.next(0, |_, _| 9);
+        assert!(step.position.start && step.position.end);
+        assert_eq!(sequences.close(0), None);
+    }
+
+    #[test]
+    fn streams_give_lengths_and_are_dealt_in_turn() {
+        let sequences = sequences(2, 10, SequenceLength::Stream);
+        let lengths = |lane| (0..4).map(|_| play(&sequences, lane).len()).collect::<Vec<_>>();
+        assert_eq!(lengths(0), [1, 2, 3, 1]);
+        assert_eq!(lengths(1), [2, 3, 1, 2]);
+    }
+
+    #[test]
+    fn live_sequences_never_share_an_id_and_ids_stay_in_range() {
+        for (lanes, ids) in [(1, 1), (3, 3), (3, 4), (4, 10), (7, 50)] {
+            let sequences = sequences(lanes, ids, SequenceLength::About(5, 60.0));
+            let mut live = vec![0; lanes];
+            let mut seen = std::collections::BTreeSet::new();
+            for turn in 0..5000_u64 {
+                let lane = (seed::hash(1, turn) % lanes as u64) as usize;
+                let step = sequences.next(lane, |_, _| 1);
+                let id = step.position.id;
+                assert!((100..100 + ids).contains(&id));
+                assert!(live.iter().enumerate().all(|(other, &held)| other == lane || held != id), "id {id} twice");
+                live[lane] = if step.position.end { 0 } else { id };
+                seen.insert(id);
+            }
+            assert_eq!(seen.len() as u64, ids, "every id of the range is used");
+        }
+    }
+
+    #[test]
+    fn lengths_vary_within_bounds_and_follow_the_seed() {
+        let lengths = |seed| {
+            let spec = SequenceSpec { seed, ..spec(10, SequenceLength::About(20, 25.0)) };
+            let sequences = Sequences::new(spec, 1).unwrap();
+            (0..300).map(|_| play(&sequences, 0).len()).collect::<Vec<_>>()
+        };
+        let drawn = lengths(3);
+        assert!(drawn.iter().all(|length| (15..=25).contains(length)));
+        assert!((15..=25).filter(|length| drawn.contains(length)).count() >= 9);
+        assert_eq!(drawn, lengths(3));
+        assert_ne!(drawn, lengths(4));
+    }
+
+    #[test]
+    fn open_sequences_are_closed_once_and_the_next_starts_afresh() {
+        let sequences = sequences(1, 10, SequenceLength::About(4, 0.0));
+        assert_eq!(sequences.close(0), None);
+        sequences.next(0, |_, _| 1);
+        let end = sequences.close(0).unwrap();
+        assert_eq!(end.position, SequencePosition { id: 100, start: false, end: true });
+        assert_eq!(end.step, 1);
+        assert_eq!(sequences.close(0), None);
+        let next = sequences.next(0, |_, _| 1).position;
+        assert_eq!(next, SequencePosition { id: 101, start: true, end: false });
+        sequences.abandon(0);
+        assert_eq!(sequences.close(0), None);
+        assert!(sequences.next(0, |_, _| 1).position.start);
+    }
+
+    #[test]
+    fn unusable_specs_are_refused() {
+        let refuse = |spec, lanes| Sequences::new(spec, lanes).unwrap_err().to_string();
+        assert!(refuse(spec(3, SequenceLength::Stream), 4).contains("holds 3 ids, but 4 sequences"));
+        assert!(refuse(spec(0, SequenceLength::Stream), 1).contains("holds 0 ids"));
+        assert!(refuse(SequenceSpec { first_id: 0, ..spec(3, SequenceLength::Stream) }, 1).contains("from 0"));
+        assert!(refuse(spec(u64::MAX, SequenceLength::Stream), 1).contains("--sequence-id-range"));
+        assert!(refuse(spec(3, SequenceLength::About(0, 0.0)), 1).contains("--sequence-length 0"));
+        for percent in [-1.0, 101.0, f64::NAN] {
+            assert!(refuse(spec(3, SequenceLength::About(5, percent)), 1).contains("--sequence-length-variation"));
+        }
+    }
+
+    #[test]
+    fn the_plan_decides_where_lengths_come_from() {
+        let plan = |length| SequencePlan {
+            length,
+            default_length: 20,
+            variation_percent: 10.0,
+            first_id: 1,
+            ids: 10,
+            serial: false,
+            concurrent: 4,
+            correlation: crate::backend::CorrelationForm::Number,
+        };
+        assert_eq!(SequenceLength::of(&plan(None), true), SequenceLength::Stream);
+        assert_eq!(SequenceLength::of(&plan(None), false), SequenceLength::About(20, 10.0));
+        assert_eq!(SequenceLength::of(&plan(Some(7)), true), SequenceLength::About(7, 10.0));
+    }
+}

@@ -1,0 +1,219 @@
+//! The slots of a worker whose number of outstanding requests grows: a table that callbacks read while it grows, and the
+//! list of slots that are free.
+//!
+//! The issuing thread alone grows the table and takes free slots; completions, on any thread, give slots back. Nobody
+//! waits: the table is a row of chunks, each twice as long as the one before and never moved, and the list is a stack of
+//! slot numbers that completions push to and the issuing thread takes as a whole, so no slot number can come round under a
+//! push (the ABA fault has no room).
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crossbeam::utils::CachePadded;
+
+use crate::backend::{Request, SequencePosition, SlotId};
+use crate::clock::Stamp;
+use crate::data::PayloadId;
+
+/// What a slot of an open loop remembers. Calls for one slot never overlap, so relaxed loads and stores are enough; the
+/// list of free slots hands it back to the issuing thread.
+#[derive(Debug, Default)]
+pub(super) struct OpenSlot {
+    /// When its request should have been sent.
+    pub(super) intended: AtomicU64,
+    /// When its request was issued; tells a later request in the slot from an earlier one. 0 where none is outstanding.
+    pub(super) issued: AtomicU64,
+    /// When its latest response came; 0 where none has.
+    pub(super) last_response: AtomicU64,
+    /// Payload of its request.
+    pub(super) payload: AtomicU32,
+    /// Lane of the feed that its request came from.
+    pub(super) lane: AtomicU32,
+    /// Id of the sequence that its request belongs to; 0 for none.
+    pub(super) sequence_id: AtomicU64,
+    /// Whether its request starts a sequence.
+    pub(super) sequence_start: AtomicBool,
+    /// Whether its request ends a sequence.
+    pub(super) sequence_end: AtomicBool,
+    next_free: AtomicU32,
+}
+
+impl OpenSlot {
+    /// When its request should have been sent.
+    #[inline]
+    pub(super) fn intended(&self) -> Stamp {
+        Stamp(self.intended.load(Ordering::Relaxed))
+    }
+
+    /// Remembers the request that is about to be submitted, issued at `issued`.
+    #[inline]
+    pub(super) fn remember(&self, request: Request, lane: usize, issued: Stamp) {
+        self.last_response.store(0, Ordering::Relaxed);
+        self.payload.store(request.payload.0, Ordering::Relaxed);
+        self.lane.store(lane as u32, Ordering::Relaxed);
+        let position = request.sequence.unwrap_or(SequencePosition { id: 0, start: false, end: false });
+        self.sequence_id.store(position.id, Ordering::Relaxed);
+        self.sequence_start.store(position.start, Ordering::Relaxed);
+        self.sequence_end.store(position.end, Ordering::Relaxed);
+        self.issued.store(issued.0, Ordering::Release);
+    }
+
+    /// The request that was remembered.
+    pub(super) fn request(&self) -> Request {
+        let id = self.sequence_id.load(Ordering::Relaxed);
+        let start = self.sequence_start.load(Ordering::Relaxed);
+        let end = self.sequence_end.load(Ordering::Relaxed);
+        let sequence = (id != 0).then_some(SequencePosition { id, start, end });
+        Request { payload: PayloadId(self.payload.load(Ordering::Relaxed)), sequence }
+    }
+}
+
+/// Slots of the first chunk.
+const FIRST_CHUNK: usize = 64;
+/// Chunks; together they hold more slots than a [`SlotId`] can name.
+const CHUNKS: usize = 27;
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+type Chunk = Box<[CachePadded<OpenSlot>]>;
+
+/// Slots that can be added to while completions use them.
+pub(super) struct SlotTable {
+    chunks: [OnceLock<Chunk>; CHUNKS],
+    freed: AtomicU32,
+}
+
+impl SlotTable {
+    /// A table without slots.
+    pub(super) fn new() -> Self {
+        Self { chunks: [const { OnceLock::new() }; CHUNKS], freed: AtomicU32::new(NONE) }
+    }
+
+    /// Makes sure that the slots below `slots` exist.
+    pub(super) fn grow(&self, slots: usize) {
+        let mut start = 0;
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if start >= slots {
+                return;
+            }
+            let length = FIRST_CHUNK << number;
+            chunk.get_or_init(|| (0..length).map(|_| CachePadded::default()).collect());
+            start += length;
+        }
+    }
+
+    /// A slot.
+    ///
+    /// # Panics
+    /// Where the table was not grown to it.
+    #[inline]
+    pub(super) fn get(&self, slot: SlotId) -> &OpenSlot {
+        let number = (slot.index() / FIRST_CHUNK + 1).ilog2() as usize;
+        let start = FIRST_CHUNK * ((1 << number) - 1);
+        &self.chunks[number].get().expect("slots exist before they are used")[slot.index() - start]
+    }
+
+    /// Gives a slot back; any thread.
+    #[inline]
+    pub(super) fn free(&self, slot: SlotId) {
+        let state = self.get(slot);
+        let mut head = self.freed.load(Ordering::Relaxed);
+        loop {
+            state.next_free.store(head, Ordering::Relaxed);
+            match self.freed.compare_exchange_weak(head, slot.0, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Appends the slots that were given back to `free`, the one that was given back first in front. One thread only.
+    pub(super) fn take_freed(&self, free: &mut VecDeque<SlotId>) {
+        let mut slot = self.freed.swap(NONE, Ordering::SeqCst);
+        let held = free.len();
+        while slot != NONE {
+            free.push_back(SlotId(slot));
+            slot = self.get(SlotId(slot)).next_free.load(Ordering::Relaxed);
+        }
+        free.make_contiguous()[held..].reverse();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_remembers_its_request() {
+        let slot = OpenSlot::default();
+        for sequence in [None, Some(SequencePosition { id: 7, start: true, end: false })] {
+            let request = Request { payload: PayloadId(3), sequence };
+            slot.remember(request, 5, Stamp(9));
+            assert_eq!(slot.request(), request);
+        }
+    }
+
+    #[test]
+    fn slots_are_found_across_chunks() {
+        let table = SlotTable::new();
+        table.grow(1000);
+        for index in 0..1000 {
+            table.get(SlotId(index)).payload.store(index, Ordering::Relaxed);
+        }
+        table.grow(5000);
+        assert!((0..1000).all(|index| table.get(SlotId(index)).payload.load(Ordering::Relaxed) == index));
+        assert_eq!(table.get(SlotId(4999)).payload.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn freed_slots_come_back_once_and_in_order() {
+        let table = SlotTable::new();
+        table.grow(10);
+        let mut free = VecDeque::from([SlotId(9)]);
+        [3, 1, 4].into_iter().for_each(|slot| table.free(SlotId(slot)));
+        table.take_freed(&mut free);
+        assert_eq!(free, [9, 3, 1, 4].map(SlotId));
+        table.take_freed(&mut free);
+        assert_eq!(free.len(), 4);
+    }
+
+    #[test]
+    fn no_slot_is_lost_or_doubled_under_contention() {
+        const SLOTS: u32 = 256;
+        const ROUNDS: usize = 20_000;
+        let table = SlotTable::new();
+        table.grow(SLOTS as usize);
+        let (to_threads, work) = crossbeam::channel::unbounded::<SlotId>();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (table, work) = (&table, work.clone());
+                scope.spawn(move || work.iter().for_each(|slot| table.free(slot)));
+            }
+            let mut out = [false; SLOTS as usize];
+            let mut free: VecDeque<SlotId> = (0..SLOTS).map(SlotId).collect();
+            let mut sent = 0;
+            while sent < ROUNDS {
+                match free.pop_front() {
+                    Some(slot) => {
+                        assert!(!out[slot.index()]);
+                        out[slot.index()] = true;
+                        to_threads.send(slot).unwrap();
+                        sent += 1;
+                    }
+                    None => {
+                        table.take_freed(&mut free);
+                        free.iter().for_each(|slot| out[slot.index()] = false);
+                    }
+                }
+            }
+            drop(to_threads);
+        });
+        let mut rest = VecDeque::new();
+        table.take_freed(&mut rest);
+        let mut rest: Vec<u32> = rest.iter().map(|slot| slot.0).collect();
+        rest.sort_unstable();
+        rest.dedup();
+        assert!(rest.iter().all(|&slot| slot < SLOTS));
+    }
+}

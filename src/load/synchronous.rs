@@ -1,0 +1,275 @@
+//! A synchronous worker: one thread, one request, and the wait for its answer.
+//!
+//! Its latency runs until the thread goes on, the wake-up included, because that is what a caller waits for; the time from
+//! the response's arrival until then is reported as receive time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam::utils::CachePadded;
+use parking_lot::Mutex;
+
+use super::closed::Share;
+use super::run::{Control, LoadContext};
+use super::wait::Signal;
+use super::worker::client_spec;
+use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::plan::Wait;
+use crate::record::{Finished, Observer, Sample};
+
+/// Where the completing thread leaves the answer.
+struct Mailbox {
+    lane: usize,
+    wait: Wait,
+    letter: CachePadded<Letter>,
+    error: Mutex<Option<InferError>>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// The answer and the signal that it is there, in one cache line. Written before the signal is raised and read after it, so
+/// relaxed loads and stores are enough.
+struct Letter {
+    signal: Signal,
+    failed: AtomicBool,
+    responses: AtomicU32,
+    sent: AtomicU64,
+    send_ns: AtomicU64,
+    first_response: AtomicU64,
+    last_response: AtomicU64,
+}
+
+impl Letter {
+    fn to_this_thread() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            signal: Signal::for_this_thread(),
+            failed: AtomicBool::new(false),
+            responses: AtomicU32::new(0),
+            sent: zero(),
+            send_ns: zero(),
+            first_response: zero(),
+            last_response: zero(),
+        }
+    }
+}
+
+/// An answer, as the worker reads it.
+struct Outcome {
+    sent: Stamp,
+    send_ns: Option<u64>,
+    first_response: Stamp,
+    last_response: Stamp,
+    responses: u32,
+    error: Option<InferError>,
+}
+
+impl CompletionSink for Mailbox {
+    fn response(&self, _slot: SlotId, response: &Response<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.response(self.lane, response);
+        }
+    }
+
+    #[inline]
+    fn complete(&self, _slot: SlotId, completion: &Completion<'_>) -> Next {
+        let letter = &*self.letter;
+        let send_ns = completion.send_end.map_or(0, |end| end.since(completion.sent).max(1));
+        letter.sent.store(completion.sent.0, Ordering::Relaxed);
+        letter.send_ns.store(send_ns, Ordering::Relaxed);
+        letter.first_response.store(completion.first_response.0, Ordering::Relaxed);
+        letter.last_response.store(completion.last_response.0, Ordering::Relaxed);
+        letter.responses.store(completion.responses, Ordering::Relaxed);
+        if let Some(error) = completion.error {
+            *self.error.lock() = Some(error.clone());
+            letter.failed.store(true, Ordering::Relaxed);
+        }
+        letter.signal.raise(self.wait);
+        Next::Idle
+    }
+}
+
+impl Mailbox {
+    /// The answer that the signal told of.
+    #[inline]
+    fn take(&self) -> Outcome {
+        let letter = &*self.letter;
+        let stamp = |value: &AtomicU64| Stamp(value.load(Ordering::Relaxed));
+        Outcome {
+            sent: stamp(&letter.sent),
+            send_ns: Some(letter.send_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0),
+            first_response: stamp(&letter.first_response),
+            last_response: stamp(&letter.last_response),
+            responses: letter.responses.load(Ordering::Relaxed),
+            error: letter.failed.load(Ordering::Relaxed).then(|| self.take_error()).flatten(),
+        }
+    }
+
+    #[cold]
+    fn take_error(&self) -> Option<InferError> {
+        self.letter.failed.store(false, Ordering::Relaxed);
+        self.error.lock().take()
+    }
+}
+
+struct Worker<'a> {
+    context: &'a LoadContext,
+    share: &'a Share,
+    mailbox: Arc<Mailbox>,
+    client: Box<dyn Client>,
+    driven: bool,
+    /// End of the last request.
+    before: Option<Stamp>,
+    sent: u64,
+    completed: u64,
+    failed: u64,
+    /// The last answer, and when the worker had it, while it is not recorded.
+    unbooked: Option<(Request, Outcome, Stamp)>,
+}
+
+const SLOT: SlotId = SlotId(0);
+/// How often a worker that waits for a driven backend, or for a cancellation, looks up.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// A worker's whole life.
+pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share) -> Result<()> {
+    let lane = share.first_lane;
+    let mailbox = Arc::new(Mailbox {
+        lane,
+        wait: context.wait,
+        letter: CachePadded::new(Letter::to_this_thread()),
+        error: Mutex::new(None),
+        observer: context.observer.clone(),
+    });
+    let client =
+        context.backend.open_client(client_spec(context, 1), Arc::clone(&mailbox) as Arc<dyn CompletionSink>)?;
+    let driven = context.backend.capabilities().threading == Threading::Driven;
+    let mut worker = Worker {
+        context,
+        share,
+        mailbox,
+        client,
+        driven,
+        before: None,
+        sent: 0,
+        completed: 0,
+        failed: 0,
+        unbooked: None,
+    };
+    if !control.wait_for_go() {
+        return Ok(());
+    }
+    let mut worked = Ok(());
+    while worked.is_ok() && control.may_send() {
+        worked = worker.infer(context.feed.next(lane), control);
+    }
+    if worked.is_ok()
+        && let Some(last) = context.feed.close(lane)
+    {
+        worked = worker.infer(last, control);
+    }
+    worker.catch_up();
+    let lost = worker.sent - worker.completed - worker.failed;
+    control.report_end(worker.sent, worker.completed, worker.failed, lost);
+    worked
+}
+
+impl Worker<'_> {
+    fn infer(&mut self, request: Request, control: &Control) -> Result<()> {
+        self.sent += 1;
+        let submitted = self.client.submit(SLOT, request);
+        // Books are kept while the server works: it is quicker to take a request while it has not gone to sleep.
+        self.catch_up();
+        submitted?;
+        if !self.wait(control)? {
+            return Ok(());
+        }
+        let end = Stamp::now();
+        let outcome = self.mailbox.take();
+        let decides_next = outcome.error.is_some();
+        self.unbooked = Some((request, outcome, end));
+        if decides_next || self.context.observer.is_some() {
+            self.catch_up();
+        }
+        Ok(())
+    }
+
+    /// Records the last answer, if that has not been done.
+    #[inline]
+    fn catch_up(&mut self) {
+        if let Some((request, outcome, end)) = self.unbooked.take() {
+            self.record(request, &outcome, end);
+        }
+    }
+
+    /// Waits for the answer. `false`: the load was stopped and the answer did not come in time.
+    #[inline]
+    fn wait(&mut self, control: &Control) -> Result<bool> {
+        if !self.driven && self.context.cancel_after.is_none() {
+            if self.mailbox.letter.signal.wait(self.context.wait, || control.has_given_up()) {
+                return Ok(true);
+            }
+            return Ok(false);
+        }
+        self.drive(control)
+    }
+
+    /// Waits for a backend that has to be driven, and cancels the request when its time is up.
+    fn drive(&mut self, control: &Control) -> Result<bool> {
+        let mut cancel_at = self.context.cancel_after.map(|after| Stamp::now().plus_duration(after));
+        while !self.mailbox.letter.signal.is_raised() {
+            if control.has_given_up() {
+                return Ok(false);
+            }
+            let now = Stamp::now();
+            if cancel_at.is_some_and(|at| now >= at) {
+                self.client.cancel(SLOT);
+                cancel_at = None;
+            }
+            let deadline = cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(LOOK_UP));
+            if self.driven {
+                self.client.drive(deadline)?;
+            } else {
+                self.mailbox.letter.signal.wait_until(deadline);
+            }
+        }
+        self.mailbox.letter.signal.lower();
+        Ok(true)
+    }
+
+    #[inline]
+    fn record(&mut self, request: Request, outcome: &Outcome, end: Stamp) {
+        let source = self.context.source(self.share.worker, request.payload);
+        let (recorder, lane) = (&self.context.recorder, self.share.first_lane);
+        let before = self.before.replace(end);
+        if let Some(error) = &outcome.error {
+            self.failed += 1;
+            recorder.fail(source, end, error);
+            if request.sequence.is_some_and(|position| position.start) {
+                self.context.feed.abandon(lane);
+            }
+        } else {
+            self.completed += 1;
+            recorder.record(
+                source,
+                &Sample {
+                    intended: None,
+                    sent: outcome.sent,
+                    first_response: outcome.first_response,
+                    end,
+                    send_ns: outcome.send_ns,
+                    receive_ns: end.since(outcome.last_response),
+                    turnaround_ns: before.map_or(0, |before| outcome.sent.since(before)),
+                    responses: outcome.responses,
+                    sequence_end: request.sequence.is_some_and(|position| position.end),
+                },
+            );
+        }
+        if let Some(observer) = &self.context.observer {
+            let error = outcome.error.as_ref();
+            observer.complete(lane, &Finished { request, sent: outcome.sent, intended: None, end, error });
+        }
+    }
+}

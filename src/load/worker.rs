@@ -1,0 +1,34 @@
+//! The threads of a load.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use super::run::{Control, LoadContext};
+use crate::affinity;
+use crate::backend::ClientSpec;
+use crate::error::Result;
+
+/// Bytes of a worker's stack: enough for a TLS handshake, little enough for thousands of workers.
+const WORKER_STACK: usize = 512 << 10;
+
+/// A worker's handle, by which it is woken and joined.
+pub(super) type Worker = JoinHandle<Result<()>>;
+
+/// Starts a worker thread, pinned as the load asks. If `work` fails, the load learns that a client broke.
+pub(super) fn spawn<W>(number: usize, context: &Arc<LoadContext>, control: &Arc<Control>, work: W) -> Worker
+where
+    W: FnOnce(&Arc<LoadContext>, &Arc<Control>) -> Result<()> + Send + 'static,
+{
+    let (context, control) = (Arc::clone(context), Arc::clone(control));
+    let body = move || {
+        affinity::pin_this_thread(context.worker_cpus.as_deref())?;
+        work(&context, &control).inspect_err(|_| control.report_broken())
+    };
+    let builder = thread::Builder::new().name(format!("worker-{number}")).stack_size(WORKER_STACK);
+    builder.spawn(body).expect("the system has a thread to give")
+}
+
+/// What a worker's client is opened with.
+pub(super) fn client_spec(context: &LoadContext, slots: usize) -> ClientSpec {
+    ClientSpec { slots, ..context.client.clone() }
+}

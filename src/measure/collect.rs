@@ -1,0 +1,160 @@
+//! Reads the server's metrics while a level is measured, and keeps the readings of each window apart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::measure::metrics::{MetricsFold, Sample, parse};
+
+/// A thread that reads the metrics at the start of every window and every interval after that. Dropping it waits for a
+/// reading that is under way.
+pub struct Collector {
+    shared: Arc<Shared>,
+    model: String,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// Readings of the open window.
+    open: Mutex<MetricsFold>,
+    stop: AtomicBool,
+}
+
+impl Collector {
+    /// Reads the metrics once, so that a wrong address is found before anything is measured, and starts to poll.
+    ///
+    /// # Errors
+    /// Where the metrics cannot be read, or the server's answer holds none.
+    pub fn start(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
+        let unread = |error: Error| error.context("--collect-metrics");
+        let text = backend.metrics().map_err(unread)?;
+        let page = parse(&text);
+        // A server that has only just started lists its metrics without values; Triton answers any wrong path with nothing.
+        if page.is_empty() && !text.contains("# TYPE ") {
+            let reason =
+                "the answer holds no metrics in Prometheus' text format; name their address with --metrics-url";
+            return Err(unread(Error::server(reason)));
+        }
+        if !page.is_empty() && !page.iter().any(is_gpu) {
+            eprintln!("triton-bench: --collect-metrics: the server tells nothing of GPUs; their figures are left out");
+        }
+        let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
+        let poll = {
+            let shared = Arc::clone(&shared);
+            move || poll(backend.as_ref(), interval, &shared)
+        };
+        let failed = |error| Error::machine(format!("a thread for --collect-metrics cannot be started: {error}"));
+        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(poll).map_err(failed)?;
+        Ok(Self { shared, model: model.to_owned(), thread: Some(thread) })
+    }
+
+    /// Ends the open window and begins the next: returns the readings since the last call.
+    pub fn advance(&self) -> MetricsFold {
+        let readings = std::mem::replace(&mut *self.shared.open.lock(), MetricsFold::new(self.model.as_str()));
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+        readings
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A reading that panicked has said so on standard error; the level's figures do without it.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn poll(backend: &dyn Backend, interval: Duration, shared: &Shared) {
+    let mut warned = false;
+    while !shared.stop.load(Ordering::Relaxed) {
+        match backend.metrics() {
+            Ok(page) => shared.open.lock().add(&parse(&page)),
+            Err(error) if !warned => {
+                warned = true;
+                eprintln!("triton-bench: --collect-metrics: {error}; figures of that time are left out");
+            }
+            Err(_) => {}
+        }
+        thread::park_timeout(interval);
+    }
+}
+
+fn is_gpu(sample: &Sample) -> bool {
+    sample.labels.contains_key("gpu_uuid")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::backend::{Capabilities, Client, ClientSpec, CompletionSink};
+    use crate::backends::null::NullBackend;
+    use crate::clock::Stamp;
+    use crate::model::statistics::StatisticsSnapshot;
+    use crate::model::{ModelId, ModelSpec};
+
+    /// Answers with a load of 0.1 more each time; fails on the second reading.
+    struct Rising(AtomicUsize);
+
+    impl Backend for Rising {
+        fn capabilities(&self) -> Capabilities {
+            NullBackend.capabilities()
+        }
+
+        fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+            NullBackend.model(id)
+        }
+
+        fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+            NullBackend.statistics(id)
+        }
+
+        fn metrics(&self) -> Result<String> {
+            match self.0.fetch_add(1, Ordering::Relaxed) {
+                1 => Err(Error::server("busy")),
+                number => Ok(format!("nv_cpu_utilization {}\n", number as f64 / 10.0)),
+            }
+        }
+
+        fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+            NullBackend.open_client(spec, sink)
+        }
+    }
+
+    /// Readings up to the next that holds something.
+    fn next(collector: &Collector) -> f64 {
+        let patience = Stamp::now().plus_duration(Duration::from_secs(10));
+        while Stamp::now() < patience {
+            if let Some(share) = collector.advance().host().cpu_utilization {
+                return share;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("no reading in ten seconds");
+    }
+
+    #[test]
+    fn windows_keep_their_readings_apart_and_a_failed_reading_is_passed_over() {
+        let backend = Arc::new(Rising(AtomicUsize::new(0)));
+        let collector = Collector::start(backend, Duration::from_secs(3600), "m").unwrap();
+        let (first, second) = (next(&collector), next(&collector));
+        assert!(first >= 0.2 && second > first, "{first} {second}");
+    }
+
+    #[test]
+    fn metrics_that_cannot_be_read_are_an_error_before_the_start() {
+        let refused = Collector::start(Arc::new(NullBackend), Duration::from_secs(1), "m").err().unwrap();
+        assert!(refused.to_string().starts_with("--collect-metrics: "), "{refused}");
+    }
+}

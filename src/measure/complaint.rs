@@ -1,0 +1,104 @@
+//! What a level can be blamed for, and what to change.
+
+use std::fmt;
+
+/// Whether a level's numbers can be believed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// No test complained.
+    Valid,
+    /// What the tests complained of, gravest first; never empty.
+    Invalid(Vec<Complaint>),
+}
+
+/// One reason why a level is invalid. `Display` says it with its numbers, [`Complaint::remedy`] what to change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Complaint {
+    /// No request succeeded.
+    Nothing,
+    /// More requests failed than are allowed: failed, all.
+    Errors(u64, u64),
+    /// The user ended it.
+    Interrupted,
+    /// Fewer requests left than intended: requested and achieved sends a second.
+    RateNotReached(f64, f64),
+    /// The server completed fewer requests than were sent: sent and completed a second.
+    Overloaded(f64, f64),
+    /// So many sends waited for `--max-outstanding`.
+    HeldBack(u64),
+    /// Too many requests left late: share of requests, 0 to 1.
+    IssuersLate(f64),
+    /// The load broke off: a client broke, or the server answers no more.
+    BrokenOff,
+    /// The last windows disagree.
+    Unstable,
+    /// Too few samples for a percentile: percentile, samples, samples needed.
+    TooFewSamples(u8, u64, u64),
+    /// Rate times latency differs from the requests under way by this share (signed).
+    LittlesLaw(f64),
+}
+
+impl Complaint {
+    /// A short stable word for machine-readable output.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Nothing => "no_valid_requests",
+            Self::Errors(..) => "errors",
+            Self::Interrupted => "interrupted",
+            Self::RateNotReached(..) => "rate_not_reached",
+            Self::Overloaded(..) => "overloaded",
+            Self::HeldBack(_) => "held_back",
+            Self::IssuersLate(_) => "issuers_late",
+            Self::BrokenOff => "broken_off",
+            Self::Unstable => "unstable",
+            Self::TooFewSamples(..) => "too_few_samples",
+            Self::LittlesLaw(_) => "littles_law",
+        }
+    }
+
+    /// What to change.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Nothing => "see the errors and the server's log; check that the input data fit the model",
+            Self::Errors(..) => "see the errors and the server's log, or allow more with --max-errors",
+            Self::Interrupted => "let it run to its end",
+            Self::RateNotReached(..) | Self::IssuersLate(_) => {
+                "give issuing threads more processors (--max-threads, --worker-cpus) or lower the rate"
+            }
+            Self::Overloaded(..) => "lower the rate: the server's queue grows for as long as the level lasts",
+            Self::HeldBack(_) => "raise --max-outstanding or lower the rate",
+            Self::BrokenOff => "see what is said on standard error, and the server's log",
+            Self::Unstable => "raise --measurement-interval (or --measurement-request-count) or --max-trials",
+            Self::TooFewSamples(..) => "measure longer, or ask for a lower percentile",
+            Self::LittlesLaw(_) => {
+                "measure longer; if it stays, requests are delayed or lost outside the measured time"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Nothing => f.write_str("no request succeeded"),
+            Self::Errors(failed, all) => write!(f, "{failed} of {all} requests failed"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::RateNotReached(wanted, reached) => {
+                write!(f, "sent {reached:.1} requests a second where {wanted:.1} were asked for")
+            }
+            Self::Overloaded(sent, completed) => {
+                write!(f, "the server completed {completed:.1} of {sent:.1} requests a second")
+            }
+            Self::HeldBack(count) => write!(f, "{count} requests waited because of --max-outstanding"),
+            Self::IssuersLate(share) => write!(f, "{:.1}% of the requests left more than 1 ms late", share * 100.0),
+            Self::BrokenOff => f.write_str("the load broke off before its end"),
+            Self::Unstable => f.write_str("the last windows disagree"),
+            Self::TooFewSamples(percentile, count, needed) => {
+                write!(f, "p{percentile} needs {needed} samples, there are {count}")
+            }
+            Self::LittlesLaw(gap) => {
+                write!(f, "rate times latency is {:+.1}% off the requests under way", gap * 100.0)
+            }
+        }
+    }
+}

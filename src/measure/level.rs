@@ -1,0 +1,398 @@
+//! One level: a load is started, watched window by window until the numbers are stable, and stopped.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::backend::Backend;
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::load::{LoadReport, RunningLoad};
+use crate::measure::collect::Collector;
+use crate::measure::complaint::Verdict;
+use crate::measure::metrics::MetricsFold;
+use crate::measure::precision::{intervals, is_precise};
+use crate::measure::server::server_summary;
+use crate::measure::stability::{STABLE_WINDOWS, is_stable};
+use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::measure::verdict::{Circumstances, judge};
+use crate::measure::window::{WindowFacts, merge, summarize};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::{MeasurementPlan, WindowRule};
+use crate::record::{Completed, Recorder};
+
+/// What a level is measured with; the same for all levels of a run.
+pub struct Measurement<'a> {
+    /// How long, and when to believe it.
+    pub plan: &'a MeasurementPlan,
+    /// Where the server's own counters come from.
+    pub backend: &'a dyn Backend,
+    /// The models that requests are for, each once.
+    pub roots: &'a [ModelId],
+    /// Those, and every model that they call.
+    pub specs: &'a [ModelSpec],
+    /// Models that a BLS model calls.
+    pub bls: &'a [ModelId],
+    /// Raised by the user's interrupts: how often.
+    pub interrupts: &'a AtomicUsize,
+    /// Reads the server's metrics, where they are asked for.
+    pub metrics: Option<&'a Collector>,
+    /// Told of every window as it ends.
+    pub watcher: &'a dyn Watcher,
+    /// Waits until everything that has completed is recorded, also by those who look at requests later.
+    pub settle: &'a dyn Fn(),
+}
+
+/// Follows a measurement while it runs.
+pub trait Watcher {
+    /// Another window has ended; `trial` counts from 1.
+    fn window(&self, trial: usize, window: &ClientSummary);
+
+    /// Time goes by in the open window: `done` of its length, 0 to 1, with so many requests completed.
+    fn progress(&self, trial: usize, done: f64, completed: u64);
+}
+
+/// A load that is to be measured.
+pub struct LevelRun {
+    /// How reports name it.
+    pub load: LevelLoad,
+    /// Where it records.
+    pub recorder: Arc<Recorder>,
+    /// What its windows' summaries need.
+    pub facts: WindowFacts,
+    /// Requests that must have completed before the first window, so that the start is not measured.
+    pub ramp: u64,
+    /// The load ends by itself: it is one window.
+    pub finite: bool,
+    /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
+    pub gap_variation: f64,
+}
+
+/// A level, and what became of all its requests.
+pub struct MeasuredLevel {
+    /// What it came to.
+    pub summary: LevelSummary,
+    /// Requests of the whole load, those outside the windows included.
+    pub requests: LoadReport,
+    /// When its windows began and ended, in order.
+    pub boundaries: Vec<Stamp>,
+    /// What ended it early: a client broke, or the server does not answer any more.
+    pub trouble: Option<Error>,
+}
+
+/// How often a waiting measurement looks around.
+const LOOK_UP: Duration = Duration::from_millis(20);
+/// How often completed requests are counted where their number ends the window.
+const COUNT_LOOK_UP: Duration = Duration::from_millis(1);
+/// A window of requests lasts at least so long: a few fast requests are over within the time slice of one thread, and such
+/// windows never agree. (perf_analyzer looks once a second.)
+const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
+/// Threads that were recording when a window ended get this long to finish.
+const GRACE: Duration = Duration::from_micros(200);
+/// Errors are judged before a window's end only after so much of it.
+const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
+/// Fewer looks at the requests under way say too little about their mean.
+const UNDER_WAY_SAMPLES: u64 = 500;
+/// The start of a load is left out for at most this long, or a tenth of a window.
+const RAMP_LIMIT: Duration = Duration::from_millis(500);
+
+/// The trials of one level.
+struct Trials<'a> {
+    measurement: &'a Measurement<'a>,
+    run: &'a LevelRun,
+    running: &'a RunningLoad,
+    windows: Vec<ClientSummary>,
+    /// The server's counters at every boundary, where it keeps any.
+    snapshots: Vec<StatisticsSnapshot>,
+    /// The server's metrics in each window, where they are collected.
+    readings: Vec<MetricsFold>,
+    boundaries: Vec<Stamp>,
+    /// Requests under way in an open loop, each time somebody looked: their sum and how often.
+    under_way: Cell<(u64, u64)>,
+}
+
+/// Measures a load that has just been started, and stops it.
+///
+/// # Errors
+/// Where no window could be measured: a client broke, or the server's statistics cannot be read.
+pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLoad) -> Result<MeasuredLevel> {
+    let mut trials = Trials::new(measurement, run, &running);
+    let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
+    let held_back = running.report().held_back;
+    let Trials { windows, snapshots, readings, boundaries, under_way, .. } = trials;
+    let stopped = running.stop();
+    if windows.is_empty() {
+        return Err(ended
+            .err()
+            .or(stopped.err())
+            .unwrap_or_else(|| Error::server("the load ended before its first window")));
+    }
+    let (ending, trouble) = match (ended, &stopped) {
+        (Ok(ending), Ok(_)) => (ending, None),
+        (Ok(_), Err(error)) => (Ending::Failed, Some(error.clone())),
+        (Err(error), _) => (Ending::Failed, Some(error)),
+    };
+    let circumstances = Circumstances {
+        percentile: measurement.plan.percentile,
+        max_errors: measurement.plan.max_errors,
+        gap_variation: run.gap_variation,
+        mean_outstanding: Some(under_way.get())
+            .filter(|seen| seen.1 >= UNDER_WAY_SAMPLES)
+            .map(|seen| seen.0 as f64 / seen.1 as f64),
+        held_back,
+    };
+    let result = Windows { windows, snapshots, readings };
+    let summary = result.summarize(measurement, run.load, ending, &circumstances);
+    Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
+}
+
+/// The windows of a level and the server's counters at their boundaries.
+pub(super) struct Windows {
+    pub(super) windows: Vec<ClientSummary>,
+    pub(super) snapshots: Vec<StatisticsSnapshot>,
+    /// The server's metrics in each window; empty where they are not collected.
+    pub(super) readings: Vec<MetricsFold>,
+}
+
+impl Windows {
+    /// The level's summary: of the last windows, or of all where a precision was asked for.
+    pub(super) fn summarize(
+        self,
+        measurement: &Measurement<'_>,
+        load: LevelLoad,
+        ending: Ending,
+        circumstances: &Circumstances,
+    ) -> LevelSummary {
+        let Self { windows, snapshots, readings } = self;
+        let kept = if measurement.plan.precision.is_some() { windows.len() } else { STABLE_WINDOWS };
+        let first = windows.len().saturating_sub(kept);
+        let client = merge(&windows[first..]);
+        let failed = client.requests == 0 && ending != Ending::Interrupted;
+        let ending = if failed { Ending::Failed } else { ending };
+        // Where the server went away during the last window, its counters are those of other windows.
+        let delta = snapshots.get(first).zip(snapshots.get(windows.len())).map(|(before, after)| after.since(before));
+        let of = |id| server_summary(delta.as_ref()?, id, measurement.specs, measurement.bls);
+        let mut servers = measurement.roots.iter().map(of);
+        let server = servers.next().flatten();
+        let further_servers = servers.flatten().collect();
+        let intervals = intervals(&windows[first..], &client, measurement.plan.percentile);
+        let verdict = Verdict::Valid;
+        let metrics = readings.get(first..).and_then(together);
+        let (gpus, host) = metrics.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
+        let mut summary =
+            LevelSummary { load, windows, client, server, further_servers, gpus, host, intervals, ending, verdict };
+        summary.verdict = judge(&summary, circumstances);
+        summary
+    }
+}
+
+/// All readings in one; `None` where there are no windows of them.
+fn together(readings: &[MetricsFold]) -> Option<MetricsFold> {
+    let (first, rest) = readings.split_first()?;
+    let mut all = first.clone();
+    rest.iter().for_each(|more| all.absorb(more));
+    Some(all)
+}
+
+impl Measurement<'_> {
+    /// The server's metrics since the last call, where they are collected.
+    pub(super) fn readings(&self) -> Option<MetricsFold> {
+        self.metrics.map(Collector::advance)
+    }
+
+    /// The server's counters of every model that takes part, or `None` where it keeps none.
+    pub(super) fn statistics(&self) -> Result<Option<StatisticsSnapshot>> {
+        if !self.backend.capabilities().statistics {
+            return Ok(None);
+        }
+        let mut all = StatisticsSnapshot::default();
+        for spec in self.specs {
+            all.absorb(self.backend.statistics(&spec.id)?);
+        }
+        Ok(Some(all))
+    }
+}
+
+impl<'a> Trials<'a> {
+    fn new(measurement: &'a Measurement<'a>, run: &'a LevelRun, running: &'a RunningLoad) -> Self {
+        Self {
+            measurement,
+            run,
+            running,
+            windows: Vec::new(),
+            snapshots: Vec::new(),
+            readings: Vec::new(),
+            boundaries: Vec::new(),
+            under_way: Cell::default(),
+        }
+    }
+
+    /// One window over the whole load, which ends by itself.
+    fn until_finished(&mut self) -> Result<Ending> {
+        self.take_statistics()?;
+        drop(self.measurement.readings());
+        let start = self.running.started();
+        self.boundaries.push(start);
+        while !self.running.is_finished() && !self.is_interrupted() && !self.fails_too_often(start) {
+            self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
+            thread::sleep(COUNT_LOOK_UP);
+        }
+        let end = self.running.ended().unwrap_or_else(Stamp::now);
+        thread::sleep(GRACE);
+        self.close(start, end, Stamp::NEVER)?;
+        Ok(self.early_ending().unwrap_or(Ending::Complete))
+    }
+
+    /// Windows that abut, until they agree or there are enough.
+    fn until_stable(&mut self) -> Result<Ending> {
+        self.leave_out_start();
+        let plan = self.measurement.plan;
+        self.take_statistics()?;
+        drop(self.measurement.readings());
+        let mut start = Stamp::now();
+        self.boundaries.push(start);
+        drop(self.run.recorder.advance(self.planned_end(start)));
+        loop {
+            let end = self.wait_for_end(start);
+            thread::sleep(GRACE);
+            self.close(start, end, self.planned_end(end))?;
+            start = end;
+            if let Some(ending) = self.early_ending() {
+                return Ok(ending);
+            }
+            if self.over_threshold() {
+                return Ok(Ending::OverThreshold);
+            }
+            if self.is_settled() {
+                return Ok(Ending::Stable);
+            }
+            if self.windows.len() >= plan.max_trials {
+                return Ok(Ending::Unstable);
+            }
+        }
+    }
+
+    /// Whether the windows are enough: they agree, or the figure that was asked for is known well enough.
+    fn is_settled(&self) -> bool {
+        let plan = self.measurement.plan;
+        match plan.precision {
+            Some(wanted) => is_precise(wanted, &self.windows, &merge(&self.windows)),
+            None => is_stable(&self.windows, plan.stability, plan.percentile),
+        }
+    }
+
+    /// Lets the load get going: every slot has been used, or the patience for that is over.
+    fn leave_out_start(&self) {
+        let started = Stamp::now();
+        let warmup = self.measurement.plan.warmup;
+        let limit = match self.measurement.plan.window {
+            WindowRule::Time(length) => RAMP_LIMIT.min(length / 10),
+            WindowRule::Count(_) => RAMP_LIMIT,
+        };
+        let over = |length: Duration| Stamp::now() - started >= length;
+        while !self.is_interrupted() && !self.running.is_finished() {
+            let ramped = self.run.recorder.completed().all() >= self.run.ramp || over(warmup + limit);
+            if over(warmup) && ramped {
+                break;
+            }
+            thread::sleep(COUNT_LOOK_UP.min(limit));
+        }
+    }
+
+    fn planned_end(&self, start: Stamp) -> Stamp {
+        match self.measurement.plan.window {
+            WindowRule::Time(length) => start.plus_duration(length),
+            WindowRule::Count(_) => Stamp::NEVER,
+        }
+    }
+
+    /// Waits until the window that began at `start` is over; returns when it ended.
+    fn wait_for_end(&self, start: Stamp) -> Stamp {
+        let planned = self.planned_end(start);
+        loop {
+            let now = Stamp::now();
+            if now >= planned {
+                return planned;
+            }
+            if self.is_full(start) || self.is_interrupted() || self.running.is_finished() || self.fails_too_often(start)
+            {
+                self.run.recorder.set_boundary(now);
+                return now;
+            }
+            let look_up = if planned == Stamp::NEVER { COUNT_LOOK_UP } else { LOOK_UP };
+            let done =
+                if planned == Stamp::NEVER { 0.0 } else { now.since(start) as f64 / planned.since(start) as f64 };
+            self.measurement.watcher.progress(self.windows.len() + 1, done, self.run.recorder.completed().succeeded);
+            let (sum, count) = self.under_way.get();
+            self.under_way.set((sum + self.running.under_way(), count + 1));
+            thread::sleep(look_up.min(planned.from_now()));
+        }
+    }
+
+    /// Whether a window of requests, which began at `start`, has them.
+    fn is_full(&self, start: Stamp) -> bool {
+        let WindowRule::Count(requests) = self.measurement.plan.window else { return false };
+        self.run.recorder.completed().all() >= requests && Stamp::now() - start >= COUNT_WINDOW_LEAST
+    }
+
+    /// Ends the window in the recorder and remembers it.
+    fn close(&mut self, start: Stamp, end: Stamp, next_end: Stamp) -> Result<()> {
+        (self.measurement.settle)();
+        let tally = self.run.recorder.advance(next_end);
+        self.readings.extend(self.measurement.readings());
+        let taken = self.take_statistics();
+        let window = summarize(tally, start, end - start, &self.run.facts);
+        self.measurement.watcher.window(self.windows.len() + 1, &window);
+        self.windows.push(window);
+        self.boundaries.push(end);
+        taken
+    }
+
+    /// Remembers the server's counters, where it keeps any.
+    fn take_statistics(&mut self) -> Result<()> {
+        self.snapshots.extend(self.measurement.statistics()?);
+        Ok(())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.measurement.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the open window, which began at `start`, need not be waited for: too many of its requests failed.
+    fn fails_too_often(&self, start: Stamp) -> bool {
+        let Completed { succeeded, failed, .. } = self.run.recorder.completed();
+        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
+    }
+
+    fn exceeds_errors(&self, completed: u64, failed: u64) -> bool {
+        failed as f64 > self.measurement.plan.max_errors * (completed + failed) as f64
+    }
+
+    /// Why the level ends with the window that has just been closed, whatever its numbers are.
+    fn early_ending(&self) -> Option<Ending> {
+        let window = self.windows.last()?;
+        if self.is_interrupted() {
+            Some(Ending::Interrupted)
+        } else if self.exceeds_errors(window.requests, window.failed) || self.is_broken() {
+            Some(Ending::Failed)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the load ended although nothing asked it to.
+    fn is_broken(&self) -> bool {
+        !self.run.finite && self.running.is_finished()
+    }
+
+    fn over_threshold(&self) -> bool {
+        let Some(threshold) = self.measurement.plan.latency_threshold else { return false };
+        let window = self.windows.last();
+        window.is_some_and(|window| {
+            window.key_latency_ns(self.measurement.plan.percentile) >= threshold.as_nanos() as f64
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! Measuring: trials until the numbers are stable, and what they come to.
+
+pub mod calibrate;
+pub mod collect;
+pub mod complaint;
+pub mod level;
+pub mod matrix;
+pub mod metrics;
+pub mod precision;
+pub mod server;
+pub mod stability;
+pub mod stages;
+pub mod summary;
+pub mod sweep;
+pub mod verdict;
+pub mod window;

@@ -1,0 +1,238 @@
+//! The server's side of a level: one model's counters, or an ensemble's tree of them, and what their averages are.
+
+use crate::measure::summary::ServerSummary;
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+
+/// Deepest nesting of ensembles that is followed.
+const MAX_DEPTH: usize = 16;
+
+/// Average times per request on the server, in whole microseconds.
+///
+/// Of a model that calls no others, from its own counters. Of an ensemble, the sums of its leaves' averages; the parts
+/// of the compute time are not shown then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerTimes {
+    /// From reception to response: `success.ns / success.count`.
+    pub request_us: u64,
+    /// What queue, compute and cache do not account for; 0 where they account for more.
+    pub overhead_us: u64,
+    /// Waiting for an instance.
+    pub queue_us: u64,
+    /// Input, infer and output together.
+    pub compute_us: u64,
+    /// Looking up and returning a cached response.
+    pub cache_hit_us: u64,
+    /// Looking up and inserting a response that was not cached.
+    pub cache_miss_us: u64,
+    /// Compute and cache time per request that took either way.
+    pub compute_or_cache_us: u64,
+}
+
+impl ServerSummary {
+    /// Average times of this model, or of this ensemble from its leaves.
+    pub fn times(&self) -> ServerTimes {
+        let mut times = self.accounted();
+        times.request_us = self.delta.success.average_us();
+        let compute = if self.cached { times.compute_or_cache_us } else { times.compute_us };
+        times.overhead_us = times.request_us.saturating_sub(times.queue_us).saturating_sub(compute);
+        times
+    }
+
+    /// Queue, compute and cache averages, summed over the leaves.
+    fn accounted(&self) -> ServerTimes {
+        if self.composing.is_empty() {
+            return ServerTimes {
+                queue_us: self.delta.queue.average_us(),
+                compute_us: self.delta.compute().average_us(),
+                cache_hit_us: self.delta.cache_hit.average_us(),
+                cache_miss_us: self.delta.cache_miss.average_us(),
+                compute_or_cache_us: self.delta.compute_or_cache().average_us(),
+                ..ServerTimes::default()
+            };
+        }
+        self.composing.iter().map(Self::accounted).fold(ServerTimes::default(), |sum, part| ServerTimes {
+            queue_us: sum.queue_us + part.queue_us,
+            compute_us: sum.compute_us + part.compute_us,
+            cache_hit_us: sum.cache_hit_us + part.cache_hit_us,
+            cache_miss_us: sum.cache_miss_us + part.cache_miss_us,
+            compute_or_cache_us: sum.compute_or_cache_us + part.compute_or_cache_us,
+            ..ServerTimes::default()
+        })
+    }
+}
+
+/// Builds the tree of `root` from differences of counters.
+///
+/// `specs` holds every model of the tree, `bls` the models that the root calls without naming them in its
+/// configuration. A composing model that the server did not report is left out. Cache figures are shown throughout as
+/// soon as one model of the tree may answer from the cache. `None` where the root was not reported.
+pub fn server_summary(
+    delta: &StatisticsSnapshot,
+    root: &ModelId,
+    specs: &[ModelSpec],
+    bls: &[ModelId],
+) -> Option<ServerSummary> {
+    let tree = Tree { delta, specs };
+    let mut summary = tree.node(root, &mut Vec::new())?;
+    for id in bls {
+        summary.composing.extend(tree.node(id, &mut vec![root.name.clone()]));
+    }
+    sort(&mut summary.composing);
+    let cached = tree.cached(&summary);
+    mark(&mut summary, cached);
+    Some(summary)
+}
+
+struct Tree<'a> {
+    delta: &'a StatisticsSnapshot,
+    specs: &'a [ModelSpec],
+}
+
+impl Tree<'_> {
+    /// `path` holds the names above, so that a server which names a model as its own part cannot trap us.
+    fn node(&self, id: &ModelId, path: &mut Vec<String>) -> Option<ServerSummary> {
+        let chosen = self.delta.choose(&id.name, id.version)?;
+        let mut composing = Vec::new();
+        path.push(id.name.clone());
+        if path.len() < MAX_DEPTH {
+            for part in self.spec(&id.name).map_or(&[][..], |spec| &spec.composing) {
+                if !path.contains(&part.name) {
+                    composing.extend(self.node(part, path));
+                }
+            }
+        }
+        path.pop();
+        sort(&mut composing);
+        Some(ServerSummary {
+            name: id.name.clone(),
+            version: chosen.version.to_owned(),
+            delta: chosen.delta.clone(),
+            cached: false,
+            several_versions: chosen.several,
+            composing,
+        })
+    }
+
+    fn spec(&self, name: &str) -> Option<&ModelSpec> {
+        self.specs.iter().find(|spec| spec.id.name == name)
+    }
+
+    fn cached(&self, node: &ServerSummary) -> bool {
+        self.spec(&node.name).is_some_and(|spec| spec.response_cache)
+            || node.composing.iter().any(|part| self.cached(part))
+    }
+}
+
+fn sort(models: &mut Vec<ServerSummary>) {
+    models.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    models.dedup_by(|a, b| a.name == b.name && a.version == b.version);
+}
+
+fn mark(node: &mut ServerSummary, cached: bool) {
+    node.cached = cached;
+    node.composing.iter_mut().for_each(|part| mark(part, cached));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Scheduler;
+    use crate::model::statistics::{CountedTime, ModelStatistics};
+
+    fn spec(name: &str, composing: &[&str], response_cache: bool) -> ModelSpec {
+        ModelSpec {
+            id: ModelId::latest(name),
+            versions: vec!["1".to_owned()],
+            platform: String::new(),
+            max_batch_size: 0,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            scheduler: if composing.is_empty() { Scheduler::Default } else { Scheduler::Ensemble },
+            decoupled: false,
+            response_cache,
+            composing: composing.iter().map(|part| ModelId::latest(*part)).collect(),
+        }
+    }
+
+    fn at(count: u64, ns: u64) -> CountedTime {
+        CountedTime { count, ns }
+    }
+
+    fn counters(success: CountedTime, queue: CountedTime, compute: [CountedTime; 3]) -> ModelStatistics {
+        let [compute_input, compute_infer, compute_output] = compute;
+        ModelStatistics { success, queue, compute_input, compute_infer, compute_output, ..Default::default() }
+    }
+
+    fn snapshot(models: Vec<(&str, ModelStatistics)>) -> StatisticsSnapshot {
+        let keyed = models.into_iter().map(|(name, stats)| ((name.to_owned(), "1".to_owned()), stats));
+        StatisticsSnapshot { models: keyed.collect() }
+    }
+
+    #[test]
+    fn overhead_is_what_is_left_of_the_request() {
+        let compute = [at(2, 20_500), at(2, 100_900), at(2, 10_600)];
+        let delta = snapshot(vec![("m", counters(at(2, 200_000), at(2, 30_999), compute))]);
+        let times = server_summary(&delta, &ModelId::latest("m"), &[spec("m", &[], false)], &[]).unwrap().times();
+        assert_eq!((times.request_us, times.queue_us, times.compute_us), (100, 15, 66));
+        assert_eq!(times.overhead_us, 19);
+    }
+
+    #[test]
+    fn overhead_is_never_negative() {
+        let delta = snapshot(vec![("m", counters(at(1, 5_000), at(1, 9_000), [at(1, 0); 3]))]);
+        assert_eq!(server_summary(&delta, &ModelId::latest("m"), &[], &[]).unwrap().times().overhead_us, 0);
+    }
+
+    #[test]
+    fn ensembles_sum_the_averages_of_their_leaves() {
+        let leaf = |queue, infer| counters(at(4, 80_000), at(4, queue), [at(4, 4_000), at(4, infer), at(4, 4_000)]);
+        let delta = snapshot(vec![
+            ("outer", counters(at(2, 400_000), at(2, 2_000), [at(2, 0); 3])),
+            ("inner", leaf(999_000, 999_000)),
+            ("a", leaf(8_000, 40_000)),
+            ("b", leaf(4_000, 20_000)),
+        ]);
+        let specs = [
+            spec("outer", &["inner", "a"], false),
+            spec("inner", &["b", "a"], false),
+            spec("a", &[], false),
+            spec("b", &[], false),
+        ];
+        let summary = server_summary(&delta, &ModelId::latest("outer"), &specs, &[]).unwrap();
+        let names: Vec<_> = summary.composing.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["a", "inner"]);
+        let times = summary.times();
+        assert_eq!(times.queue_us, 2 + 2 + 1, "a, and inner's a and b");
+        assert_eq!(times.compute_us, 12 + 12 + 7);
+        assert_eq!(times.overhead_us, 200 - 5 - 31);
+        assert_eq!(summary.composing[1].times().compute_us, 19);
+    }
+
+    #[test]
+    fn a_cache_anywhere_shows_cache_figures_everywhere() {
+        let mut cached =
+            counters(at(90, 50_760_000), at(90, 450_000), [at(1, 31_787), at(1, 48_873_757), at(1, 155_711)]);
+        cached.cache_hit = at(89, 979_000);
+        cached.cache_miss = at(1, 39_970);
+        let delta = snapshot(vec![("e", counters(at(90, 1_000_000), at(90, 0), [at(90, 0); 3])), ("c", cached)]);
+        let specs = [spec("e", &["c"], false), spec("c", &[], true)];
+        let summary = server_summary(&delta, &ModelId::latest("e"), &specs, &[]).unwrap();
+        assert!(summary.cached && summary.composing[0].cached);
+        let times = summary.composing[0].times();
+        assert_eq!((times.cache_hit_us, times.cache_miss_us), (11, 39));
+        assert_eq!(times.compute_or_cache_us, 556, "(979000 + 39970 + 49061255) / 90 ns");
+        assert_eq!(times.overhead_us, 564 - 5 - 556);
+    }
+
+    #[test]
+    fn bls_parts_are_listed_and_cycles_end() {
+        let stats = || counters(at(1, 1_000), at(1, 0), [at(1, 0); 3]);
+        let delta = snapshot(vec![("m", stats()), ("x", stats())]);
+        let specs = [spec("m", &["m", "x"], false), spec("x", &["m"], false)];
+        let bls = [ModelId::latest("x"), ModelId::latest("gone")];
+        let summary = server_summary(&delta, &ModelId::latest("m"), &specs, &bls).unwrap();
+        assert_eq!(summary.composing.len(), 1);
+        assert!(summary.composing[0].composing.is_empty());
+    }
+}

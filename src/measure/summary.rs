@@ -1,0 +1,369 @@
+//! What a level came to: everything that the reports read.
+
+use std::time::Duration;
+
+use crate::backend::{Capabilities, InferError};
+use crate::clock::Stamp;
+use crate::measure::complaint::Verdict;
+use crate::model::statistics::ModelStatistics;
+use crate::plan::Statistic;
+use crate::stats::Interval;
+
+pub use crate::record::Distribution;
+
+/// The load of one level, as reports name it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LevelLoad {
+    /// Requests kept outstanding.
+    Concurrency(u32),
+    /// Intended sends a second.
+    RequestRate(f64),
+    /// Intended sends follow a list of intervals or a fixed schedule whose mean rate this is.
+    Schedule(f64),
+}
+
+/// What the client saw in one window, or in several merged ones.
+#[derive(Clone, Debug)]
+pub struct ClientSummary {
+    /// Start of the (first) window.
+    pub start: Stamp,
+    /// Its true length; of several windows, their sum.
+    pub duration: Duration,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that were cancelled as the plan asked; not among the failed ones.
+    pub cancelled: u64,
+    /// Failures by reason, most frequent first.
+    pub errors: Vec<(InferError, u64)>,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests sent more than 1 ms after their intended time.
+    pub delayed: u64,
+    /// Sequences that ended.
+    pub sequences: u64,
+    /// Responses that carried data.
+    pub responses: u64,
+    /// Inferences per request.
+    pub batch_size: u64,
+    /// The headline latency of successful requests.
+    pub latency: Distribution,
+    /// Details of open loops; absent in closed loops.
+    pub open_loop: Option<OpenLoopSummary>,
+    /// Details of decoupled models.
+    pub decoupled: Option<DecoupledSummary>,
+    /// Average time to hand a request over, in nanoseconds.
+    pub send_ns: f64,
+    /// Average time from the response's first sign to the client having it, in nanoseconds.
+    pub receive_ns: f64,
+    /// Average time from the end of a request to the send of the next one in its slot, in nanoseconds: the server's
+    /// letting go of the request and the client's own turn. 0 in open loops.
+    pub turnaround_ns: f64,
+    /// The same of each entry of a mix, in the mix's order; empty where there is one model.
+    pub entries: Vec<ClientSummary>,
+    /// Share of the window that the issuing threads were busy with the tool's own work, 0 to 1.
+    pub overhead_share: f64,
+}
+
+/// Response time, service time and lateness of an open loop.
+#[derive(Clone, Debug)]
+pub struct OpenLoopSummary {
+    /// From the intended send to the last response.
+    pub response_time: Distribution,
+    /// From the actual send to the last response.
+    pub service_time: Distribution,
+    /// From the intended to the actual send.
+    pub schedule_delay: Distribution,
+    /// Intended sends a second.
+    pub requested_rate: f64,
+    /// Actual sends a second.
+    pub achieved_rate: f64,
+}
+
+/// Times between the responses of a decoupled model.
+#[derive(Clone, Debug)]
+pub struct DecoupledSummary {
+    /// From the send to the first response.
+    pub first_response: Distribution,
+    /// Between neighbouring responses of one request.
+    pub gap: Distribution,
+    /// From the send to the last response.
+    pub last_response: Distribution,
+}
+
+impl ClientSummary {
+    /// Inferences a second: successful requests times batch size, by the true length of the window.
+    pub fn throughput(&self) -> f64 {
+        self.per_second(self.requests * self.batch_size)
+    }
+
+    /// Responses a second.
+    pub fn response_throughput(&self) -> f64 {
+        self.per_second(self.responses)
+    }
+
+    /// Sequences a second.
+    pub fn sequence_rate(&self) -> f64 {
+        self.per_second(self.sequences)
+    }
+
+    /// From the actual send to the last response, whichever the headline is.
+    pub fn service_time(&self) -> &Distribution {
+        match (&self.open_loop, &self.decoupled) {
+            (Some(open_loop), _) => &open_loop.service_time,
+            (None, Some(decoupled)) => &decoupled.last_response,
+            (None, None) => &self.latency,
+        }
+    }
+
+    /// Share of requests that failed, 0 to 1.
+    pub fn failed_share(&self) -> f64 {
+        share(self.failed, self.requests + self.failed)
+    }
+
+    /// Requests that are over, whatever became of them.
+    pub fn completed(&self) -> u64 {
+        self.requests + self.failed + self.cancelled
+    }
+
+    /// Share of requests that were cancelled, 0 to 1.
+    pub fn cancelled_share(&self) -> f64 {
+        share(self.cancelled, self.completed())
+    }
+
+    /// Share of requests that were sent more than 1 ms late, 0 to 1.
+    pub fn delayed_share(&self) -> f64 {
+        share(self.delayed, self.sent)
+    }
+
+    /// Requests sent a second.
+    pub fn send_rate(&self) -> f64 {
+        self.per_second(self.sent)
+    }
+
+    /// The latency that stability and search look at: the percentile where one is given, else the mean. Nanoseconds.
+    pub fn key_latency_ns(&self, percentile: Option<u8>) -> f64 {
+        percentile.map_or_else(|| self.latency.mean_ns(), |p| self.latency.percentile_ns(f64::from(p)) as f64)
+    }
+
+    fn per_second(&self, events: u64) -> f64 {
+        let seconds = self.duration.as_secs_f64();
+        if seconds > 0.0 { events as f64 / seconds } else { 0.0 }
+    }
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+/// What the server counted of one model during the windows.
+#[derive(Clone, Debug)]
+pub struct ServerSummary {
+    /// Name of the model.
+    pub name: String,
+    /// Version, as the server writes it.
+    pub version: String,
+    /// Differences over the windows, clamped where a backend reported nonsense.
+    pub delta: ModelStatistics,
+    /// Whether cache figures are to be shown.
+    pub cached: bool,
+    /// Whether other versions of it were busy too, where none was asked for.
+    pub several_versions: bool,
+    /// Models that this ensemble (or BLS model) calls.
+    pub composing: Vec<ServerSummary>,
+}
+
+/// What one GPU's metrics came to over the windows; `None` where the server did not say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuMetrics {
+    /// The GPU's UUID.
+    pub uuid: String,
+    /// Mean utilisation, 0 to 1.
+    pub utilization: Option<f64>,
+    /// Mean power in watts.
+    pub power_watts: Option<f64>,
+    /// Largest memory use in bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory in bytes.
+    pub memory_total_bytes: Option<u64>,
+}
+
+/// What the server's machine and queues came to over the windows; `None` where the server did not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostMetrics {
+    /// Mean utilisation of the processors, 0 to 1.
+    pub cpu_utilization: Option<f64>,
+    /// Largest memory use in bytes.
+    pub cpu_memory_used_bytes: Option<u64>,
+    /// Memory in bytes.
+    pub cpu_memory_total_bytes: Option<u64>,
+    /// Mean number of requests that waited for the model.
+    pub pending_requests: Option<f64>,
+    /// Largest number of requests that waited for the model.
+    pub pending_requests_max: Option<f64>,
+}
+
+/// Why a level's measurement ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The last three windows agree.
+    Stable,
+    /// Every window that was asked for is there (`--request-count` and schedules: one window).
+    Complete,
+    /// `--max-trials` windows, and the last three do not agree.
+    Unstable,
+    /// The latency is above `--latency-threshold`.
+    OverThreshold,
+    /// The user interrupted.
+    Interrupted,
+    /// Nothing succeeded, or more failed than `--max-errors` allows.
+    Failed,
+}
+
+/// One level, measured.
+#[derive(Clone, Debug)]
+pub struct LevelSummary {
+    /// What load it was.
+    pub load: LevelLoad,
+    /// Every window, in order.
+    pub windows: Vec<ClientSummary>,
+    /// The windows that the result is made of, merged.
+    pub client: ClientSummary,
+    /// What the server counted during those windows; absent where it keeps no statistics. Of a mix, its first model.
+    pub server: Option<ServerSummary>,
+    /// The same of the further models of a mix.
+    pub further_servers: Vec<ServerSummary>,
+    /// GPU metrics, where collected.
+    pub gpus: Option<Vec<GpuMetrics>>,
+    /// Processor, memory and queue metrics, where collected.
+    pub host: Option<HostMetrics>,
+    /// How well figures are known, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in nanoseconds.
+    pub intervals: Vec<(Statistic, Interval)>,
+    /// Why the measurement ended.
+    pub ending: Ending,
+    /// Whether its numbers can be believed.
+    pub verdict: Verdict,
+}
+
+/// What stands above the levels: the settings that the report repeats.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// What the backend is and can do.
+    pub capabilities: Capabilities,
+    /// Whether the model is decoupled.
+    pub decoupled: bool,
+    /// Whether the model takes sequences.
+    pub sequences: bool,
+    /// What the headline latency is.
+    pub headline: Headline,
+    /// The client's own cost per request, measured on the null backend, in nanoseconds.
+    pub client_cost_ns: f64,
+    /// The entries of a mix; empty where there is one model.
+    pub entries: Vec<EntrySummary>,
+}
+
+/// An entry of a mix, as reports name it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntrySummary {
+    /// Model, version and parameters, as in `--model-mix`.
+    pub name: String,
+    /// Share of the requests that it was meant to have, 0 to 1.
+    pub share: f64,
+}
+
+/// What [`ClientSummary::latency`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headline {
+    /// From the actual send to the last response: closed loops, and open ones that are asked for it.
+    ServiceTime,
+    /// From the intended send to the last response: open loops.
+    ResponseTime,
+    /// From the send to the first response of a decoupled model.
+    FirstResponse,
+}
+
+impl Headline {
+    /// A short stable word for machine-readable output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ServiceTime => "service_time",
+            Self::ResponseTime => "response_time",
+            Self::FirstResponse => "first_response",
+        }
+    }
+}
+
+/// Summaries with round numbers for the tests of everything that reads summaries.
+#[cfg(test)]
+pub(crate) mod sample {
+    use super::*;
+    use crate::backend::{ClientTimes, Threading};
+
+    /// A distribution of `count` equal values.
+    pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
+        let mut distribution = Distribution::empty();
+        distribution.histogram.record_n(ns, count).unwrap();
+        distribution.sum_ns = u128::from(ns) * u128::from(count);
+        distribution
+    }
+
+    /// One second in which `requests` succeeded, each in `latency_ns`.
+    pub(crate) fn client(requests: u64, latency_ns: u64) -> ClientSummary {
+        ClientSummary {
+            start: Stamp(0),
+            duration: Duration::from_secs(1),
+            requests,
+            failed: 0,
+            cancelled: 0,
+            errors: Vec::new(),
+            sent: requests,
+            delayed: 0,
+            sequences: 0,
+            responses: requests,
+            batch_size: 1,
+            latency: distribution(requests, latency_ns),
+            open_loop: None,
+            decoupled: None,
+            send_ns: 0.0,
+            receive_ns: 0.0,
+            turnaround_ns: 0.0,
+            entries: Vec::new(),
+            overhead_share: 0.0,
+        }
+    }
+
+    /// A stable level of three equal windows, merged into one second.
+    pub(crate) fn level(load: LevelLoad, requests: u64, latency_ns: u64) -> LevelSummary {
+        let window = client(requests, latency_ns);
+        LevelSummary {
+            load,
+            windows: vec![window.clone(); 3],
+            client: window,
+            server: None,
+            further_servers: Vec::new(),
+            gpus: None,
+            host: None,
+            intervals: Vec::new(),
+            ending: Ending::Stable,
+            verdict: Verdict::Valid,
+        }
+    }
+
+    /// A run of a plain model over HTTP.
+    pub(crate) fn run() -> RunSummary {
+        RunSummary {
+            capabilities: Capabilities {
+                service_kind: "TRITON",
+                threading: Threading::Driven,
+                client_times: ClientTimes::Http,
+                statistics: true,
+            },
+            decoupled: false,
+            sequences: false,
+            headline: Headline::ServiceTime,
+            client_cost_ns: 123.4,
+            entries: Vec::new(),
+        }
+    }
+}

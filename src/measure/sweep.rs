@@ -1,0 +1,291 @@
+//! `--sweep linear|geometric[:N]`: finds the rate that the server sustains, then measures rates up to and just past it.
+//!
+//! A state machine of values: [`Sweep::next`] says what to run, [`Sweep::observe`] takes what it came to. Three phases:
+//!
+//! 1. *Burst*: many requests at once, as fast as they complete. Their completion rate is a first guess.
+//! 2. *Confirm*: an open loop at the guess. While the server sustains it, the rate is raised; while it does not, lowered;
+//!    once one of each is known, the gap is halved until it is within [`RESOLUTION`]. The highest rate that was sustained is
+//!    the saturation rate.
+//! 3. *Measure*: N rates up to the saturation rate, and one just past it.
+
+use crate::plan::Spacing;
+
+/// How close the highest sustained and the lowest unsustained rate must be, as a share of the latter.
+pub const RESOLUTION: f64 = 0.03;
+/// Factor by which a rate is raised or lowered while only one side is known.
+const STRETCH: f64 = 1.25;
+/// The last measured rate, as a multiple of the saturation rate.
+const JUST_PAST: f64 = 1.1;
+/// Smallest measured rate, as a share of the saturation rate, in a geometric sweep.
+const GEOMETRIC_FLOOR: f64 = 1.0 / 16.0;
+/// Most runs of the confirming phase.
+const MAX_CONFIRMATIONS: usize = 16;
+
+/// What a sweep measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepPlan {
+    /// Spread of the rates.
+    pub spacing: Spacing,
+    /// Rates up to the saturation rate, at least 2.
+    pub rates: usize,
+}
+
+/// What is to be run next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SweepStep {
+    /// Many requests outstanding; its completion rate is the observation.
+    Burst,
+    /// An open loop at this rate (requests a second), long enough to tell whether it is sustained.
+    Confirm(f64),
+    /// An open loop at this rate, measured and reported.
+    Measure(f64),
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SweepObservation {
+    /// Requests completed a second.
+    pub completed_rate: f64,
+    /// Whether the server kept up: the rate was reached and the number of outstanding requests did not grow.
+    pub sustained: bool,
+    /// The latency that the report looks at, in nanoseconds.
+    pub latency_ns: f64,
+}
+
+/// A sweep under way.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    plan: SweepPlan,
+    phase: Phase,
+    points: Vec<SweepPoint>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Burst,
+    Confirm(Bracket),
+    Measure { saturation: f64, rates: Vec<f64> },
+    Failed,
+}
+
+/// One measured rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SweepPoint {
+    /// Intended sends a second.
+    pub rate: f64,
+    /// What it came to.
+    pub observed: SweepObservation,
+}
+
+/// What a sweep found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepResult {
+    /// Highest rate that was sustained, in requests a second.
+    pub saturation: f64,
+    /// Rate after which latency grows faster than load; see [`knee`].
+    pub knee: Option<f64>,
+}
+
+/// What is known of the saturation rate while it is searched.
+#[derive(Clone, Copy, Debug)]
+struct Bracket {
+    sustained: f64,
+    unsustained: f64,
+    rate: f64,
+    runs: usize,
+}
+
+impl Sweep {
+    /// A sweep that has not begun.
+    pub fn new(plan: SweepPlan) -> Self {
+        Self { plan, phase: Phase::Burst, points: Vec::new() }
+    }
+
+    /// What to run now; `None` when the sweep is over.
+    pub fn next(&self) -> Option<SweepStep> {
+        match &self.phase {
+            Phase::Burst => Some(SweepStep::Burst),
+            Phase::Confirm(bracket) => Some(SweepStep::Confirm(bracket.rate)),
+            Phase::Measure { rates, .. } => rates.get(self.points.len()).copied().map(SweepStep::Measure),
+            Phase::Failed => None,
+        }
+    }
+
+    /// Takes what the step of [`Sweep::next`] came to.
+    pub fn observe(&mut self, observed: SweepObservation) {
+        match &mut self.phase {
+            Phase::Burst if observed.completed_rate > 0.0 => {
+                let rate = observed.completed_rate;
+                self.phase = Phase::Confirm(Bracket { sustained: 0.0, unsustained: f64::INFINITY, rate, runs: 0 });
+            }
+            Phase::Burst => self.phase = Phase::Failed,
+            Phase::Confirm(bracket) => {
+                if let Some(saturation) = bracket.observe(observed) {
+                    self.phase = match saturation {
+                        0.0 => Phase::Failed,
+                        _ => Phase::Measure { saturation, rates: rates(self.plan, saturation) },
+                    };
+                }
+            }
+            Phase::Measure { rates, .. } => {
+                if let Some(&rate) = rates.get(self.points.len()) {
+                    self.points.push(SweepPoint { rate, observed });
+                }
+            }
+            Phase::Failed => {}
+        }
+    }
+
+    /// The rates that were measured, in order.
+    pub fn points(&self) -> &[SweepPoint] {
+        &self.points
+    }
+
+    /// What was found so far; `None` where the server sustained no rate, or the search has not ended.
+    pub fn result(&self) -> Option<SweepResult> {
+        match self.phase {
+            Phase::Measure { saturation, .. } => Some(SweepResult { saturation, knee: knee(&self.points) }),
+            _ => None,
+        }
+    }
+}
+
+impl Bracket {
+    /// Takes a confirming run. `Some` is the saturation rate, 0 where no rate was sustained.
+    fn observe(&mut self, observed: SweepObservation) -> Option<f64> {
+        self.runs += 1;
+        if observed.sustained {
+            self.sustained = self.sustained.max(self.rate);
+        } else {
+            self.unsustained = self.unsustained.min(self.rate);
+        }
+        let close = self.unsustained.is_finite() && self.unsustained - self.sustained <= RESOLUTION * self.unsustained;
+        if close || self.runs >= MAX_CONFIRMATIONS {
+            return Some(self.sustained);
+        }
+        self.rate = match (self.sustained > 0.0, self.unsustained.is_finite()) {
+            (true, true) => (self.sustained + self.unsustained) / 2.0,
+            (_, false) => self.rate * STRETCH,
+            (false, true) => self.rate / STRETCH,
+        };
+        None
+    }
+}
+
+/// The measured rates: as many as planned up to the saturation rate, and one just past it.
+fn rates(plan: SweepPlan, saturation: f64) -> Vec<f64> {
+    let last = (plan.rates - 1) as f64;
+    let share = |i: usize| match plan.spacing {
+        Spacing::Linear => (i + 1) as f64 / plan.rates as f64,
+        Spacing::Geometric => GEOMETRIC_FLOOR.powf(1.0 - i as f64 / last),
+    };
+    (0..plan.rates).map(share).chain([JUST_PAST]).map(|share| saturation * share).collect()
+}
+
+/// The knee of latency over rate among the sustained points: the rate at which the curve, both axes scaled to 0 to 1, lies
+/// farthest below its chord (Satopää and others, "Finding a Kneedle in a Haystack", 2011). `None` with fewer than three
+/// points, or where latency does not rise.
+pub fn knee(points: &[SweepPoint]) -> Option<f64> {
+    let mut sorted: Vec<SweepPoint> = points.iter().copied().filter(|point| point.observed.sustained).collect();
+    sorted.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    let (first, last) = (sorted.first()?, sorted.last()?);
+    let (span, rise) = (last.rate - first.rate, last.observed.latency_ns - first.observed.latency_ns);
+    if sorted.len() < 3 || !(span > 0.0 && rise > 0.0) {
+        return None;
+    }
+    let below = |point: &SweepPoint| {
+        (point.rate - first.rate) / span - (point.observed.latency_ns - first.observed.latency_ns) / rise
+    };
+    let deepest = sorted.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
+    (below(deepest) > 0.0).then_some(deepest.rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINEAR: SweepPlan = SweepPlan { spacing: Spacing::Linear, rates: 4 };
+
+    /// A server that sustains rates below `capacity`, with the latency of an M/M/1 queue.
+    fn server(capacity: f64) -> impl Fn(SweepStep) -> SweepObservation {
+        move |step| match step {
+            SweepStep::Burst => SweepObservation { completed_rate: capacity * 1.3, sustained: false, latency_ns: 1e9 },
+            SweepStep::Confirm(rate) | SweepStep::Measure(rate) => SweepObservation {
+                completed_rate: rate.min(capacity),
+                sustained: rate <= capacity,
+                latency_ns: 1e9 / (capacity - rate).max(capacity / 100.0),
+            },
+        }
+    }
+
+    fn run(plan: SweepPlan, server: impl Fn(SweepStep) -> SweepObservation) -> Sweep {
+        let mut sweep = Sweep::new(plan);
+        for _ in 0..100 {
+            let Some(step) = sweep.next() else { return sweep };
+            sweep.observe(server(step));
+        }
+        panic!("the sweep does not end");
+    }
+
+    #[test]
+    fn saturation_is_found_within_the_resolution() {
+        for capacity in [0.5, 730.0, 48_000.0] {
+            let sweep = run(LINEAR, server(capacity));
+            let saturation = sweep.result().unwrap().saturation;
+            assert!(
+                saturation <= capacity && saturation >= capacity * (1.0 - 2.0 * RESOLUTION),
+                "{saturation} of {capacity}"
+            );
+            assert_eq!(sweep.points().len(), 5);
+            assert!((sweep.points()[4].rate / saturation - 1.1).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_burst_that_is_far_off_is_corrected_either_way() {
+        for burst in [0.2, 3.0] {
+            let behind = server(1000.0);
+            let sweep = run(LINEAR, |step| match step {
+                SweepStep::Burst => SweepObservation { completed_rate: 1000.0 * burst, ..behind(step) },
+                step => behind(step),
+            });
+            assert!((sweep.result().unwrap().saturation / 1000.0 - 1.0).abs() < 0.05);
+        }
+    }
+
+    #[test]
+    fn rates_are_spread_as_asked() {
+        assert_eq!(rates(LINEAR, 100.0), [25.0, 50.0, 75.0, 100.0, 100.0 * JUST_PAST]);
+        let geometric = rates(SweepPlan { spacing: Spacing::Geometric, rates: 5 }, 160.0);
+        for (rate, expected) in geometric.iter().zip([10.0, 20.0, 40.0, 80.0, 160.0, 176.0]) {
+            assert!((rate - expected).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_server_that_sustains_nothing_ends_the_sweep() {
+        let dead = SweepObservation { completed_rate: 0.0, sustained: false, latency_ns: 0.0 };
+        assert_eq!(run(LINEAR, |_| dead).result(), None);
+        let lame = run(LINEAR, |_| SweepObservation { completed_rate: 5.0, ..dead });
+        assert_eq!((lame.result(), lame.next()), (None, None));
+    }
+
+    #[test]
+    fn the_knee_of_a_hockey_stick_is_its_bend() {
+        let points = |latencies: &[f64]| {
+            let point = |(i, &latency_ns): (usize, &f64)| SweepPoint {
+                rate: i as f64,
+                observed: SweepObservation { completed_rate: 0.0, sustained: true, latency_ns },
+            };
+            latencies.iter().enumerate().map(point).collect::<Vec<_>>()
+        };
+        assert_eq!(knee(&points(&[1.0, 1.0, 1.0, 1.1, 5.0, 9.0])), Some(3.0));
+        assert_eq!(knee(&points(&[1.0, 1.0])), None);
+        assert_eq!(knee(&points(&[1.0, 1.0, 1.0])), None);
+        assert_eq!(knee(&points(&[1.0, 2.0, 3.0])), None);
+        assert_eq!(knee(&[]), None);
+        let mut past = points(&[1.0, 1.0, 1.0, 1.1, 5.0, 9.0, 900.0]);
+        past[6].observed.sustained = false;
+        assert_eq!(knee(&past), Some(3.0));
+    }
+}

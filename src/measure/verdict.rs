@@ -1,0 +1,220 @@
+//! Whether a level's numbers can be believed; if not, why, and what to change.
+//!
+//! [`judge`] is a function of values. Each test has its limit as a constant here, with its reason.
+
+use std::time::Duration;
+
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::stats::{early_stopping_floor, littles_law_gap};
+
+/// A rate counts as reached where no more than this share is missing, beyond what chance takes away.
+pub const RATE_TOLERANCE: f64 = 0.01;
+/// Chance is granted this many standard deviations of the number of requests in the window.
+const CHANCE_DEVIATIONS: f64 = 3.0;
+/// Most requests that may leave more than 1 ms late, as a share.
+pub const DELAYED_TOLERANCE: f64 = 0.01;
+/// How far Little's law may be off: what the ends of a window and the tool's own turn-around explain.
+pub const LITTLE_TOLERANCE: f64 = 0.05;
+
+/// What the judgement needs to know besides the summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Circumstances {
+    /// Percentile that the headline and the search look at.
+    pub percentile: Option<u8>,
+    /// Largest share of failed requests, 0 to 1.
+    pub max_errors: f64,
+    /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
+    /// Poisson, `1 / sqrt(shape)` for gamma.
+    pub gap_variation: f64,
+    /// Mean number of requests under way, sampled independently; needed for Little's law in open loops.
+    pub mean_outstanding: Option<f64>,
+    /// Requests that left late because `--max-outstanding` were under way.
+    pub held_back: u64,
+}
+
+/// Judges a level.
+pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
+    let client = &level.client;
+    if client.requests == 0 {
+        return Verdict::Invalid(vec![Complaint::Nothing]);
+    }
+    let errors = errors(client, circumstances.max_errors);
+    let broken_off = level.ending == Ending::Failed && errors.is_none();
+    let complaints: Vec<Complaint> = [
+        errors,
+        broken_off.then_some(Complaint::BrokenOff),
+        (level.ending == Ending::Interrupted).then_some(Complaint::Interrupted),
+        rate(level, circumstances.gap_variation),
+        overload(level, circumstances.gap_variation),
+        (circumstances.held_back > 0).then_some(Complaint::HeldBack(circumstances.held_back)),
+        lateness(client),
+        (level.ending == Ending::Unstable).then_some(Complaint::Unstable),
+        samples(client, circumstances.percentile),
+        littles_law(level, circumstances.mean_outstanding),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints) }
+}
+
+fn errors(client: &ClientSummary, allowed: f64) -> Option<Complaint> {
+    let all = client.requests + client.failed;
+    (client.failed as f64 > allowed * all as f64).then_some(Complaint::Errors(client.failed, all))
+}
+
+fn rate(level: &LevelSummary, variation: f64) -> Option<Complaint> {
+    let open = level.client.open_loop.as_ref()?;
+    let LevelLoad::RequestRate(requested) = level.load else { return None };
+    missed(requested, open.achieved_rate, level.client.duration, variation)
+        .then_some(Complaint::RateNotReached(requested, open.achieved_rate))
+}
+
+fn overload(level: &LevelSummary, variation: f64) -> Option<Complaint> {
+    let client = &level.client;
+    client.open_loop.as_ref()?;
+    let completed = client.completed() as f64 / client.duration.as_secs_f64();
+    let sent = client.send_rate();
+    missed(sent, completed, client.duration, variation).then_some(Complaint::Overloaded(sent, completed))
+}
+
+/// Whether `actual` events a second fall short of `expected` by more than the tolerance, chance and one event explain.
+fn missed(expected: f64, actual: f64, duration: Duration, variation: f64) -> bool {
+    let count = expected * duration.as_secs_f64();
+    let chance = CHANCE_DEVIATIONS * variation * count.sqrt();
+    (expected - actual) * duration.as_secs_f64() > RATE_TOLERANCE * count + chance + 1.0
+}
+
+fn lateness(client: &ClientSummary) -> Option<Complaint> {
+    client.open_loop.as_ref()?;
+    let share = client.delayed as f64 / client.sent.max(1) as f64;
+    (share > DELAYED_TOLERANCE).then_some(Complaint::IssuersLate(share))
+}
+
+fn samples(client: &ClientSummary, percentile: Option<u8>) -> Option<Complaint> {
+    let percentile = percentile?;
+    let needed = early_stopping_floor(f64::from(percentile))?;
+    let count = client.latency.count();
+    (count < needed).then_some(Complaint::TooFewSamples(percentile, count, needed))
+}
+
+/// Checks L = λW. Not for decoupled models, whose latency need not run to the end of the request, nor beside failures
+/// and cancelled requests, whose time under way is not in the latency.
+fn littles_law(level: &LevelSummary, mean_outstanding: Option<f64>) -> Option<Complaint> {
+    let client = &level.client;
+    if client.decoupled.is_some() || client.failed > 0 || client.cancelled > 0 {
+        return None;
+    }
+    let (outstanding, latency_ns) = match (level.load, &client.open_loop) {
+        (LevelLoad::Concurrency(concurrency), _) => {
+            (f64::from(concurrency), client.latency.mean_ns() + client.turnaround_ns)
+        }
+        (_, Some(open)) => (mean_outstanding?, open.service_time.mean_ns()),
+        _ => return None,
+    };
+    let rate = client.requests as f64 / client.duration.as_secs_f64();
+    let gap = littles_law_gap(outstanding, rate, latency_ns / 1e9)?;
+    // The ends of the window cut at most `outstanding` requests, which matters in short ones.
+    let ends = outstanding / client.requests as f64;
+    (gap.abs() > LITTLE_TOLERANCE + ends).then_some(Complaint::LittlesLaw(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::OpenLoopSummary;
+    use crate::measure::summary::sample::{self, distribution as times};
+
+    /// Ten seconds of a closed loop at concurrency 4 with 5 ms a request.
+    fn closed() -> LevelSummary {
+        let mut level = sample::level(LevelLoad::Concurrency(4), 8000, 5_000_000);
+        level.client.duration = Duration::from_secs(10);
+        level
+    }
+
+    /// Ten seconds of an open loop at 800 a second.
+    fn open() -> LevelSummary {
+        let mut level = closed();
+        level.load = LevelLoad::RequestRate(800.0);
+        level.client.open_loop = Some(OpenLoopSummary {
+            response_time: times(8000, 5_000_000),
+            service_time: times(8000, 5_000_000),
+            schedule_delay: times(8000, 1_000),
+            requested_rate: 800.0,
+            achieved_rate: 800.0,
+        });
+        level
+    }
+
+    fn words(level: &LevelSummary, circumstances: &Circumstances) -> Vec<&'static str> {
+        match judge(level, circumstances) {
+            Verdict::Valid => Vec::new(),
+            Verdict::Invalid(complaints) => complaints.iter().map(Complaint::word).collect(),
+        }
+    }
+
+    fn complains(change: impl FnOnce(&mut LevelSummary, &mut Circumstances)) -> Vec<&'static str> {
+        let (mut level, mut circumstances) = (open(), Circumstances::default());
+        change(&mut level, &mut circumstances);
+        words(&level, &circumstances)
+    }
+
+    #[test]
+    fn good_levels_are_valid() {
+        let strict = Circumstances { percentile: Some(99), mean_outstanding: Some(4.0), ..Circumstances::default() };
+        assert_eq!(judge(&closed(), &strict), Verdict::Valid);
+        assert_eq!(judge(&open(), &strict), Verdict::Valid);
+    }
+
+    #[test]
+    fn each_test_complains_of_its_own() {
+        assert_eq!(complains(|level, _| level.client.requests = 0), ["no_valid_requests"]);
+        assert_eq!(complains(|level, _| level.client.failed = 1), ["errors"]);
+        assert_eq!(complains(|level, _| level.ending = Ending::Interrupted), ["interrupted"]);
+        assert_eq!(complains(|level, _| level.ending = Ending::Unstable), ["unstable"]);
+        assert_eq!(complains(|level, _| level.load = LevelLoad::RequestRate(810.0)), ["rate_not_reached"]);
+        assert_eq!(complains(|level, _| level.client.sent = 8200), ["overloaded"]);
+        assert_eq!(complains(|level, _| level.client.delayed = 81), ["issuers_late"]);
+        assert_eq!(complains(|_, circumstances| circumstances.held_back = 1), ["held_back"]);
+        assert_eq!(complains(|_, circumstances| circumstances.mean_outstanding = Some(5.0)), ["littles_law"]);
+        let few = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
+            level.client.latency = times(661, 5_000_000);
+            circumstances.percentile = Some(99);
+        };
+        assert_eq!(complains(few), ["too_few_samples"]);
+    }
+
+    #[test]
+    fn allowances_hold() {
+        assert!(
+            complains(|level, circumstances| (level.client.failed, circumstances.max_errors) = (80, 0.01)).is_empty()
+        );
+        assert!(complains(|level, _| level.client.delayed = 80).is_empty());
+        // Ten requests a second for ten seconds: Poisson may well be ten short, a constant rate may not.
+        let short = |level: &mut LevelSummary, circumstances: &mut Circumstances, variation| {
+            level.load = LevelLoad::RequestRate(10.0);
+            level.client.open_loop.as_mut().unwrap().achieved_rate = 9.0;
+            circumstances.gap_variation = variation;
+        };
+        assert!(complains(|level, circumstances| short(level, circumstances, 1.0)).is_empty());
+        assert_eq!(complains(|level, circumstances| short(level, circumstances, 0.0)), ["rate_not_reached"]);
+    }
+
+    #[test]
+    fn a_closed_loop_that_loses_time_breaks_littles_law() {
+        let mut level = closed();
+        level.client.latency = times(8000, 4_700_000);
+        let Verdict::Invalid(complaints) = judge(&level, &Circumstances::default()) else { panic!("is valid") };
+        assert_eq!(complaints[0].to_string(), "rate times latency is -6.0% off the requests under way");
+        level.client.failed = 1;
+        assert_eq!(words(&level, &Circumstances { max_errors: 0.5, ..Circumstances::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn complaints_say_their_numbers_and_a_remedy() {
+        let text = Complaint::TooFewSamples(99, 10, 662).to_string();
+        assert_eq!(text, "p99 needs 662 samples, there are 10");
+        assert!(Complaint::HeldBack(3).remedy().contains("--max-outstanding"));
+    }
+}

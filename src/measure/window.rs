@@ -1,0 +1,167 @@
+//! From what was recorded in a window to its summary, and from several windows to one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
+use crate::record::Tally;
+
+/// What a window's summary needs besides its tally.
+#[derive(Clone, Debug)]
+pub struct WindowFacts {
+    /// Inferences per request.
+    pub batch_size: u64,
+    /// What the headline latency is.
+    pub headline: Headline,
+    /// Intended sends a second, in open loops.
+    pub requested_rate: Option<f64>,
+    /// Share of each entry of a mix, 0 to 1; empty where there is one model.
+    pub shares: Arc<[f64]>,
+    /// Threads that issue requests.
+    pub issuers: usize,
+    /// The client's own cost per request, in nanoseconds.
+    pub client_cost_ns: f64,
+}
+
+/// The summary of the window from `start` that lasted `duration`.
+pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowFacts) -> ClientSummary {
+    let of_entry = |(entry, share): (Tally, &f64)| {
+        let requested_rate = facts.requested_rate.map(|rate| rate * share);
+        summarize(entry, start, duration, &WindowFacts { requested_rate, ..facts.clone() })
+    };
+    let entries = tally.entries.into_iter().zip(&*facts.shares).map(of_entry).collect();
+    let completed = tally.requests + tally.failed + tally.cancelled;
+    let open = tally.open_loop.is_some();
+    let sent = if open { tally.sent } else { completed };
+    let average = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
+    let mut errors: Vec<(InferError, u64)> = tally.errors.into_iter().collect();
+    errors.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.message.cmp(&b.0.message)));
+    let open_loop = tally.open_loop.map(|(response_time, schedule_delay)| OpenLoopSummary {
+        response_time,
+        service_time: tally.service.clone(),
+        schedule_delay,
+        requested_rate: facts.requested_rate.unwrap_or(0.0),
+        achieved_rate: sent as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE),
+    });
+    let decoupled = tally.decoupled.map(|(first_response, gap)| DecoupledSummary {
+        first_response,
+        gap,
+        last_response: tally.service.clone(),
+    });
+    let latency = match (facts.headline, &open_loop, &decoupled) {
+        (Headline::ResponseTime, Some(open_loop), _) => open_loop.response_time.clone(),
+        (Headline::FirstResponse, _, Some(decoupled)) => decoupled.first_response.clone(),
+        _ => tally.service,
+    };
+    let busy_ns = facts.client_cost_ns * completed as f64;
+    ClientSummary {
+        start,
+        duration,
+        requests: tally.requests,
+        failed: tally.failed,
+        cancelled: tally.cancelled,
+        errors,
+        sent,
+        delayed: tally.delayed,
+        sequences: tally.sequences,
+        responses: if decoupled.is_some() { tally.responses } else { tally.requests },
+        batch_size: facts.batch_size,
+        latency,
+        open_loop,
+        decoupled,
+        send_ns: average(tally.send_ns, tally.send_samples),
+        receive_ns: average(tally.receive_ns, tally.requests),
+        turnaround_ns: average(tally.turnaround_ns, tally.send_samples),
+        entries,
+        overhead_share: (busy_ns / (duration.as_nanos() as f64 * facts.issuers.max(1) as f64)).min(1.0),
+    }
+}
+
+/// Several windows as one: counts and durations are summed, distributions merged, averages weighted by requests.
+///
+/// # Panics
+/// If there is no window.
+pub fn merge(windows: &[ClientSummary]) -> ClientSummary {
+    let (first, rest) = windows.split_first().expect("a level has at least one window");
+    rest.iter().fold(first.clone(), merge_two)
+}
+
+fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
+    let weighted = |a: f64, b: f64| {
+        let (n, m) = (sum.requests as f64, window.requests as f64);
+        if n + m == 0.0 { 0.0 } else { (a * n + b * m) / (n + m) }
+    };
+    sum.send_ns = weighted(sum.send_ns, window.send_ns);
+    sum.receive_ns = weighted(sum.receive_ns, window.receive_ns);
+    sum.turnaround_ns = weighted(sum.turnaround_ns, window.turnaround_ns);
+    let (length, more) = (sum.duration.as_secs_f64(), window.duration.as_secs_f64());
+    let by_time = |a: f64, b: f64| if length + more == 0.0 { 0.0 } else { (a * length + b * more) / (length + more) };
+    sum.overhead_share = by_time(sum.overhead_share, window.overhead_share);
+    if let (Some(a), Some(b)) = (&mut sum.open_loop, &window.open_loop) {
+        merge_each([(&mut a.response_time, &b.response_time), (&mut a.service_time, &b.service_time)]);
+        a.schedule_delay.merge(&b.schedule_delay);
+        a.achieved_rate = by_time(a.achieved_rate, b.achieved_rate);
+    }
+    if let (Some(a), Some(b)) = (&mut sum.decoupled, &window.decoupled) {
+        merge_each([(&mut a.first_response, &b.first_response), (&mut a.last_response, &b.last_response)]);
+        a.gap.merge(&b.gap);
+    }
+    sum.latency.merge(&window.latency);
+    sum.duration += window.duration;
+    sum.requests += window.requests;
+    sum.failed += window.failed;
+    sum.cancelled += window.cancelled;
+    sum.sent += window.sent;
+    sum.delayed += window.delayed;
+    sum.sequences += window.sequences;
+    sum.responses += window.responses;
+    sum.entries = sum.entries.into_iter().zip(&window.entries).map(|(sum, entry)| merge_two(sum, entry)).collect();
+    for (error, count) in &window.errors {
+        match sum.errors.iter_mut().find(|(known, _)| known == error) {
+            Some((_, total)) => *total += count,
+            None => sum.errors.push((error.clone(), *count)),
+        }
+    }
+    sum
+}
+
+fn merge_each(pairs: [(&mut Distribution, &Distribution); 2]) {
+    for (sum, window) in pairs {
+        sum.merge(window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::sample;
+
+    #[test]
+    fn entries_of_a_mix_are_merged_one_by_one() {
+        let mut window = sample::client(400, 1_000_000);
+        window.entries = vec![sample::client(100, 4_000_000), sample::client(300, 0)];
+        let merged = merge(&[window.clone(), window]);
+        assert_eq!(merged.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [200, 600]);
+        assert_eq!(merged.entries[0].duration, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn merged_windows_add_up() {
+        let error = InferError { code: "Internal".into(), message: "no".into() };
+        let mut slow = sample::client(100, 2_000_000);
+        (slow.failed, slow.cancelled) = (3, 5);
+        slow.errors = vec![(error.clone(), 3)];
+        slow.send_ns = 400.0;
+        let mut fast = sample::client(300, 1_000_000);
+        fast.errors = vec![(error, 1)];
+        let merged = merge(&[slow, fast]);
+        assert_eq!(merged.requests, 400);
+        assert_eq!(merged.duration, Duration::from_secs(2));
+        assert!((merged.throughput() - 200.0).abs() < 1e-9);
+        assert!((merged.latency.mean_ns() - 1_250_000.0).abs() < 1.0);
+        assert!((merged.send_ns - 100.0).abs() < 1e-9);
+        assert_eq!((merged.errors[0].1, merged.failed, merged.cancelled), (4, 3, 5));
+    }
+}

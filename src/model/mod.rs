@@ -1,0 +1,8 @@
+//! What a model is: its tensors, its batching, its scheduler, as its metadata and configuration tell.
+
+mod dtype;
+mod spec;
+pub mod statistics;
+
+pub use dtype::DataType;
+pub use spec::{ModelId, ModelSpec, Scheduler, TensorSpec};

@@ -1,0 +1,246 @@
+//! Server-side counters of models: cumulative snapshots as Triton reports them, and differences between two of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// A count of events and the time they took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedTime {
+    /// Events.
+    pub count: u64,
+    /// Their summed duration in nanoseconds.
+    pub ns: u64,
+}
+
+impl CountedTime {
+    /// Mean duration in whole microseconds, rounded down: `ns / (count * 1000)`; 0 where nothing was counted.
+    pub fn average_us(self) -> u64 {
+        self.ns.checked_div(self.count.saturating_mul(1_000)).unwrap_or(0)
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self { count: growth(earlier.count, self.count), ns: growth(earlier.ns, self.ns) }
+    }
+
+    fn read(value: &Value) -> Self {
+        Self { count: unsigned(&value["count"]), ns: unsigned(&value["ns"]) }
+    }
+}
+
+/// Cumulative counters of one version of one model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelStatistics {
+    /// Inferences: requests times batch size.
+    pub inferences: u64,
+    /// Executions of the model, each of one or more requests.
+    pub executions: u64,
+    /// Successful requests, from reception to response.
+    pub success: CountedTime,
+    /// Failed requests.
+    pub fail: CountedTime,
+    /// Waiting for an instance.
+    pub queue: CountedTime,
+    /// Preparing inputs.
+    pub compute_input: CountedTime,
+    /// Running the model.
+    pub compute_infer: CountedTime,
+    /// Extracting outputs.
+    pub compute_output: CountedTime,
+    /// Answers from the response cache: lookup time.
+    pub cache_hit: CountedTime,
+    /// Misses of the response cache: lookup and insertion time.
+    pub cache_miss: CountedTime,
+}
+
+impl ModelStatistics {
+    /// What was added since `earlier`, each member by itself; one that seems to have shrunk or to have grown by 2^63 or
+    /// more (a backend reported an end before a start, or the server was restarted) counts as 0.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            inferences: growth(earlier.inferences, self.inferences),
+            executions: growth(earlier.executions, self.executions),
+            success: self.success.since(earlier.success),
+            fail: self.fail.since(earlier.fail),
+            queue: self.queue.since(earlier.queue),
+            compute_input: self.compute_input.since(earlier.compute_input),
+            compute_infer: self.compute_infer.since(earlier.compute_infer),
+            compute_output: self.compute_output.since(earlier.compute_output),
+            cache_hit: self.cache_hit.since(earlier.cache_hit),
+            cache_miss: self.cache_miss.since(earlier.cache_miss),
+        }
+    }
+
+    /// Input, infer and output time together, per computed request: the sum of the times, and the count of inputs.
+    pub fn compute(&self) -> CountedTime {
+        let ns = self.compute_input.ns.saturating_add(self.compute_infer.ns).saturating_add(self.compute_output.ns);
+        CountedTime { count: self.compute_input.count, ns }
+    }
+
+    /// Compute and cache time together, per request that was computed or answered from the cache.
+    pub fn compute_or_cache(&self) -> CountedTime {
+        let compute = self.compute();
+        let ns = compute.ns.saturating_add(self.cache_hit.ns).saturating_add(self.cache_miss.ns);
+        CountedTime { count: compute.count.saturating_add(self.cache_hit.count), ns }
+    }
+
+    fn read(entry: &Value) -> Self {
+        let times = &entry["inference_stats"];
+        Self {
+            inferences: unsigned(&entry["inference_count"]),
+            executions: unsigned(&entry["execution_count"]),
+            success: CountedTime::read(&times["success"]),
+            fail: CountedTime::read(&times["fail"]),
+            queue: CountedTime::read(&times["queue"]),
+            compute_input: CountedTime::read(&times["compute_input"]),
+            compute_infer: CountedTime::read(&times["compute_infer"]),
+            compute_output: CountedTime::read(&times["compute_output"]),
+            cache_hit: CountedTime::read(&times["cache_hit"]),
+            cache_miss: CountedTime::read(&times["cache_miss"]),
+        }
+    }
+}
+
+/// Counters of all models that were asked about, keyed by name and version as the server writes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatisticsSnapshot {
+    /// By (name, version).
+    pub models: BTreeMap<(String, String), ModelStatistics>,
+}
+
+impl StatisticsSnapshot {
+    /// Reads the statistics JSON that the C API and the HTTP endpoint share. Members that an older server lacks are 0.
+    ///
+    /// # Errors
+    /// Where there is no list `model_stats`.
+    pub fn from_json(json: &Value) -> Result<Self> {
+        let entries = json["model_stats"].as_array().ok_or_else(|| {
+            Error::server(
+                "the server's statistics hold no list 'model_stats'; is this a KServe v2 statistics endpoint?",
+            )
+        })?;
+        let mut models = BTreeMap::new();
+        for entry in entries {
+            let name = entry["name"].as_str().unwrap_or_default().to_owned();
+            let version = entry["version"].as_str().map_or_else(|| entry["version"].to_string(), str::to_owned);
+            models.insert((name, version), ModelStatistics::read(entry));
+        }
+        Ok(Self { models })
+    }
+
+    /// What every model counted since `earlier`; a model that was not there then counted from 0.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let nothing = ModelStatistics::default();
+        let models = self.models.iter().map(|(key, now)| {
+            let before = earlier.models.get(key).unwrap_or(&nothing);
+            (key.clone(), now.since(before))
+        });
+        Self { models: models.collect() }
+    }
+
+    /// Takes every model of `other` in; a model that both hold keeps `other`'s counters.
+    pub fn absorb(&mut self, other: Self) {
+        self.models.extend(other.models);
+    }
+
+    /// Of these differences, those of one model: of `version` if given, else of the highest version that queued or
+    /// finished requests, else of the highest. `None` where the model is not here.
+    pub fn choose(&self, name: &str, version: Option<u64>) -> Option<ChosenVersion<'_>> {
+        let mut versions: Vec<_> = self.models.iter().filter(|((model, _), _)| model == name).collect();
+        if let Some(version) = version {
+            versions.retain(|((_, text), _)| text.parse() == Ok(version));
+        }
+        versions.sort_by_key(|((_, text), _)| text.parse::<u64>().unwrap_or(0));
+        let mut active = versions.iter().filter(|(_, delta)| delta.queue.count > 0 || delta.success.count > 0);
+        let several = active.clone().count() > 1;
+        let ((_, version), delta) = active.next_back().or(versions.last())?;
+        Some(ChosenVersion { version, delta, several })
+    }
+}
+
+/// The version of a model that the load went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenVersion<'a> {
+    /// As the server writes it.
+    pub version: &'a str,
+    /// What it counted.
+    pub delta: &'a ModelStatistics,
+    /// Whether other versions were busy too, so that the figures may hold only a part.
+    pub several: bool,
+}
+
+/// From `before` to `after`, two readings of a counter that should only grow.
+fn growth(before: u64, after: u64) -> u64 {
+    let difference = after.wrapping_sub(before);
+    if difference > i64::MAX as u64 { 0 } else { difference }
+}
+
+/// A count that JSON may carry as a number or, as protobuf's JSON does for 64 bits, as a string; 0 where it is neither.
+fn unsigned(value: &Value) -> u64 {
+    let from_text = || value.as_str()?.trim().parse().ok();
+    value.as_u64().or_else(from_text).unwrap_or_else(|| value.as_f64().map_or(0, |number| number as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_strings_and_missing_members() {
+        let json = json!({"model_stats": [{"name": "m", "version": "2", "inference_count": "12", "execution_count": 7,
+            "inference_stats": {"success": {"count": "3", "ns": 18446744073709551615_u64}, "queue": {"count": 3, "ns": 1e3},
+                "compute_input": {"count": -4, "ns": null}}}]});
+        let snapshot = StatisticsSnapshot::from_json(&json).unwrap();
+        let model = &snapshot.models[&("m".to_owned(), "2".to_owned())];
+        assert_eq!((model.inferences, model.executions), (12, 7));
+        assert_eq!(model.success, CountedTime { count: 3, ns: u64::MAX });
+        assert_eq!(model.queue, CountedTime { count: 3, ns: 1000 });
+        assert_eq!(model.compute_input, CountedTime::default());
+        assert_eq!(model.cache_hit, CountedTime::default());
+        assert!(StatisticsSnapshot::from_json(&json!({"error": "x"})).is_err());
+        assert!(StatisticsSnapshot::from_json(&json!([])).is_err());
+    }
+
+    #[test]
+    fn differences_are_clamped() {
+        let at = |count, ns| CountedTime { count, ns };
+        assert_eq!(at(10, 5_000).since(at(4, 2_000)), at(6, 3_000));
+        assert_eq!(at(4, 2_000).since(at(10, 5_000)), at(0, 0), "a restarted server");
+        assert_eq!(at(5, u64::MAX - 100).since(at(4, 50)).ns, 0, "an end before a start wraps to a huge sum");
+        assert_eq!(at(5, u64::MAX - 100).since(at(4, u64::MAX - 300)).ns, 200, "growth past the nonsense counts");
+    }
+
+    #[test]
+    fn averages_are_rounded_down() {
+        assert_eq!(CountedTime { count: 3, ns: 8_999 }.average_us(), 2);
+        assert_eq!(CountedTime { count: 0, ns: 8_999 }.average_us(), 0);
+        assert_eq!(CountedTime { count: u64::MAX, ns: 1 }.average_us(), 0);
+    }
+
+    fn entry(name: &str, version: &str, queued: u64) -> ((String, String), ModelStatistics) {
+        let stats = ModelStatistics { queue: CountedTime { count: queued, ns: 0 }, ..Default::default() };
+        ((name.to_owned(), version.to_owned()), stats)
+    }
+
+    #[test]
+    fn the_busy_version_is_chosen() {
+        let delta = StatisticsSnapshot {
+            models: [entry("m", "1", 4), entry("m", "9", 5), entry("m", "10", 0), entry("n", "3", 1)].into(),
+        };
+        let chosen = delta.choose("m", None).unwrap();
+        assert_eq!((chosen.version, chosen.several), ("9", true));
+        assert_eq!(delta.choose("m", Some(10)).unwrap().version, "10");
+        assert!(!delta.choose("n", None).unwrap().several);
+        assert_eq!(delta.choose("m", Some(7)), None);
+        assert_eq!(delta.choose("x", None), None);
+        let idle = StatisticsSnapshot { models: [entry("m", "9", 0), entry("m", "10", 0)].into() };
+        assert_eq!(idle.choose("m", None).unwrap().version, "10");
+    }
+}

@@ -1,0 +1,78 @@
+//! How a server on the network is reached.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a server on the network is reached.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Which protocol.
+    pub protocol: Protocol,
+    /// `host:port`, or a URL with scheme and path prefix, as given.
+    pub url: String,
+    /// Headers (metadata over gRPC) of every request.
+    pub headers: Vec<(String, String)>,
+    /// TLS settings.
+    pub tls: Tls,
+    /// How long to wait for the server to become ready.
+    pub server_wait: Duration,
+    /// Whether lost connections are made again.
+    pub reconnect: bool,
+}
+
+/// Which protocol, with its own options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// KServe v2 over HTTP/1.1.
+    Http {
+        /// Inputs as JSON numbers instead of binary.
+        json_inputs: bool,
+        /// Outputs as JSON numbers instead of binary.
+        json_outputs: bool,
+        /// Compression of request bodies, and what is accepted for replies.
+        compression: Compression,
+    },
+    /// KServe v2 over gRPC.
+    Grpc {
+        /// One bidirectional stream per client instead of a call per request.
+        streaming: bool,
+        /// Compression of messages.
+        compression: Compression,
+    },
+}
+
+/// Compression of bodies and messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Deflate,
+}
+
+/// TLS settings of either protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Encrypt even where the URL has no `https`.
+    pub enabled: bool,
+    /// Accept any certificate.
+    pub skip_peer_verification: bool,
+    /// Accept a certificate for another host.
+    pub skip_host_verification: bool,
+    /// Authorities to trust (PEM) instead of the system's.
+    pub ca_certificates: Option<PathBuf>,
+    /// The client's certificate chain.
+    pub client_certificate: Option<CredentialFile>,
+    /// The client's private key.
+    pub private_key: Option<CredentialFile>,
+}
+
+/// A certificate or key file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// DER instead of PEM.
+    pub der: bool,
+}

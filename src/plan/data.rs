@@ -1,0 +1,58 @@
+//! What requests carry.
+
+use std::time::Duration;
+
+use crate::backend::Parameter;
+use crate::data::{CorpusSpec, DataSource};
+use crate::shm::Placement;
+
+/// What requests carry.
+#[derive(Clone, Debug)]
+pub struct DataPlan {
+    /// Batch elements per request.
+    pub batch_size: u64,
+    /// Where values come from.
+    pub source: DataSource,
+    /// Shapes for inputs with free dimensions.
+    pub shapes: Vec<(String, Vec<i64>)>,
+    /// Length of random strings.
+    pub string_length: usize,
+    /// The string that synthetic BYTES tensors repeat.
+    pub string_data: Option<String>,
+    /// `(input, lowest, highest)` of random numbers.
+    pub random_ranges: Vec<(String, f64, f64)>,
+    /// Custom parameters of every request.
+    pub parameters: Vec<Parameter>,
+    /// Priority; 0 is the model's default.
+    pub priority: u64,
+    /// Server-side timeout in microseconds; 0 is the model's default.
+    pub timeout_us: u64,
+    /// Requests are cancelled this long after they were sent.
+    pub cancel_after: Option<Duration>,
+    /// Where inputs live.
+    pub input_placement: Placement,
+    /// Where outputs go.
+    pub output_placement: Placement,
+    /// Tensors are in regions that the server is told about (`--shared-memory`), not merely in that kind of memory.
+    pub shared_memory: bool,
+    /// CUDA devices that regions are spread over; the placements name the first.
+    pub cuda_devices: Vec<u32>,
+    /// Bytes per output and batch element for outputs of variable size.
+    pub output_bytes: usize,
+    /// How far floats may be from the expected ones: relative, absolute.
+    pub tolerance: Option<(f64, f64)>,
+}
+
+impl DataPlan {
+    /// What the corpus is made from; `seed` is the run's.
+    pub fn corpus_spec(&self, seed: u64) -> CorpusSpec<'_> {
+        CorpusSpec {
+            source: &self.source,
+            shapes: &self.shapes,
+            string_length: self.string_length,
+            string_data: self.string_data.as_deref(),
+            random_ranges: &self.random_ranges,
+            seed,
+        }
+    }
+}

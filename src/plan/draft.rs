@@ -1,0 +1,65 @@
+//! A plan that has not been held against the rules yet.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::plan::{Plan, validate};
+
+/// A plan that has not been held against the rules yet, with the flags that it was made from.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// What the flags say, each taken for itself.
+    pub plan: Plan,
+    /// Which flags were given.
+    pub given: Given,
+}
+
+impl Draft {
+    /// Holds the draft against every rule that can be checked before the model is known.
+    ///
+    /// # Errors
+    /// The message of the first rule that is broken: the flags, their values, the rule.
+    pub fn validate(self) -> Result<Plan> {
+        validate::check(&self)?;
+        Ok(self.plan)
+    }
+}
+
+/// The flags that were given, as opposed to defaults: name as in the help (`--async`, `-m`) and values as written.
+#[derive(Clone, Debug, Default)]
+pub struct Given(BTreeMap<String, Vec<String>>);
+
+impl Given {
+    /// Notes a flag and its values; none for a switch.
+    pub fn insert(&mut self, flag: impl Into<String>, values: Vec<String>) {
+        self.0.insert(flag.into(), values);
+    }
+
+    /// Whether `flag` was given.
+    pub fn has(&self, flag: &str) -> bool {
+        self.0.contains_key(flag)
+    }
+
+    /// Those of `flags` that were given, in that order.
+    pub fn among<'a>(&self, flags: &[&'a str]) -> Vec<&'a str> {
+        flags.iter().copied().filter(|flag| self.has(flag)).collect()
+    }
+
+    /// Every flag that was given, by name.
+    pub fn flags(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The last value of `flag` as it was written.
+    pub fn value(&self, flag: &str) -> Option<&str> {
+        self.0.get(flag)?.last().map(String::as_str)
+    }
+
+    /// `flag` with its last value as it was written, for messages.
+    pub fn show(&self, flag: &str) -> String {
+        match self.value(flag) {
+            Some(value) => format!("{flag} {value}"),
+            None => flag.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! When requests leave.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::backend::CorrelationForm;
+
+/// When requests leave.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// Which load, over which range.
+    pub mode: LoadMode,
+    /// One thread per outstanding request, which waits for the answer.
+    pub synchronous: bool,
+    /// Neither `--sync` nor `--async` was given: [`Plan::settle`](super::Plan::settle) may still change
+    /// [`synchronous`](Self::synchronous), because sequence models are driven asynchronously unless asked otherwise.
+    pub synchronous_by_default: bool,
+    /// Threads that issue requests. Synchronous closed loops have one for each outstanding request, of which there
+    /// may be more than this where the range has no end.
+    pub max_threads: usize,
+    /// Most requests outstanding at once in open loops; `None` is without bound.
+    pub max_outstanding: Option<usize>,
+    /// How a synchronous worker waits.
+    pub wait: Wait,
+    /// Processors that the whole process, server included, is pinned to.
+    pub cpus: Option<Vec<usize>>,
+    /// Processors that issuing threads are pinned to.
+    pub worker_cpus: Option<Vec<usize>>,
+    /// How sequences are made.
+    pub sequences: SequencePlan,
+}
+
+/// Which load, over which range.
+#[derive(Clone, Debug)]
+pub enum LoadMode {
+    /// Keep so many requests outstanding.
+    Concurrency(Range<u32>),
+    /// Send so many requests a second.
+    RequestRate {
+        /// Requests a second.
+        range: Range<f64>,
+        /// Gaps between sends.
+        distribution: Distribution,
+    },
+    /// Gaps between sends are the lines of this file, in microseconds, over and over.
+    Intervals(PathBuf),
+    /// Moments of sending are in the input data: the UINT64 input `timestamp`, in milliseconds from the start.
+    FixedSchedule,
+    /// Moments of sending are those of a recorded trace.
+    TraceReplay {
+        /// CSV with a column `TIMESTAMP` or `offset_ms`.
+        file: PathBuf,
+        /// How much faster than recorded; 1 is as recorded.
+        speed: f64,
+        /// What the recorded token counts decide.
+        tokens: TokenUse,
+    },
+    /// Outstanding requests grow as responses come.
+    Periodic(Periodic),
+    /// One load after the other.
+    Stages {
+        /// In order.
+        stages: Vec<Stage>,
+        /// Gaps between sends in stages of a rate.
+        distribution: Distribution,
+    },
+    /// Finds the highest rate that the server sustains, then measures rates up to it and just past it.
+    Sweep {
+        /// How the rates are spaced.
+        spacing: Spacing,
+        /// How many rates are measured.
+        points: u32,
+        /// Gaps between sends.
+        distribution: Distribution,
+    },
+}
+
+impl LoadMode {
+    /// Most requests outstanding at once, or sequences alive at once, that the flags ask for; `None` where nothing
+    /// bounds it or where the load is a rate.
+    pub fn peak_concurrency(&self) -> Option<u32> {
+        match self {
+            Self::Concurrency(range) => range.end,
+            Self::Periodic(periodic) => Some(periodic.end),
+            Self::Stages { stages, .. } => stages.iter().filter_map(Stage::concurrency).max(),
+            _ => None,
+        }
+    }
+}
+
+/// What the token counts of a trace decide of each request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenUse {
+    /// Input whose free dimension is the number of context tokens.
+    pub input: Option<TokenInput>,
+    /// Request parameter (an integer) that is the number of generated tokens.
+    pub parameter: Option<String>,
+}
+
+impl TokenUse {
+    /// Whether they decide anything.
+    pub fn is_any(&self) -> bool {
+        self.input.is_some() || self.parameter.is_some()
+    }
+}
+
+/// An input that is as long as a trace says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenInput {
+    /// Name in the model.
+    pub name: String,
+    /// Longest length; recorded prompts that are longer are cut to it.
+    pub longest: u64,
+}
+
+/// Growth of a periodic load: `start` requests first; each time that every request of the latest batch has had
+/// `request_period` responses, `step` more, until `end` were sent in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periodic {
+    /// Requests of the first batch.
+    pub start: u32,
+    /// Requests in all.
+    pub end: u32,
+    /// Requests of each further batch; divides `end - start`.
+    pub step: u32,
+    /// Responses that each request of the latest batch must have had.
+    pub request_period: u32,
+}
+
+/// One stage of a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// What is held.
+    pub load: StageLoad,
+    /// For how long.
+    pub length: StageLength,
+}
+
+impl Stage {
+    fn concurrency(&self) -> Option<u32> {
+        match self.load {
+            StageLoad::Concurrency(requests) => Some(requests),
+            StageLoad::RequestRate(_) => None,
+        }
+    }
+}
+
+/// What a stage holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StageLoad {
+    /// Requests outstanding.
+    Concurrency(u32),
+    /// Requests a second.
+    RequestRate(f64),
+}
+
+/// How long a stage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageLength {
+    /// So much time.
+    Time(Duration),
+    /// So many requests.
+    Requests(u64),
+}
+
+/// How the rates of a sweep are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Equal differences.
+    Linear,
+    /// Equal ratios.
+    Geometric,
+}
+
+/// `start:end:step`; without an end the range grows until the latency threshold is met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range<T> {
+    /// First value.
+    pub start: T,
+    /// Last value; `None` is without bound.
+    pub end: Option<T>,
+    /// Stride, or the precision of a binary search.
+    pub step: T,
+}
+
+/// How gaps between sends are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// All equal.
+    Constant,
+    /// Exponential.
+    Poisson,
+    /// Gamma with this shape; 1 is exponential, less is burstier.
+    Gamma(f64),
+}
+
+/// How a synchronous worker waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Sleeps until it is woken.
+    Park,
+    /// Never leaves its processor.
+    Spin,
+    /// Spins for a moment, then sleeps.
+    Hybrid,
+}
+
+/// How sequences are made.
+#[derive(Clone, Debug)]
+pub struct SequencePlan {
+    /// Requests in a sequence before variation; `None` takes the length of the data stream.
+    pub length: Option<u64>,
+    /// Length that is used where neither the flag nor data say one.
+    pub default_length: u64,
+    /// Variation of the length in percent.
+    pub variation_percent: f64,
+    /// First correlation ID.
+    pub first_id: u64,
+    /// How many correlation IDs there are.
+    pub ids: u64,
+    /// At most one request of a sequence outstanding, in rate modes.
+    pub serial: bool,
+    /// Sequences alive at once, in rate modes.
+    pub concurrent: usize,
+    /// Form in which IDs are sent.
+    pub correlation: CorrelationForm,
+}

@@ -1,0 +1,81 @@
+//! How long to measure, and when to believe it.
+
+use std::time::Duration;
+
+/// How long to measure, and when to believe it.
+#[derive(Clone, Debug)]
+pub struct MeasurementPlan {
+    /// What ends a window.
+    pub window: WindowRule,
+    /// Windows that make a result must agree within this share (0.1 is 10 %).
+    pub stability: f64,
+    /// Most windows per level.
+    pub max_trials: usize,
+    /// Percentile that stability, search and the headline look at, instead of the mean.
+    pub percentile: Option<u8>,
+    /// Largest latency allowed.
+    pub latency_threshold: Option<Duration>,
+    /// Halve the range instead of walking through it.
+    pub binary_search: bool,
+    /// Requests per level; replaces windows.
+    pub request_count: Option<u64>,
+    /// Requests sent before the first window.
+    pub warmup_requests: u64,
+    /// Time before the first window.
+    pub warmup: Duration,
+    /// Share of failed requests (0 to 1) above which a level fails.
+    pub max_errors: f64,
+    /// Windows go on until this statistic is known well enough, or `max_trials` is reached.
+    pub precision: Option<Precision>,
+    /// Which response of a decoupled model ends its latency.
+    pub decoupled_latency: DecoupledLatency,
+    /// From where the headline latency of an open loop runs.
+    pub latency_from: LatencyOrigin,
+}
+
+/// How well a statistic has to be known: the half width of its confidence interval relative to its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// Which statistic.
+    pub of: Statistic,
+    /// Largest half width, as a share of the value (0.02 is 2 %).
+    pub share: f64,
+}
+
+/// A statistic of a level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Statistic {
+    /// The mean latency.
+    MeanLatency,
+    /// A percentile of the latency, above 0 and below 100.
+    Percentile(f64),
+    /// Inferences a second.
+    Throughput,
+}
+
+/// Which response of a decoupled model ends its latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecoupledLatency {
+    /// The first that carries data.
+    First,
+    /// The last that carries data.
+    Last,
+}
+
+/// From where the headline latency of an open loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencyOrigin {
+    /// The moment at which the schedule wanted the request sent: response time.
+    Intended,
+    /// The moment at which it was sent: service time, which hides waiting in the client.
+    Sent,
+}
+
+/// What ends a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowRule {
+    /// So much time.
+    Time(Duration),
+    /// At least so many completed requests.
+    Count(u64),
+}

@@ -1,0 +1,173 @@
+//! What depends on the model: rules that need its tensors and scheduler, and defaults that it decides.
+
+use crate::error::{Error, Result};
+use crate::model::{ModelSpec, Scheduler};
+use crate::plan::{DataSource, LoadMode, Plan, Protocol, ServiceKind, TokenInput, TokenUse};
+
+/// One rule: when it is broken, and what is said then, after the model's name.
+struct Rule {
+    broken: fn(&Plan, &ModelSpec) -> bool,
+    message: fn(&Plan, &ModelSpec) -> String,
+}
+
+impl Plan {
+    /// Decides what the model decides, then [checks](Self::check_model): sequence models are driven asynchronously
+    /// where neither `--sync` nor `--async` was given.
+    ///
+    /// # Errors
+    /// As [`check_model`](Self::check_model).
+    pub fn settle(&mut self, model: &ModelSpec) -> Result<()> {
+        if self.load.synchronous_by_default && model.scheduler == Scheduler::Sequence {
+            self.load.synchronous = false;
+        }
+        self.check_model(model)
+    }
+
+    /// Holds the plan against what is known of a model that requests go to.
+    ///
+    /// # Errors
+    /// The message of the first rule that is broken: the model, the flags, their values, the rule.
+    pub fn check_model(&self, model: &ModelSpec) -> Result<()> {
+        match RULES.iter().find(|rule| (rule.broken)(self, model)) {
+            Some(rule) => {
+                Err(Error::usage(format!("model '{}': {}; see --help", model.id, (rule.message)(self, model))))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        broken: |plan, model| plan.data.batch_size > 1 && model.max_batch_size == 0,
+        message: |plan, _| {
+            format!("-b {}: the model does not batch, so the batch size must be 1", plan.data.batch_size)
+        },
+    },
+    Rule {
+        broken: |plan, model| plan.data.batch_size > 1 && plan.data.batch_size > model.max_batch_size,
+        message: |plan, model| {
+            format!("-b {}: the model takes batches of at most {}", plan.data.batch_size, model.max_batch_size)
+        },
+    },
+    Rule {
+        broken: |plan, model| plan.data.batch_size > 1 && is_sequence(model),
+        message: |plan, _| format!("-b {}: requests of sequence models have a batch size of 1", plan.data.batch_size),
+    },
+    Rule {
+        broken: |plan, model| model.decoupled && plan.target.service == ServiceKind::Triton && !streams(plan),
+        message: |_, _| "it is decoupled, which over the network needs streams: add -i grpc --streaming".into(),
+    },
+    Rule {
+        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && !model.decoupled,
+        message: |_, _| "--periodic-concurrency-range needs a decoupled model, and it is none".into(),
+    },
+    Rule {
+        broken: |plan, model| is_sequence(model) && !plan.load.synchronous && is_endless(plan),
+        message: |_, _| {
+            "--concurrency-range without an end cannot go with --async for sequence models: give an end".into()
+        },
+    },
+    Rule {
+        broken: |plan, model| is_sequence(model) && plan.load.sequences.ids < sequences(plan),
+        message: |plan, _| {
+            format!(
+                "--sequence-id-range holds {} IDs, but {} sequences are alive at once: widen it",
+                plan.load.sequences.ids,
+                sequences(plan)
+            )
+        },
+    },
+    Rule {
+        broken: |plan, model| is_sequence(model) && token_use(plan).is_some_and(TokenUse::is_any),
+        message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
+    },
+    Rule {
+        broken: |plan, model| unusable_token_input(plan, model).is_some(),
+        message: |plan, model| unusable_token_input(plan, model).unwrap_or_default(),
+    },
+    Rule {
+        broken: |plan, model| open_input(plan, model).is_some(),
+        message: |plan, model| {
+            let (name, shape) = open_input(plan, model).unwrap_or_default();
+            format!("input '{name}' has the shape {shape:?}, whose -1 the request decides: add --shape {name}:DIM,…")
+        },
+    },
+    Rule {
+        broken: |plan, model| unknown_range(plan, model).is_some(),
+        message: |plan, model| {
+            let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
+            let name = unknown_range(plan, model).unwrap_or_default();
+            format!("--random-range {name}: there is no such input; there are {}", names.join(", "))
+        },
+    },
+];
+
+fn is_sequence(model: &ModelSpec) -> bool {
+    model.scheduler == Scheduler::Sequence
+}
+
+fn streams(plan: &Plan) -> bool {
+    matches!(plan.target.connection.protocol, Protocol::Grpc { streaming: true, .. })
+}
+
+fn is_endless(plan: &Plan) -> bool {
+    matches!(&plan.load.mode, LoadMode::Concurrency(range) if range.end.is_none())
+}
+
+/// Sequences alive at once.
+fn sequences(plan: &Plan) -> u64 {
+    match (&plan.load.mode, plan.load.mode.peak_concurrency()) {
+        (LoadMode::Concurrency(range), None) => u64::from(range.start),
+        (_, Some(concurrency)) => u64::from(concurrency),
+        (_, None) => plan.load.sequences.concurrent as u64,
+    }
+}
+
+fn token_use(plan: &Plan) -> Option<&TokenUse> {
+    match &plan.load.mode {
+        LoadMode::TraceReplay { tokens, .. } => Some(tokens),
+        _ => None,
+    }
+}
+
+fn token_input(plan: &Plan) -> Option<&TokenInput> {
+    token_use(plan)?.input.as_ref()
+}
+
+/// Why the length of the input that a trace decides cannot be decided.
+fn unusable_token_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
+    let name = &token_input(plan)?.name;
+    let Some(input) = model.inputs.iter().find(|input| input.name == *name) else {
+        let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
+        return Some(format!("--trace-input {name}: there is no such input; there are {}", names.join(", ")));
+    };
+    let free = input.shape.iter().filter(|&&dim| dim < 0).count();
+    (free != 1).then(|| {
+        format!(
+            "--trace-input {name}: the input has the shape {:?}, but exactly one dimension must be free (-1)",
+            input.shape
+        )
+    })
+}
+
+/// An input that needs generated data but whose shape nothing decides; its name and shape. Data files can bring shapes.
+fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
+    if matches!(plan.data.source, DataSource::Files(_)) {
+        return None;
+    }
+    let by_trace = |name: &str| token_input(plan).is_some_and(|input| input.name == name);
+    let given = |name: &str| by_trace(name) || plan.data.shapes.iter().any(|(input, _)| input == name);
+    let open = model.inputs.iter().find(|input| input.shape.iter().any(|&dim| dim < 0) && !given(&input.name))?;
+    Some((open.name.clone(), open.shape.clone()))
+}
+
+/// An input named by `--random-range` that the model does not have.
+fn unknown_range(plan: &Plan, model: &ModelSpec) -> Option<String> {
+    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
+    // In a mix, the input may be another model's.
+    if !plan.target.mix.is_empty() {
+        return None;
+    }
+    plan.data.random_ranges.iter().map(|(name, ..)| name).find(|name| !known(name)).cloned()
+}

@@ -1,0 +1,258 @@
+//! Which level is measured next: linear or binary search, as a state machine that only sees verdicts.
+
+use crate::plan::Range;
+
+/// What a level came to, as far as the search cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Stable and within the latency threshold.
+    Pass,
+    /// Unstable, above the latency threshold, or failed.
+    Fail,
+}
+
+/// A quantity that levels are counted in: concurrency or request rate.
+pub trait LevelValue: Copy + PartialOrd {
+    /// `start + index * step`, computed at once so that errors do not add up; `None` above the type's range.
+    fn nth(start: Self, step: Self, index: u32) -> Option<Self>;
+
+    /// The middle of two levels; at or above `low`.
+    fn middle(low: Self, high: Self) -> Self;
+
+    /// Whether two levels are further apart than `step`.
+    fn apart(low: Self, high: Self, step: Self) -> bool;
+
+    /// Brings a level that passed `end` by a rounding error back to it; `None` if it is truly above.
+    fn within(self, end: Self) -> Option<Self>;
+}
+
+impl LevelValue for u32 {
+    fn nth(start: Self, step: Self, index: u32) -> Option<Self> {
+        start.checked_add(step.checked_mul(index)?)
+    }
+
+    fn middle(low: Self, high: Self) -> Self {
+        low + (high - low) / 2
+    }
+
+    fn apart(low: Self, high: Self, step: Self) -> bool {
+        high - low > step
+    }
+
+    fn within(self, end: Self) -> Option<Self> {
+        (self <= end).then_some(self)
+    }
+}
+
+/// Relative error up to which two rates are the same.
+const RATE_ROUNDING: f64 = 1e-9;
+
+impl LevelValue for f64 {
+    fn nth(start: Self, step: Self, index: u32) -> Option<Self> {
+        Some(step.mul_add(Self::from(index), start)).filter(|value| value.is_finite())
+    }
+
+    fn middle(low: Self, high: Self) -> Self {
+        low + (high - low) / 2.0
+    }
+
+    fn apart(low: Self, high: Self, step: Self) -> bool {
+        // A step below the resolution of the numbers must not halve for ever.
+        let middle = Self::middle(low, high);
+        high - low > step * (1.0 + RATE_ROUNDING) && low < middle && middle < high
+    }
+
+    fn within(self, end: Self) -> Option<Self> {
+        if self <= end { Some(self) } else { (self <= end * (1.0 + RATE_ROUNDING)).then_some(end) }
+    }
+}
+
+/// The levels of a range, in the order in which they are measured.
+///
+/// *Linear*: start, start + step, … to the end (for ever without one), until a level fails. *Binary*: the start, which
+/// must pass; the end, which is the answer if it passes; then halves between the highest level that passed and the lowest
+/// that failed, until these are no further apart than the step.
+#[derive(Clone, Debug)]
+pub struct Search<T> {
+    range: Range<T>,
+    state: State<T>,
+    best: Option<T>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State<T> {
+    Linear { index: u32 },
+    BinaryStart,
+    BinaryEnd { end: T },
+    Halving { low: T, high: T, tried: T },
+    Done,
+}
+
+impl<T: LevelValue> Search<T> {
+    /// A search over `range`. A binary search needs an end; without one it is linear.
+    pub fn new(range: Range<T>, binary: bool) -> Self {
+        let state = if binary && range.end.is_some() { State::BinaryStart } else { State::Linear { index: 0 } };
+        Self { range, state, best: None }
+    }
+
+    /// The next level to measure, given what the previous one came to (`None` before the first); `None` at the end.
+    pub fn next(&mut self, last: Option<Verdict>) -> Option<T> {
+        let Some(verdict) = last else {
+            return Some(self.range.start);
+        };
+        let (state, level) = match self.state {
+            State::Linear { index } => self.after_linear(index, verdict),
+            State::BinaryStart => self.after_start(verdict),
+            State::BinaryEnd { end } => self.after_end(end, verdict),
+            State::Halving { low, high, tried } => self.after_half((low, high), tried, verdict),
+            State::Done => (State::Done, None),
+        };
+        self.state = state;
+        level
+    }
+
+    /// The highest level that passed so far: a search's answer.
+    pub fn best(&self) -> Option<T> {
+        self.best
+    }
+
+    fn after_linear(&mut self, index: u32, verdict: Verdict) -> (State<T>, Option<T>) {
+        if verdict == Verdict::Fail {
+            return (State::Done, None);
+        }
+        self.best = self.linear_level(index);
+        match self.linear_level(index + 1) {
+            Some(level) => (State::Linear { index: index + 1 }, Some(level)),
+            None => (State::Done, None),
+        }
+    }
+
+    fn linear_level(&self, index: u32) -> Option<T> {
+        let level = T::nth(self.range.start, self.range.step, index)?;
+        self.range.end.map_or(Some(level), |end| level.within(end))
+    }
+
+    fn after_start(&mut self, verdict: Verdict) -> (State<T>, Option<T>) {
+        match self.range.end {
+            Some(end) if verdict == Verdict::Pass => {
+                self.best = Some(self.range.start);
+                if end > self.range.start { (State::BinaryEnd { end }, Some(end)) } else { (State::Done, None) }
+            }
+            _ => (State::Done, None),
+        }
+    }
+
+    fn after_end(&mut self, end: T, verdict: Verdict) -> (State<T>, Option<T>) {
+        if verdict == Verdict::Pass {
+            self.best = Some(end);
+            return (State::Done, None);
+        }
+        self.halve(self.range.start, end)
+    }
+
+    fn after_half(&mut self, (low, high): (T, T), tried: T, verdict: Verdict) -> (State<T>, Option<T>) {
+        match verdict {
+            Verdict::Pass => {
+                self.best = Some(tried);
+                self.halve(tried, high)
+            }
+            Verdict::Fail => self.halve(low, tried),
+        }
+    }
+
+    fn halve(&self, low: T, high: T) -> (State<T>, Option<T>) {
+        if !T::apart(low, high, self.range.step) {
+            return (State::Done, None);
+        }
+        let tried = T::middle(low, high);
+        (State::Halving { low, high, tried }, Some(tried))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a search where levels up to `knee` pass; gives the levels and the answer.
+    fn run<T: LevelValue>(range: Range<T>, binary: bool, knee: T) -> (Vec<T>, Option<T>) {
+        let mut search = Search::new(range, binary);
+        let (mut levels, mut last) = (Vec::new(), None);
+        while let Some(level) = search.next(last) {
+            levels.push(level);
+            assert!(levels.len() <= 1000, "the search does not end");
+            last = Some(if level <= knee { Verdict::Pass } else { Verdict::Fail });
+        }
+        (levels, search.best())
+    }
+
+    fn range<T>(start: T, end: Option<T>, step: T) -> Range<T> {
+        Range { start, end, step }
+    }
+
+    #[test]
+    fn linear_walks_to_the_end() {
+        assert_eq!(run(range(1, Some(4), 1), false, 100), (vec![1, 2, 3, 4], Some(4)));
+        assert_eq!(run(range(1, Some(8), 3), false, 100), (vec![1, 4, 7], Some(7)));
+        assert_eq!(run(range(5, Some(5), 1), false, 100), (vec![5], Some(5)));
+    }
+
+    #[test]
+    fn linear_stops_after_the_first_failure() {
+        assert_eq!(run(range(1, Some(10), 2), false, 4), (vec![1, 3, 5], Some(3)));
+        assert_eq!(run(range(9, Some(10), 1), false, 4), (vec![9], None));
+    }
+
+    #[test]
+    fn linear_without_an_end_grows_until_it_fails() {
+        assert_eq!(run(range(2, None, 2), false, 7), (vec![2, 4, 6, 8], Some(6)));
+        let (levels, best) = run(range(u32::MAX - 1, None, 1), false, u32::MAX);
+        assert_eq!((levels.len(), best), (2, Some(u32::MAX)));
+    }
+
+    #[test]
+    fn rates_do_not_drift_and_reach_the_end() {
+        let (levels, best) = run(range(0.1, Some(0.3), 0.1), false, 1.0);
+        assert_eq!((levels.len(), best.is_some()), (3, true));
+        assert_eq!(levels.last(), Some(&0.3));
+        let (levels, _) = run(range(1.0, Some(10.0), 0.1), false, 100.0);
+        assert_eq!(levels.len(), 91);
+        assert!((levels[90] - 10.0).abs() < 1e-12);
+        let (levels, _) = run(range(10.0, None, 0.5), false, 12.0);
+        assert_eq!(levels, [10.0, 10.5, 11.0, 11.5, 12.0, 12.5]);
+    }
+
+    #[test]
+    fn binary_finds_the_knee_from_every_side() {
+        for knee in 1..=64 {
+            let (levels, best) = run(range(1, Some(64), 1), true, knee);
+            assert_eq!(best, Some(knee));
+            assert!(levels.len() <= 9, "{levels:?}");
+        }
+        assert_eq!(run(range(1, Some(8), 1), true, 5), (vec![1, 8, 4, 6, 5], Some(5)));
+    }
+
+    #[test]
+    fn binary_ends_early_where_start_fails_or_end_passes() {
+        assert_eq!(run(range(4, Some(8), 1), true, 3), (vec![4], None));
+        assert_eq!(run(range(1, Some(8), 1), true, 9), (vec![1, 8], Some(8)));
+        assert_eq!(run(range(8, Some(8), 1), true, 9), (vec![8], Some(8)));
+    }
+
+    #[test]
+    fn binary_over_rates_stops_at_its_precision() {
+        let (levels, best) = run(range(100.0, Some(200.0), 1.0), true, 150.3);
+        let best = best.expect("the start passes");
+        assert!((149.3..=150.3).contains(&best), "{best}");
+        assert!(levels.len() <= 9);
+        let (levels, _) = run(range(1.0, Some(2.0), 1e-300), true, 1.5);
+        assert!(levels.len() < 70, "a tiny step must not halve for ever");
+    }
+
+    #[test]
+    fn no_search_goes_on_after_its_end() {
+        let mut search = Search::new(range(1, Some(1), 1), false);
+        assert_eq!(search.next(None), Some(1));
+        assert_eq!(search.next(Some(Verdict::Pass)), None);
+        assert_eq!(search.next(Some(Verdict::Pass)), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Which model, where.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::backend::{Parameter, ParameterValue};
+use crate::model::ModelId;
+use crate::plan::{Connection, ServerPlan};
+
+/// Which kind of service is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceKind {
+    /// Triton over HTTP or gRPC.
+    Triton,
+    /// Triton in our own process.
+    TritonCApi,
+    /// No server: completes at once; prices the tool itself.
+    Null,
+}
+
+/// Which model, where.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Kind of service.
+    pub service: ServiceKind,
+    /// The model; of a mix, its first.
+    pub model: ModelId,
+    /// Models that requests are drawn from; empty where there is only [`model`](Self::model).
+    pub mix: Vec<MixEntry>,
+    /// Models that a BLS model calls.
+    pub bls_composing: Vec<ModelId>,
+    /// How a server on the network is reached.
+    pub connection: Connection,
+    /// How the embedded server is set up.
+    pub server: ServerPlan,
+    /// Trace settings that the server on the network is given.
+    pub trace: Option<TraceSettings>,
+    /// How the server's own metrics are collected, if they are.
+    pub metrics: Option<MetricsPlan>,
+}
+
+impl Target {
+    /// Every model that requests may be for, each once: entries of a mix may differ in their parameters alone.
+    pub fn models(&self) -> impl Iterator<Item = &ModelId> {
+        let mut models = vec![&self.model];
+        for entry in &self.mix {
+            if !models.contains(&&entry.model) {
+                models.push(&entry.model);
+            }
+        }
+        models.into_iter()
+    }
+}
+
+/// One entry of a mix of models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixEntry {
+    /// The model.
+    pub model: ModelId,
+    /// Share of the requests, 0 to 1; the shares of a mix sum to 1.
+    pub share: f64,
+    /// Request parameters of this entry alone.
+    pub parameters: Vec<Parameter>,
+}
+
+impl fmt::Display for MixEntry {
+    /// As in `--model-mix`, without the share.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.model)?;
+        for (number, Parameter { name, value }) in self.parameters.iter().enumerate() {
+            let separator = if number == 0 { '?' } else { '&' };
+            match value {
+                ParameterValue::Bool(value) => write!(f, "{separator}{name}={value}")?,
+                ParameterValue::Int(value) => write!(f, "{separator}{name}={value}")?,
+                ParameterValue::Uint(value) => write!(f, "{separator}{name}={value}")?,
+                ParameterValue::Double(value) => write!(f, "{separator}{name}={value}")?,
+                ParameterValue::Text(value) => write!(f, "{separator}{name}={value}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Settings of the server's request traces. What is `None` stays as the server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// What is traced; nothing where the list is empty.
+    pub levels: Option<Vec<TraceLevel>>,
+    /// One request in so many is traced.
+    pub rate: Option<u64>,
+    /// How many traces are taken; -1 is without bound.
+    pub count: Option<i64>,
+    /// Traces per file; 0 is one file, written when the server stops.
+    pub log_frequency: Option<u64>,
+}
+
+/// What a trace holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceLevel {
+    /// Moments of each step.
+    Timestamps,
+    /// Values of tensors.
+    Tensors,
+}
+
+/// How the server's metrics are collected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsPlan {
+    /// Where they are, over the network; `None` is port 8002 of the server's host.
+    pub url: Option<String>,
+    /// Time between two readings.
+    pub interval: Duration,
+}

@@ -1,0 +1,54 @@
+//! What several rules ask about a draft.
+
+use crate::plan::{Draft, LoadMode, ServiceKind};
+
+/// Flags that each ask for a load of their own.
+const LOADS: [&str; 8] = [
+    "--concurrency-range",
+    "--request-rate-range",
+    "--request-intervals",
+    "--fixed-schedule",
+    "--trace-replay",
+    "--periodic-concurrency-range",
+    "--stage",
+    "--sweep",
+];
+
+/// Loads that were asked for; the older `-t` and `-c` are spellings of the first.
+pub fn loads(draft: &Draft) -> Vec<&'static str> {
+    let mut loads = draft.given.among(&LOADS);
+    let old = draft.given.among(&["-t", "-c"]);
+    if !draft.given.has(LOADS[0]) {
+        loads.extend(old.first());
+    }
+    loads
+}
+
+/// The range as it was written.
+pub fn range(draft: &Draft) -> String {
+    let flags = draft.given.among(&["--request-rate-range", "--concurrency-range", "-c", "-t"]);
+    flags.first().map_or("the concurrency of 1".to_owned(), |flag| draft.given.show(flag))
+}
+
+/// Whether the range has no end.
+pub fn endless(draft: &Draft) -> bool {
+    match &draft.plan.load.mode {
+        LoadMode::Concurrency(range) => range.end.is_none(),
+        LoadMode::RequestRate { range, .. } => range.end.is_none(),
+        _ => false,
+    }
+}
+
+/// Whether the range has an end above its start.
+pub fn ranges(draft: &Draft) -> bool {
+    match &draft.plan.load.mode {
+        LoadMode::Concurrency(range) => range.end.is_some_and(|end| end > range.start),
+        LoadMode::RequestRate { range, .. } => range.end.is_some_and(|end| end > range.start),
+        _ => false,
+    }
+}
+
+/// Whether the server is on the network.
+pub fn on_network(draft: &Draft) -> bool {
+    draft.plan.target.service == ServiceKind::Triton
+}

@@ -1,0 +1,128 @@
+//! Rules of the load.
+
+use crate::plan::validate::Rule;
+use crate::plan::validate::facts::{endless, loads, on_network, range};
+use crate::plan::{DataSource, Draft, LoadMode};
+
+/// Rules of the load.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| loads(draft).len() > 1,
+        message: |draft| format!("{} are different loads: choose one of them", loads(draft).join(" and ")),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--async") && draft.given.has("--sync"),
+        message: |_| "--async and --sync contradict each other: choose one".into(),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--streaming") && draft.given.has("--sync"),
+        message: |_| "--streaming is asynchronous and cannot go with --sync: leave one out".into(),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--wait") && !draft.plan.load.synchronous,
+        message: |draft| {
+            format!(
+                "{} is for synchronous threads, but this load is asynchronous: leave it out",
+                draft.given.show("--wait")
+            )
+        },
+    },
+    Rule {
+        broken: is_reversed,
+        message: |draft| format!("the highest concurrency ({}) must not be below the first", draft.given.show("-c")),
+    },
+    Rule {
+        broken: |draft| endless(draft) && draft.plan.measurement.latency_threshold.is_none(),
+        message: |draft| {
+            format!("{} has no end, so --latency-threshold must be given and above 0: it ends the range", range(draft))
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--burstiness") && !is_gamma(draft),
+        message: |draft| {
+            format!("{} shapes gamma gaps: add --request-distribution gamma", draft.given.show("--burstiness"))
+        },
+    },
+    Rule {
+        broken: |draft| is_gamma(draft) && !draft.given.has("--request-rate-range") && !has_stage_or_sweep(draft),
+        message: |_| "--request-distribution gamma needs a load with a rate: add --request-rate-range".into(),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--trace-speed") && !draft.given.has("--trace-replay"),
+        message: |draft| format!("{} needs --trace-replay", draft.given.show("--trace-speed")),
+    },
+    Rule {
+        broken: |draft| {
+            !draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty() && !draft.given.has("--trace-replay")
+        },
+        message: |draft| {
+            let flags = draft.given.among(&["--trace-input", "--trace-parameter"]).join(" and ");
+            format!("{flags} takes token counts from a trace: add --trace-replay")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.given.has("--trace-input") && !matches!(draft.plan.data.source, DataSource::Zero | DataSource::Random)
+        },
+        message: |draft| {
+            format!(
+                "{} makes inputs of many lengths, for generated data only: leave out --input-data",
+                draft.given.show("--trace-input")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| !draft.plan.target.mix.is_empty() && matches!(draft.plan.load.mode, LoadMode::FixedSchedule),
+        message: |_| {
+            "--fixed-schedule plays the data of one model and cannot go with --model-mix: replay a trace instead".into()
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--max-outstanding") && !has_schedule(&draft.plan.load.mode),
+        message: |draft| {
+            format!(
+                "{} bounds loads that follow a schedule; here --concurrency-range says how many are outstanding",
+                draft.given.show("--max-outstanding")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--sync") && matches!(draft.plan.load.mode, LoadMode::Periodic(_)),
+        message: |_| "--periodic-concurrency-range is asynchronous and cannot go with --sync: leave that out".into(),
+    },
+    Rule {
+        broken: |draft| {
+            matches!(draft.plan.load.mode, LoadMode::Periodic(_))
+                && on_network(draft)
+                && !draft.given.has("--streaming")
+        },
+        message: |_| "--periodic-concurrency-range over the network needs streams: add -i grpc --streaming".into(),
+    },
+    Rule {
+        broken: |draft| match (&draft.plan.load.cpus, &draft.plan.load.worker_cpus) {
+            (Some(all), Some(workers)) => workers.iter().any(|processor| !all.contains(processor)),
+            _ => false,
+        },
+        message: |draft| format!("{} must be among {}", draft.given.show("--worker-cpus"), draft.given.show("--cpus")),
+    },
+];
+
+fn has_schedule(mode: &LoadMode) -> bool {
+    !matches!(mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_))
+}
+
+fn has_stage_or_sweep(draft: &Draft) -> bool {
+    matches!(draft.plan.load.mode, LoadMode::Stages { .. } | LoadMode::Sweep { .. })
+}
+
+fn is_gamma(draft: &Draft) -> bool {
+    draft.given.value("--request-distribution").is_some_and(|word| word.eq_ignore_ascii_case("gamma"))
+}
+
+/// Whether `-t` and `-c` make a range that runs backwards.
+fn is_reversed(draft: &Draft) -> bool {
+    match &draft.plan.load.mode {
+        LoadMode::Concurrency(range) => range.end.is_some_and(|end| end < range.start),
+        _ => false,
+    }
+}

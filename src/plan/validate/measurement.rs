@@ -1,0 +1,120 @@
+//! Rules of the measurement.
+
+use crate::plan::validate::Rule;
+use crate::plan::validate::facts::{endless, loads, range, ranges};
+use crate::plan::{Draft, LoadMode, ServiceKind};
+
+/// Rules of the measurement.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| draft.plan.measurement.binary_search && !has_range(&draft.plan.load.mode),
+        message: |_| "--binary-search needs a range: add --concurrency-range or --request-rate-range".into(),
+    },
+    Rule {
+        broken: |draft| draft.plan.measurement.binary_search && (endless(draft) || !ranges(draft)),
+        message: |draft| format!("--binary-search needs a range with an end above its start, but got {}", range(draft)),
+    },
+    Rule {
+        broken: |draft| draft.plan.measurement.binary_search && draft.plan.measurement.latency_threshold.is_none(),
+        message: |_| "--binary-search looks for the highest level within a limit: add --latency-threshold".into(),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--request-count") && matches!(draft.plan.load.mode, LoadMode::FixedSchedule),
+        message: |_| "--fixed-schedule sends what its data say: leave out --request-count".into(),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--request-count") && has_own_length(&draft.plan.load.mode),
+        message: |draft| {
+            format!("{} says itself how many requests are sent: leave out --request-count", loads(draft).join(" "))
+        },
+    },
+    Rule {
+        broken: |draft| counts(draft) && (ranges(draft) || endless(draft)),
+        message: |draft| format!("{} is for one level, but {} has several", count_flag(draft), range(draft)),
+    },
+    Rule {
+        broken: |draft| too_few_requests(draft),
+        message: |draft| {
+            format!("{} is below the level that it has to reach: {}", draft.given.show("--request-count"), range(draft))
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.measurement.warmup_requests > 0 && !draft.plan.measurement.warmup.is_zero(),
+        message: |_| "--warmup-request-count and --warmup-duration both say how long to warm up: choose one".into(),
+    },
+    Rule {
+        broken: |draft| draft.plan.measurement.precision.is_some() && draft.plan.measurement.request_count.is_some(),
+        message: |_| "--precision decides how many requests are sent: leave out --request-count".into(),
+    },
+    Rule {
+        broken: |draft| draft.plan.matrix.is_some() && draft.plan.target.service != ServiceKind::TritonCApi,
+        message: |draft| {
+            format!(
+                "{} starts from Triton in this process: use --service-kind triton_c_api",
+                draft.given.show("--matrix")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.matrix.is_some()
+                && !draft.given.among(&["--shared-memory", "--input-memory", "--output-memory"]).is_empty()
+        },
+        message: |draft| {
+            format!("{} goes through the placements of tensors itself: name none", draft.given.show("--matrix"))
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.matrix.is_some()
+                && (endless(draft) || draft.plan.measurement.binary_search || !has_range(&draft.plan.load.mode))
+        },
+        message: |draft| {
+            format!(
+                "{} measures every level of --concurrency-range or --request-rate-range, which must have an end",
+                draft.given.show("--matrix")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let output = &draft.plan.output;
+            draft.plan.matrix.is_some() && (output.csv.is_some() || output.profile_export.is_some())
+        },
+        message: |draft| {
+            format!(
+                "{} prints a table of its own: leave out -f and --profile-export-file",
+                draft.given.show("--matrix")
+            )
+        },
+    },
+];
+
+fn has_range(mode: &LoadMode) -> bool {
+    matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })
+}
+
+/// Whether the load itself says how many requests there are.
+fn has_own_length(mode: &LoadMode) -> bool {
+    matches!(mode, LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::Sweep { .. })
+}
+
+/// Whether requests are counted, in the run or in the warm-up.
+fn counts(draft: &Draft) -> bool {
+    draft.plan.measurement.request_count.is_some() || draft.plan.measurement.warmup_requests > 0
+}
+
+fn count_flag(draft: &Draft) -> String {
+    let flags = draft.given.among(&["--request-count", "--warmup-request-count"]);
+    flags.first().map_or_else(String::new, |flag| draft.given.show(flag))
+}
+
+/// Whether fewer requests are asked for than the level has outstanding, or sends in a second.
+fn too_few_requests(draft: &Draft) -> bool {
+    let Some(count) = draft.plan.measurement.request_count else { return false };
+    match &draft.plan.load.mode {
+        LoadMode::Concurrency(range) => count < u64::from(range.start),
+        LoadMode::RequestRate { range, .. } => (count as f64) < range.start.floor(),
+        _ => false,
+    }
+}

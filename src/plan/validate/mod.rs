@@ -1,0 +1,27 @@
+//! Rules that hold between flags, as tables. What a single flag may be is checked where it is read.
+
+mod facts;
+mod load;
+mod measurement;
+mod service;
+
+use crate::error::{Error, Result};
+use crate::plan::Draft;
+
+/// One rule: when it is broken, and what is said then. `see --help` is added to each message.
+struct Rule {
+    broken: fn(&Draft) -> bool,
+    message: fn(&Draft) -> String,
+}
+
+/// Says the first rule that a draft breaks.
+///
+/// # Errors
+/// Where a rule is broken.
+pub fn check(draft: &Draft) -> Result<()> {
+    let tables = [load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES];
+    match tables.into_iter().flatten().find(|rule| (rule.broken)(draft)) {
+        Some(rule) => Err(Error::usage(format!("{}; see --help", (rule.message)(draft)))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,202 @@
+//! Rules of the data and of the server.
+
+use crate::plan::validate::Rule;
+use crate::plan::validate::facts::on_network;
+use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
+use crate::shm::Placement;
+
+/// Rules of the data.
+pub(super) const DATA_RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| draft.given.has("-z") && !draft.given.among(&["--input-data", "--data-directory"]).is_empty(),
+        message: |_| "-z asks for zeros and cannot go with --input-data: choose one".into(),
+    },
+    Rule {
+        broken: |draft| {
+            matches!(draft.plan.load.mode, LoadMode::FixedSchedule)
+                && !matches!(draft.plan.data.source, DataSource::Files(_))
+        },
+        message: |_| "--fixed-schedule needs the timestamps of JSON input data: add --input-data FILE.json".into(),
+    },
+    Rule {
+        broken: |draft| !draft.plan.data.random_ranges.is_empty() && draft.plan.data.source != DataSource::Random,
+        message: |draft| {
+            format!("{} bounds random input data, but --input-data asks for others", draft.given.show("--random-range"))
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.data.tolerance.is_some()
+                && matches!(draft.plan.data.source, DataSource::Zero | DataSource::Random)
+        },
+        message: |draft| {
+            format!(
+                "{} needs expected outputs: add --input-data with a file or directory",
+                draft.given.show("--validate-tolerance")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.data.shared_memory && !draft.given.among(&["--input-memory", "--output-memory"]).is_empty()
+        },
+        message: |_| "--shared-memory says where tensors live: leave out --input-memory and --output-memory".into(),
+    },
+    Rule {
+        broken: |draft| on_network(draft) && !draft.given.among(&["--input-memory", "--output-memory"]).is_empty(),
+        message: |draft| {
+            format!(
+                "{} is for Triton in this process; over the network use --shared-memory",
+                draft.given.among(&["--input-memory", "--output-memory"]).join(" and ")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.given.has("--cuda-device")
+                && !(draft.plan.data.shared_memory && matches!(draft.plan.data.input_placement, Placement::Cuda(_)))
+        },
+        message: |draft| format!("{} needs --shared-memory cuda", draft.given.show("--cuda-device")),
+    },
+    Rule {
+        broken: |draft| {
+            let shares: f64 = draft.plan.target.mix.iter().map(|entry| entry.share).sum();
+            !draft.plan.target.mix.is_empty() && (shares - 1.0).abs() > 1e-6
+        },
+        message: |draft| {
+            let shares: f64 = draft.plan.target.mix.iter().map(|entry| entry.share).sum();
+            format!("the shares of --model-mix must sum to 1, but sum to {}", (shares * 1e6).round() / 1e6)
+        },
+    },
+    Rule {
+        broken: |draft| !draft.plan.target.mix.is_empty() && (draft.given.has("-m") || draft.given.has("-x")),
+        message: |_| "--model-mix names the models: leave out -m and -x".into(),
+    },
+];
+
+/// Rules of the server.
+pub(super) const SERVER_RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| {
+            draft.plan.target.service == ServiceKind::TritonCApi && draft.plan.target.server.repositories.is_empty()
+        },
+        message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.target.service != ServiceKind::TritonCApi && !draft.given.among(EMBEDDED_ONLY).is_empty()
+        },
+        message: |draft| {
+            let flags = draft.given.among(EMBEDDED_ONLY).join(" and ");
+            format!("{flags} sets up the embedded server: use it with --service-kind triton_c_api")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            !on_network(draft) && draft.plan.matrix.is_none() && !draft.given.among(NETWORK_ONLY).is_empty()
+        },
+        message: |draft| {
+            let flags = draft.given.among(NETWORK_ONLY).join(" and ");
+            format!("{flags} is for a server on the network: use it with --service-kind triton")
+        },
+    },
+    Rule {
+        broken: |draft| on_network(draft) && is_http(draft) && draft.given.has("--streaming"),
+        message: |_| "--streaming needs gRPC: add -i grpc".into(),
+    },
+    Rule {
+        broken: |draft| on_network(draft) && is_http(draft) && asks_compression(draft, "--grpc-compression-algorithm"),
+        message: |draft| {
+            format!(
+                "{} needs gRPC: add -i grpc, or use --http-compression",
+                draft.given.show("--grpc-compression-algorithm")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| on_network(draft) && !is_http(draft) && asks_compression(draft, "--http-compression"),
+        message: |draft| {
+            format!("{} needs HTTP: use --grpc-compression-algorithm", draft.given.show("--http-compression"))
+        },
+    },
+    Rule {
+        broken: |draft| on_network(draft) && !is_http(draft) && !json_formats(draft).is_empty(),
+        message: |draft| format!("{} json needs HTTP: use -i http", json_formats(draft).join(" and ")),
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.target.metrics.is_none()
+                && !draft.given.among(&["--metrics-url", "--metrics-interval"]).is_empty()
+        },
+        message: |draft| {
+            let flags = draft.given.among(&["--metrics-url", "--metrics-interval"]).join(" and ");
+            format!("{flags} needs --collect-metrics")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.target.metrics.is_some()
+                && draft.plan.target.service == ServiceKind::TritonCApi
+                && !draft.plan.target.server.metrics
+        },
+        message: |_| "--collect-metrics needs the metrics that --server-metrics off switches off: leave one out".into(),
+    },
+];
+
+/// Flags that only an embedded server has. `--triton-server-directory` and `--model-repository` are not among them,
+/// because perf_analyzer takes and ignores them elsewhere.
+const EMBEDDED_ONLY: &[&str] = &[
+    "--backend-directory",
+    "--backend-config",
+    "--repoagent-directory",
+    "--cache-directory",
+    "--cache-config",
+    "--pinned-memory-pool-byte-size",
+    "--cuda-memory-pool-byte-size",
+    "--cuda-virtual-address-size",
+    "--min-supported-compute-capability",
+    "--rate-limit",
+    "--rate-limit-resource",
+    "--host-policy",
+    "--model-load-thread-count",
+    "--model-load-retry-count",
+    "--buffer-manager-thread-count",
+    "--enable-peer-access",
+    "--strict-model-config",
+    "--model-config-name",
+    "--model-namespacing",
+    "--log-level",
+    "--log-verbose",
+    "--log-file",
+    "--log-format",
+    "--server-metrics",
+    "--metrics-config",
+    "--exit-timeout-secs",
+];
+
+/// Flags that only a server on the network has. Those of addresses, headers and TLS are not among them, because
+/// perf_analyzer takes and ignores them elsewhere.
+const NETWORK_ONLY: &[&str] = &[
+    "--http-compression",
+    "--server-wait",
+    "--reconnect",
+    "--metrics-url",
+    "--trace-level",
+    "--trace-rate",
+    "--trace-count",
+    "--log-frequency",
+];
+
+fn asks_compression(draft: &Draft, flag: &str) -> bool {
+    draft.given.value(flag).is_some_and(|word| !word.eq_ignore_ascii_case("none"))
+}
+
+fn json_formats(draft: &Draft) -> Vec<&'static str> {
+    let mut flags = draft.given.among(&["--input-tensor-format", "--output-tensor-format"]);
+    flags.retain(|flag| draft.given.value(flag).is_some_and(|word| word.eq_ignore_ascii_case("json")));
+    flags
+}
+
+fn is_http(draft: &Draft) -> bool {
+    matches!(draft.plan.target.connection.protocol, Protocol::Http { .. })
+}

@@ -1,0 +1,49 @@
+//! A distribution of times.
+
+use hdrhistogram::Histogram;
+
+/// Longest time that a distribution holds apart; longer ones count as this.
+pub const MAX_TIME_NS: u64 = 3_600_000_000_000;
+
+/// A distribution of times in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    /// Recorded values, 3 significant digits, 1 ns to 1 h.
+    pub histogram: Histogram<u64>,
+    /// Exact sum of the values.
+    pub sum_ns: u128,
+}
+
+impl Distribution {
+    /// An empty distribution.
+    pub fn empty() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MAX_TIME_NS, 3).expect("constant bounds are valid");
+        Self { histogram, sum_ns: 0 }
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Arithmetic mean in nanoseconds, from the exact sum; 0 where empty.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
+    }
+
+    /// Standard deviation in nanoseconds, from the histogram.
+    pub fn std_ns(&self) -> f64 {
+        self.histogram.stdev()
+    }
+
+    /// Value at a percentile (0 to 100) in nanoseconds; 0 where empty.
+    pub fn percentile_ns(&self, percentile: f64) -> u64 {
+        if self.count() == 0 { 0 } else { self.histogram.value_at_percentile(percentile) }
+    }
+
+    /// Adds everything that `other` holds.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("all distributions have the same bounds");
+        self.sum_ns += other.sum_ns;
+    }
+}

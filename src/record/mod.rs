@@ -1,0 +1,17 @@
+//! What is remembered of a request: histograms and counters per window, and raw records where they are exported.
+//!
+//! Recording runs on the threads that complete requests, often the measured server's own. It is wait-free: a few relaxed
+//! atomic additions to fixed memory, sharded so that threads rarely share a cache line.
+
+mod bank;
+mod distribution;
+mod histogram;
+mod observer;
+mod raw;
+mod recorder;
+
+pub use bank::{Completed, DELAYED_AFTER_NS, Tally};
+pub use distribution::{Distribution, MAX_TIME_NS};
+pub use observer::{Finished, Observer};
+pub use raw::{OwnedOutput, RawRecord, RawResponse};
+pub use recorder::{Recorder, RecorderSpec, Sample, Source};

@@ -1,0 +1,28 @@
+//! Whoever wants to see every request and response: the profile export, output validation.
+
+use crate::backend::{InferError, Request, Response};
+use crate::clock::Stamp;
+
+/// Sees the responses and the end of every request. Calls for one lane never overlap, those for different lanes may.
+pub trait Observer: Send + Sync {
+    /// A response came for the request of `lane`.
+    fn response(&self, lane: usize, response: &Response<'_>);
+
+    /// The request of `lane` is over.
+    fn complete(&self, lane: usize, finished: &Finished<'_>);
+}
+
+/// A request that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'a> {
+    /// What was asked.
+    pub request: Request,
+    /// When it was sent.
+    pub sent: Stamp,
+    /// When it should have been sent, in open loops.
+    pub intended: Option<Stamp>,
+    /// When it ended, as it was recorded; decides the window.
+    pub end: Stamp,
+    /// Why it failed, if it did.
+    pub error: Option<&'a InferError>,
+}

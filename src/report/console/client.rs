@@ -1,0 +1,121 @@
+//! What the client saw of a level.
+
+use std::fmt::Write as _;
+
+use crate::backend::ClientTimes;
+use crate::measure::summary::{ClientSummary, LevelSummary, RunSummary};
+use crate::plan::Plan;
+use crate::report::console::{detail, mix};
+use crate::report::number::{percent, significant, whole_us};
+use crate::report::percentiles;
+
+/// Share of late requests above which the send rate and a warning are printed.
+const DELAYED_WARNING: f64 = 0.01;
+
+/// Most reasons of failure that are listed.
+const MAX_REASONS: usize = 10;
+
+/// The client's block.
+pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
+    let client = &level.client;
+    let mut text = format!("  Client: \n    Request count: {}\n", client.requests);
+    text += &failures(client);
+    if client.requests == 0 {
+        return text;
+    }
+    if client.delayed_share() > DELAYED_WARNING {
+        text += &lateness(client);
+    }
+    if run.sequences {
+        let rate = significant(client.sequence_rate());
+        let _ = writeln!(text, "    Sequence count: {} ({rate} seq/sec)", client.sequences);
+    }
+    let _ = writeln!(text, "    Throughput: {} infer/sec", significant(client.throughput()));
+    if run.decoupled {
+        let _ = writeln!(text, "    Response Throughput: {} infer/sec", significant(client.response_throughput()));
+    }
+    let _ = writeln!(
+        text,
+        "    Avg client overhead: {} ({:.0} ns per request)",
+        percent(client.overhead_share),
+        run.client_cost_ns
+    );
+    text += &latencies(client, plan.measurement.percentile);
+    text += &transport(client, run, plan.output.verbosity > 0);
+    if let Some(open_loop) = &client.open_loop {
+        text += &detail::open_loop(client, open_loop, run.headline);
+    }
+    if let Some(decoupled) = &client.decoupled {
+        text += &detail::decoupled(decoupled, run.headline);
+    }
+    text += &mix::mix(&run.entries, client);
+    text
+}
+
+fn failures(client: &ClientSummary) -> String {
+    let mut text = String::new();
+    if client.cancelled > 0 {
+        let share = percent(client.cancelled_share());
+        let _ = writeln!(text, "    Cancelled request count: {} ({share})", client.cancelled);
+    }
+    if client.failed == 0 {
+        return text;
+    }
+    text += &format!("    Failed request count: {} ({})\n", client.failed, percent(client.failed_share()));
+    for (reason, count) in client.errors.iter().take(MAX_REASONS) {
+        let message = reason.to_string().replace(['\n', '\r'], " ");
+        let _ = writeln!(text, "      {count} x {message}");
+    }
+    if client.errors.len() > MAX_REASONS {
+        let _ = writeln!(text, "      and {} more reasons", client.errors.len() - MAX_REASONS);
+    }
+    text
+}
+
+fn lateness(client: &ClientSummary) -> String {
+    format!(
+        "    Avg send request rate: {:.2} infer/sec\n    [WARNING] Perf Analyzer was not able to keep up with the desired \
+         request rate. {} of the requests were delayed. \n",
+        client.send_rate(),
+        percent(client.delayed_share())
+    )
+}
+
+fn latencies(client: &ClientSummary, percentile: Option<u8>) -> String {
+    let mut text = String::new();
+    if percentile.is_none() {
+        let mean = whole_us(client.latency.mean_ns());
+        let deviation = whole_us(client.latency.std_ns());
+        let _ = writeln!(text, "    Avg latency: {mean} usec (standard deviation {deviation} usec)");
+    }
+    for percentile in percentiles(percentile) {
+        let value = whole_us(client.latency.percentile_ns(f64::from(percentile)) as f64);
+        let _ = writeln!(text, "    p{percentile} latency: {value} usec");
+    }
+    text
+}
+
+/// Where a request's time went on the client's side; a line of spaces where the backend has no transport.
+fn transport(client: &ClientSummary, run: &RunSummary, verbose: bool) -> String {
+    let (send, receive) = (whole_us(client.send_ns), whole_us(client.receive_ns));
+    let total = whole_us(client.service_time().mean_ns());
+    let both = whole_us(client.send_ns + client.receive_ns);
+    let wait = total.saturating_sub(both);
+    let times = if run.decoupled { ClientTimes::None } else { run.capabilities.client_times };
+    let text = match (times, verbose) {
+        (ClientTimes::None, _) => String::new(),
+        (ClientTimes::Http, false) => {
+            format!("Avg HTTP time: {total} usec (send/recv {both} usec + response wait {wait} usec)")
+        }
+        (ClientTimes::Http, true) => format!(
+            "Avg HTTP time: {total} usec (send {send} usec + response wait {wait} usec + receive {receive} usec)"
+        ),
+        (ClientTimes::Grpc, false) => format!(
+            "Avg gRPC time: {total} usec ((un)marshal request/response {both} usec + response wait {wait} usec)"
+        ),
+        (ClientTimes::Grpc, true) => format!(
+            "Avg gRPC time: {total} usec (marshal {send} usec + response wait {wait} usec + unmarshal {receive} usec)"
+        ),
+    };
+    format!("    {text}\n")
+}

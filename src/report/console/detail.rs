@@ -1,0 +1,48 @@
+//! Figures that upstream does not have: the three times of an open loop, and the times between a model's responses.
+
+use std::fmt::Write as _;
+
+use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
+use crate::report::number::{percent, significant, whole_us};
+
+/// Response time, service time and schedule delay, and whether the rate was kept.
+pub fn open_loop(client: &ClientSummary, open_loop: &OpenLoopSummary, headline: Headline) -> String {
+    let mut text = format!(
+        "    Requested rate: {} requests/sec, achieved rate: {} requests/sec, sent more than 1 ms late: {}\n",
+        significant(open_loop.requested_rate),
+        significant(open_loop.achieved_rate),
+        percent(client.delayed_share()),
+    );
+    let rows = [
+        ("Response time", Some(Headline::ResponseTime), &open_loop.response_time),
+        ("Service time", Some(Headline::ServiceTime), &open_loop.service_time),
+        ("Schedule delay", None, &open_loop.schedule_delay),
+    ];
+    for (name, role, times) in rows {
+        text += &row(name, role == Some(headline), times);
+    }
+    text
+}
+
+/// Times to the first response, between responses, and to the last one.
+pub fn decoupled(decoupled: &DecoupledSummary, headline: Headline) -> String {
+    let first = headline == Headline::FirstResponse;
+    row("Time to first response", first, &decoupled.first_response)
+        + &row("Time between responses", false, &decoupled.gap)
+        + &row("Time to last response", !first, &decoupled.last_response)
+}
+
+/// One line of a distribution of times.
+pub fn row(name: &str, headline: bool, times: &Distribution) -> String {
+    let role = if headline { " (the latency above)" } else { "" };
+    if times.count() == 0 {
+        return format!("    {name}{role}: none\n");
+    }
+    let mut text = format!("    {name}{role}: avg {} usec", whole_us(times.mean_ns()));
+    for percentile in ["50", "90", "95", "99", "99.9"] {
+        let value = whole_us(times.percentile_ns(percentile.parse().unwrap_or(50.0)) as f64);
+        let _ = write!(text, ", p{percentile} {value}");
+    }
+    let _ = writeln!(text, ", max {}", whole_us(times.percentile_ns(100.0) as f64));
+    text
+}

@@ -1,0 +1,131 @@
+//! The report on standard output, in the lines that perf_analyzer's readers expect, and some of our own between them.
+//!
+//! Lines that are read by programs (`Request concurrency:`, `Throughput:`, the final block) keep upstream's form to the
+//! letter, odd spaces included. Lines of our own have names of their own.
+
+mod client;
+mod detail;
+mod mix;
+mod server;
+mod settings;
+
+use std::fmt::Write as _;
+
+use crate::measure::complaint::Verdict;
+use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
+
+use crate::plan::{Plan, Statistic};
+use crate::report::number::{significant, whole_us};
+use crate::report::{load_name, load_value};
+use crate::stats::Interval;
+
+pub use settings::{data_read, settings};
+
+/// The line above a level; none for schedules, whose rate is not chosen.
+pub fn header(load: LevelLoad) -> Option<String> {
+    match load {
+        LevelLoad::Concurrency(concurrency) => Some(format!("Request concurrency: {concurrency}\n")),
+        LevelLoad::RequestRate(rate) => {
+            Some(format!("Request Rate: {} inference requests per second\n", significant(rate)))
+        }
+        LevelLoad::Schedule(_) => None,
+    }
+}
+
+/// The line of one window (`-v`); `trial` counts from 1.
+pub fn pass(trial: usize, window: &ClientSummary, percentile: Option<u8>) -> String {
+    let throughput = significant(window.throughput());
+    let latency = whole_us(window.key_latency_ns(percentile));
+    let rest = match percentile {
+        Some(percentile) => format!("p{percentile} latency: {latency} usec"),
+        None => format!("Avg latency: {latency} usec (std {} usec). ", whole_us(window.latency.std_ns())),
+    };
+    format!("  Pass [{trial}] throughput: {throughput} infer/sec. {rest}\n")
+}
+
+/// Everything under a level's header and its pass lines: client, server, metrics, verdict, and an empty line.
+pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
+    let mut text = client::client(plan, run, level);
+    text += &confidence(level);
+    if let Some(server) = &level.server {
+        text += &server::server(server, run.entries.len() > 1);
+    }
+    for server in &level.further_servers {
+        text += &server::server(server, true);
+    }
+    text += &server::metrics(level);
+    text += &verdict_lines(level);
+    text.push('\n');
+    text
+}
+
+/// How well the level's figures are known; nothing where that cannot be told.
+fn confidence(level: &LevelSummary) -> String {
+    let whole = |interval: &Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
+    let figures = level.intervals.iter().map(|(of, interval)| match of {
+        Statistic::Throughput => {
+            format!("throughput {} to {} infer/sec", significant(interval.low.max(0.0)), significant(interval.high))
+        }
+        Statistic::MeanLatency => format!("avg {} usec", whole(interval)),
+        Statistic::Percentile(percentile) => format!("p{percentile} {} usec", whole(interval)),
+    });
+    let figures: Vec<String> = figures.collect();
+    if figures.is_empty() { String::new() } else { format!("    95% confidence: {}\n", figures.join(", ")) }
+}
+
+/// A whole level: header, pass lines where asked for, results.
+pub fn level(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
+    let mut text = header(level.load).unwrap_or_default();
+    if plan.output.verbosity > 0 {
+        for (index, window) in level.windows.iter().enumerate() {
+            text += &pass(index + 1, window, plan.measurement.percentile);
+        }
+    }
+    text + &results(plan, run, level)
+}
+
+/// The block at the end: a line per level, in the order in which they were measured.
+pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
+    let latency = plan.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
+    let mut text = format!("Inferences/Second vs. Client {latency} Batch Latency\n");
+    for level in levels {
+        let _ = writeln!(
+            text,
+            "{}: {}, throughput: {} infer/sec, latency {} usec{}",
+            load_name(level.load),
+            load_value(level.load),
+            significant(level.client.throughput()),
+            whole_us(level.client.key_latency_ns(plan.measurement.percentile)),
+            mark(level.ending),
+        );
+    }
+    text
+}
+
+/// What a final line ends with where the level is not a full result.
+fn mark(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Stable | Ending::Complete => "",
+        Ending::Unstable => " [unstable]",
+        Ending::OverThreshold => " [over latency threshold]",
+        Ending::Interrupted => " [interrupted]",
+        Ending::Failed => " [failed]",
+    }
+}
+
+fn verdict_lines(level: &LevelSummary) -> String {
+    match (&level.verdict, level.ending) {
+        (Verdict::Valid, Ending::OverThreshold) => "  Verdict: valid, above the latency threshold\n".to_owned(),
+        (Verdict::Valid, _) => "  Verdict: valid\n".to_owned(),
+        (Verdict::Invalid(complaints), ending) => {
+            let mut text = format!("  Verdict: invalid{}\n", mark(ending));
+            for complaint in complaints {
+                let _ = writeln!(text, "    {complaint}: {}", complaint.remedy());
+            }
+            text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

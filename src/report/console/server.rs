@@ -1,0 +1,139 @@
+//! What the server counted during a level, model by model, and its metrics.
+
+use std::fmt::Write as _;
+
+use crate::measure::server::ServerTimes;
+use crate::measure::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
+use crate::report::number::{percent, significant};
+
+/// More GPUs than this are not listed one by one.
+const MAX_GPUS: usize = 16;
+
+/// The server's block; of several models, `named` ones.
+pub fn server(server: &ServerSummary, named: bool) -> String {
+    let name = if named { format!("    Model: {}, version: {}\n", server.name, server.version) } else { String::new() };
+    format!("  Server: \n{name}{}", model(server, 0))
+}
+
+/// One model at a depth below the root, and the models that it is made of.
+fn model(server: &ServerSummary, depth: usize) -> String {
+    let indent = " ".repeat(4 + 2 * depth);
+    let delta = &server.delta;
+    let mut text = String::new();
+    let _ = writeln!(text, "{indent}Inference count: {}", delta.inferences);
+    let _ = writeln!(text, "{indent}Execution count: {}", delta.executions);
+    if server.cached {
+        let _ = writeln!(text, "{indent}Cache hit count: {}", delta.cache_hit.count);
+        let _ = writeln!(text, "{indent}Cache miss count: {}", delta.cache_miss.count);
+    }
+    let _ = writeln!(text, "{indent}Successful request count: {}", delta.success.count);
+    if delta.fail.count > 0 {
+        let _ = writeln!(text, "{indent}Failed on server count: {}", delta.fail.count);
+    }
+    let times = server.times();
+    let _ = writeln!(text, "{indent}Avg request latency: {} usec ({})", times.request_us, parts(server, &times));
+    if server.cached {
+        text += &cache(server, &times, 6 + 4 * depth);
+    }
+    if server.several_versions {
+        let _ = writeln!(text, "{indent}[WARNING] Other versions were busy too; choose one with -x");
+    }
+    text + &composing(server, depth)
+}
+
+fn parts(server: &ServerSummary, times: &ServerTimes) -> String {
+    let ServerTimes { overhead_us, queue_us, compute_us, compute_or_cache_us, .. } = times;
+    let start = format!("overhead {overhead_us} usec + queue {queue_us} usec");
+    if server.cached {
+        format!("{start} + cache hit/miss {compute_or_cache_us} usec")
+    } else if server.composing.is_empty() {
+        format!("{start} + {}", compute(server))
+    } else {
+        format!("{start} + compute {compute_us} usec")
+    }
+}
+
+fn compute(server: &ServerSummary) -> String {
+    format!(
+        "compute input {} usec + compute infer {} usec + compute output {} usec",
+        server.delta.compute_input.average_us(),
+        server.delta.compute_infer.average_us(),
+        server.delta.compute_output.average_us()
+    )
+}
+
+fn cache(server: &ServerSummary, times: &ServerTimes, indent: usize) -> String {
+    let indent = " ".repeat(indent);
+    let miss = times.cache_miss_us + times.compute_us;
+    let detail = if server.composing.is_empty() {
+        format!("(cache lookup/insertion {} usec + {})", times.cache_miss_us, compute(server))
+    } else {
+        String::new()
+    };
+    format!(
+        "{indent}Average Cache Hit Latency: {} usec\n{indent}Average Cache Miss Latency: {miss} usec {detail}\n",
+        times.cache_hit_us
+    )
+}
+
+fn composing(server: &ServerSummary, depth: usize) -> String {
+    if server.composing.is_empty() {
+        return String::new();
+    }
+    let indent = " ".repeat(2 + 2 * depth);
+    let mut text = format!("\n{indent}Composing models: \n");
+    let models = server
+        .composing
+        .iter()
+        .map(|part| format!("{indent}{}, version: {}\n{}", part.name, part.version, model(part, depth + 1)));
+    text += &models.collect::<Vec<_>>().join("\n");
+    text
+}
+
+/// Metrics of GPUs and of the machine, where they were collected.
+pub fn metrics(level: &LevelSummary) -> String {
+    let mut text = String::new();
+    if let Some(gpus) = &level.gpus {
+        text += "\n  Server Prometheus Metrics: \n";
+        text += &gpu_lines(gpus);
+    }
+    if let Some(host) = &level.host {
+        text += &host_lines(host);
+    }
+    text
+}
+
+fn gpu_lines(gpus: &[GpuMetrics]) -> String {
+    if gpus.len() > MAX_GPUS {
+        return format!("    {} GPUs: too many to list here; see the CSV file (-f, --verbose-csv)\n", gpus.len());
+    }
+    let bytes = |value: u64| format!("{value} bytes");
+    list(gpus, "Avg GPU Utilization", |gpu| gpu.utilization.map(|value| format!("{}%", significant(100.0 * value))))
+        + &list(gpus, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(|value| format!("{} watts", significant(value))))
+        + &list(gpus, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(bytes))
+        + &list(gpus, "Total GPU Memory", |gpu| gpu.memory_total_bytes.map(bytes))
+}
+
+fn list(gpus: &[GpuMetrics], title: &str, value: impl Fn(&GpuMetrics) -> Option<String>) -> String {
+    let mut text = format!("    {title}:\n");
+    for gpu in gpus {
+        if let Some(value) = value(gpu) {
+            let _ = writeln!(text, "      {} : {value}", gpu.uuid);
+        }
+    }
+    text
+}
+
+fn host_lines(host: &HostMetrics) -> String {
+    let mut text = String::new();
+    if let Some(share) = host.cpu_utilization {
+        let _ = writeln!(text, "    Avg CPU Utilization: {}", percent(share));
+    }
+    if let (Some(used), Some(total)) = (host.cpu_memory_used_bytes, host.cpu_memory_total_bytes) {
+        let _ = writeln!(text, "    Max CPU Memory Usage: {used} of {total} bytes");
+    }
+    if let (Some(mean), Some(most)) = (host.pending_requests, host.pending_requests_max) {
+        let _ = writeln!(text, "    Pending requests: avg {}, max {}", significant(mean), significant(most));
+    }
+    text
+}

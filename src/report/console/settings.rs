@@ -1,0 +1,167 @@
+//! The block above the levels: what the run is set to do.
+
+use std::fmt::Write as _;
+
+use crate::measure::summary::{Headline, RunSummary};
+use crate::plan::{Distribution, LoadMode, Plan, ServiceKind, TokenInput, WindowRule};
+use crate::report::number::significant;
+use crate::shm::Placement;
+
+/// What was read from data files: how many streams, and how many steps the first of them has.
+pub fn data_read(streams: usize, steps: usize) -> String {
+    format!(" Successfully read data for {streams} stream/streams with {steps} step/steps.\n")
+}
+
+/// The settings, ending with an empty line.
+pub fn settings(plan: &Plan, run: &RunSummary) -> String {
+    let mut text = "*** Measurement Settings ***\n".to_owned();
+    if plan.target.service == ServiceKind::Triton || plan.data.batch_size > 1 {
+        let _ = writeln!(text, "  Batch size: {}", plan.data.batch_size);
+    }
+    let _ = writeln!(text, "  Service Kind: {}", run.capabilities.service_kind);
+    text += &windows(plan);
+    text += &limits(plan);
+    if plan.measurement.binary_search {
+        text += "  Using Binary Search algorithm\n";
+    }
+    let calls = if plan.load.synchronous { "synchronous" } else { "asynchronous" };
+    let _ = writeln!(text, "  Using {calls} calls for inference");
+    if follows_schedule(&plan.load.mode) {
+        text += "  Requests leave when they are due, answered or not: no thread waits for an answer\n";
+        let _ = writeln!(text, "  Latency: {}", latency(run.headline));
+    }
+    if run.decoupled {
+        let response = if run.headline == Headline::FirstResponse { "first" } else { "last" };
+        let _ = writeln!(text, "  Detected decoupled model, using the {response} response for measuring latency");
+    }
+    if plan.matrix.is_none() {
+        text += &placements(plan);
+    }
+    let _ = writeln!(text, "  Random seed: {}", plan.seed);
+    text.push('\n');
+    text
+}
+
+/// Whether requests leave when a schedule says, all of them.
+fn follows_schedule(mode: &LoadMode) -> bool {
+    !matches!(mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_) | LoadMode::Stages { .. })
+}
+
+/// What the latency of the report is.
+fn latency(headline: Headline) -> &'static str {
+    match headline {
+        Headline::ResponseTime => "response time, from the moment at which a request was due",
+        Headline::ServiceTime => "service time, from the moment at which a request was sent",
+        Headline::FirstResponse => "time to the first response, from the moment at which a request was sent",
+    }
+}
+
+/// Where tensors live.
+fn placements(plan: &Plan) -> String {
+    let place = |placement| match placement {
+        Placement::Pageable | Placement::Pinned => format!("{placement} memory"),
+        Placement::System => "system shared memory".to_owned(),
+        Placement::Cuda(device) => format!("memory of GPU {device}"),
+    };
+    let data = &plan.data;
+    let network = plan.target.service == ServiceKind::Triton;
+    let outputs = match (network && !data.shared_memory, data.output_placement) {
+        (true, _) => "outputs in the responses".to_owned(),
+        (false, Placement::Pageable) => "outputs in pageable memory".to_owned(),
+        (false, placement) => format!("outputs in {} (a region per slot)", place(placement)),
+    };
+    let inputs = if network && !data.shared_memory { "the requests".to_owned() } else { place(data.input_placement) };
+    format!("  Inputs in {inputs}, {outputs}\n")
+}
+
+/// Warm-up and what ends a level.
+fn windows(plan: &Plan) -> String {
+    let measurement = &plan.measurement;
+    let mut text = String::new();
+    if measurement.warmup_requests > 0 {
+        let _ = writeln!(text, "  Sending {} warmup requests", measurement.warmup_requests);
+    }
+    if !measurement.warmup.is_zero() {
+        let _ = writeln!(text, "  Warming up for {} msec", measurement.warmup.as_millis());
+    }
+    if let Some(requests) = measurement.request_count {
+        let _ = writeln!(text, "  Sending {requests} benchmark requests");
+        return text;
+    }
+    let (mode, size) = match measurement.window {
+        WindowRule::Time(interval) => ("time_windows", format!("Measurement window: {} msec", interval.as_millis())),
+        WindowRule::Count(count) => ("count_windows", format!("Minimum number of samples in each window: {count}")),
+    };
+    let _ = writeln!(text, "  Using \"{mode}\" mode for stabilization");
+    let latency = match measurement.percentile {
+        Some(percentile) => format!("p{percentile}latency and throughput"),
+        None => "average latency and throughput".to_owned(),
+    };
+    let _ = writeln!(text, "  Stabilizing using {latency}");
+    let _ = writeln!(text, "  {size}");
+    text
+}
+
+/// How gaps between sends are drawn.
+fn gaps(distribution: Distribution) -> String {
+    let name = match distribution {
+        Distribution::Constant => "uniform".to_owned(),
+        Distribution::Poisson => "poisson".to_owned(),
+        Distribution::Gamma(shape) => format!("gamma ({})", significant(shape)),
+    };
+    format!("  Using {name} distribution on request generation\n")
+}
+
+/// The end of the range, where there is one to walk to, and how a rate is kept.
+fn limits(plan: &Plan) -> String {
+    let mut text = String::new();
+    let threshold = plan.measurement.latency_threshold.map_or(0, |limit| limit.as_millis());
+    let latency = format!("  Latency limit: {threshold} msec\n");
+    match &plan.load.mode {
+        LoadMode::Concurrency(range) if range.end != Some(range.start) => {
+            text += &latency;
+            if let Some(end) = range.end {
+                let _ = writeln!(text, "  Concurrency limit: {end} concurrent requests");
+            }
+        }
+        LoadMode::RequestRate { range, distribution } => {
+            if range.end != Some(range.start) {
+                text += &latency;
+                if let Some(end) = range.end {
+                    let _ = writeln!(text, "  Request Rate limit: {} requests per seconds", significant(end));
+                }
+            }
+            text += &gaps(*distribution);
+        }
+        LoadMode::Stages { stages, distribution } => {
+            let _ = writeln!(text, "  Stages: {}", stages.len());
+            text += &gaps(*distribution);
+        }
+        LoadMode::Sweep { points, distribution, .. } => {
+            let _ = writeln!(text, "  Sweep to saturation, then {points} rates");
+            text += &gaps(*distribution);
+        }
+        LoadMode::Intervals(file) => {
+            let _ = writeln!(text, "  Using the intervals of {}", file.display());
+        }
+        LoadMode::FixedSchedule => text += "  Using the schedule of the input data\n",
+        LoadMode::TraceReplay { file, speed, tokens } => {
+            let _ = writeln!(text, "  Replaying {} at {} times its speed", file.display(), significant(*speed));
+            if let Some(TokenInput { name, longest }) = &tokens.input {
+                let _ = writeln!(text, "  Context tokens: length of {name}, at most {longest}");
+            }
+            if let Some(name) = &tokens.parameter {
+                let _ = writeln!(text, "  Generated tokens: request parameter {name}");
+            }
+        }
+        LoadMode::Periodic(periodic) => {
+            let _ = writeln!(
+                text,
+                "  Concurrency: {}, {} more every {} responses, {} in all",
+                periodic.start, periodic.step, periodic.request_period, periodic.end
+            );
+        }
+        LoadMode::Concurrency(_) => {}
+    }
+    text
+}

@@ -1,0 +1,377 @@
+//! The complete report, against the layout that upstream's program was seen to print.
+
+use std::time::Duration;
+
+use super::*;
+use crate::backend::{ClientTimes, InferError};
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{
+    DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
+};
+use crate::model::statistics::{CountedTime, ModelStatistics};
+use crate::plan::{Distribution, LoadMode, Range, ServiceKind, WindowRule};
+use crate::report::sample as plans;
+
+fn at(count: u64, ns: u64) -> CountedTime {
+    CountedTime { count, ns }
+}
+
+fn server(name: &str, count: u64) -> ServerSummary {
+    let delta = ModelStatistics {
+        inferences: count,
+        executions: count,
+        success: at(count, count * 11_072_300),
+        queue: at(count, count * 68_400),
+        compute_input: at(count, count * 24_400),
+        compute_infer: at(count, count * 10_831_500),
+        compute_output: at(count, count * 143_300),
+        ..ModelStatistics::default()
+    };
+    let (name, version) = (name.to_owned(), "1".to_owned());
+    ServerSummary { name, version, delta, cached: false, several_versions: false, composing: Vec::new() }
+}
+
+/// 11 ms to three significant digits: the largest value of its bucket, so that every figure shows the same.
+const LATENCY_NS: u64 = 11_001_855;
+
+/// 89 requests in a second, all of 11 ms.
+fn level() -> LevelSummary {
+    let mut level = sample::level(LevelLoad::Concurrency(1), 89, LATENCY_NS);
+    level.client.send_ns = 100_000.0;
+    level.client.receive_ns = 57_000.0;
+    level.client.overhead_share = 0.0018;
+    level.server = Some(server("ident", 89));
+    level
+}
+
+/// A report without our own lines: the verdict, the seed, and what follows upstream's overhead.
+fn upstreams(report: &str) -> String {
+    let ours = [
+        "  Verdict:",
+        "  Random seed:",
+        "  Requests leave when",
+        "  Latency: ",
+        "  Inputs in ",
+        "    Avg client overhead:",
+    ];
+    report
+        .lines()
+        .filter(|line| !ours.iter().any(|own| line.starts_with(own)))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+#[test]
+fn a_plain_run_reads_like_upstreams() {
+    let mut plan = plans::plan();
+    plan.load.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
+    plan.measurement.window = WindowRule::Time(Duration::from_millis(300));
+    let (run, level) = (sample::run(), level());
+    let report = settings(&plan, &run) + &super::level(&plan, &run, &level) + &summary(&plan, &[level]);
+    let golden = "\
+*** Measurement Settings ***
+  Batch size: 1
+  Service Kind: TRITON
+  Using \"time_windows\" mode for stabilization
+  Stabilizing using average latency and throughput
+  Measurement window: 300 msec
+  Latency limit: 0 msec
+  Concurrency limit: 2 concurrent requests
+  Using synchronous calls for inference
+
+Request concurrency: 1
+  Client: 
+    Request count: 89
+    Throughput: 89 infer/sec
+    Avg latency: 11001 usec (standard deviation 0 usec)
+    p50 latency: 11001 usec
+    p90 latency: 11001 usec
+    p95 latency: 11001 usec
+    p99 latency: 11001 usec
+    Avg HTTP time: 11001 usec (send/recv 157 usec + response wait 10844 usec)
+  Server: 
+    Inference count: 89
+    Execution count: 89
+    Successful request count: 89
+    Avg request latency: 11072 usec (overhead 5 usec + queue 68 usec + compute input 24 usec + compute infer 10831 usec + compute output 143 usec)
+
+Inferences/Second vs. Client Average Batch Latency
+Concurrency: 1, throughput: 89 infer/sec, latency 11001 usec
+";
+    let report = upstreams(&report);
+    assert_eq!(report, golden);
+}
+
+#[test]
+fn our_own_lines_are_there_too() {
+    let (plan, run) = (plans::plan(), sample::run());
+    let report = super::level(&plan, &run, &level());
+    assert!(report.contains("    Avg client overhead: 0.18% (123 ns per request)\n"), "{report}");
+    assert!(report.contains("  Verdict: valid\n\n"), "{report}");
+    assert!(settings(&plan, &run).contains("  Random seed: 1\n"));
+}
+
+#[test]
+fn every_setting_has_its_line() {
+    let mut plan = plans::plan();
+    plan.target.service = ServiceKind::TritonCApi;
+    plan.measurement.window = WindowRule::Count(50);
+    plan.measurement.percentile = Some(95);
+    plan.measurement.binary_search = true;
+    plan.measurement.warmup_requests = 8;
+    plan.measurement.latency_threshold = Some(Duration::from_millis(7));
+    plan.load.synchronous = false;
+    plan.load.mode = LoadMode::RequestRate {
+        range: Range { start: 20.0, end: Some(40.5), step: 1.0 },
+        distribution: Distribution::Poisson,
+    };
+    let mut run = sample::run();
+    run.decoupled = true;
+    run.headline = Headline::FirstResponse;
+    let golden = "\
+*** Measurement Settings ***
+  Service Kind: TRITON
+  Sending 8 warmup requests
+  Using \"count_windows\" mode for stabilization
+  Stabilizing using p95latency and throughput
+  Minimum number of samples in each window: 50
+  Latency limit: 7 msec
+  Request Rate limit: 40.5 requests per seconds
+  Using poisson distribution on request generation
+  Using Binary Search algorithm
+  Using asynchronous calls for inference
+  Detected decoupled model, using the first response for measuring latency
+
+";
+    assert_eq!(upstreams(&settings(&plan, &run)), golden);
+    plan.measurement.request_count = Some(20);
+    plan.data.batch_size = 4;
+    let text = settings(&plan, &run);
+    assert!(text.contains("  Batch size: 4\n") && text.contains("  Sending 20 benchmark requests\n"), "{text}");
+    assert!(!text.contains("stabilization") && !text.contains("Stabilizing"), "{text}");
+    assert_eq!(data_read(1, 3), " Successfully read data for 1 stream/streams with 3 step/steps.\n");
+}
+
+#[test]
+fn windows_are_listed_when_asked_for() {
+    let (mut plan, run) = (plans::plan(), sample::run());
+    plan.output.verbosity = 1;
+    let report = super::level(&plan, &run, &level());
+    let pass = "  Pass [3] throughput: 89 infer/sec. Avg latency: 11001 usec (std 0 usec). \n";
+    assert!(report.contains(pass), "{report}");
+    plan.measurement.percentile = Some(42);
+    let report = super::level(&plan, &run, &level());
+    assert!(report.contains("  Pass [1] throughput: 89 infer/sec. p42 latency: 11001 usec\n"), "{report}");
+    assert!(report.contains("    p42 latency: 11001 usec\n    p50 latency:"), "{report}");
+    assert!(!report.contains("Avg latency"), "{report}");
+    let http = "    Avg HTTP time: 11001 usec (send 100 usec + response wait 10844 usec + receive 57 usec)\n";
+    assert!(report.contains(http), "{report}");
+    assert!(summary(&plan, &[level()]).starts_with("Inferences/Second vs. Client p42 Batch Latency\n"));
+}
+
+#[test]
+fn grpc_and_in_process_name_their_times() {
+    let (mut plan, mut run) = (plans::plan(), sample::run());
+    run.capabilities.client_times = ClientTimes::Grpc;
+    let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
+    assert!(super::level(&plan, &run, &level()).contains(line));
+    plan.output.verbosity = 1;
+    let line = "    Avg gRPC time: 11001 usec (marshal 100 usec + response wait 10844 usec + unmarshal 57 usec)\n";
+    assert!(super::level(&plan, &run, &level()).contains(line));
+    run.capabilities.client_times = ClientTimes::None;
+    assert!(super::level(&plan, &run, &level()).contains(" usec\n    \n  Server: \n"));
+}
+
+#[test]
+fn ensembles_list_their_models() {
+    let mut level = level();
+    let mut inner = server("inner", 9);
+    inner.composing = vec![server("a", 9)];
+    let mut root = server("outer", 9);
+    root.composing = vec![inner, server("z", 9)];
+    level.server = Some(root);
+    let report = super::level(&plans::plan(), &sample::run(), &level);
+    let stats = |indent: &str, parts: &str| {
+        format!(
+            "{indent}Inference count: 9\n{indent}Execution count: 9\n{indent}Successful request count: 9\n\
+             {indent}Avg request latency: 11072 usec ({parts})\n"
+        )
+    };
+    let leaf =
+        "overhead 5 usec + queue 68 usec + compute input 24 usec + compute infer 10831 usec + compute output 143 usec";
+    let golden = "  Server: \n".to_owned()
+        + &stats("    ", "overhead 0 usec + queue 136 usec + compute 21998 usec")
+        + "\n  Composing models: \n  inner, version: 1\n"
+        + &stats("      ", "overhead 5 usec + queue 68 usec + compute 10999 usec")
+        + "\n    Composing models: \n    a, version: 1\n"
+        + &stats("        ", leaf)
+        + "\n  z, version: 1\n"
+        + &stats("      ", leaf);
+    assert!(report.contains(&golden), "{report}\n---\n{golden}");
+}
+
+#[test]
+fn caches_show_hits_and_misses() {
+    let mut cached = server("c", 1);
+    cached.cached = true;
+    cached.delta.cache_hit = at(89, 979_000);
+    cached.delta.cache_miss = at(1, 39_970);
+    cached.delta.success = at(90, 90 * 200_000);
+    cached.delta.queue = at(90, 90 * 5_000);
+    let mut root = server("e", 90);
+    root.cached = true;
+    root.composing = vec![cached];
+    let mut level = level();
+    level.server = Some(root);
+    let report = super::level(&plans::plan(), &sample::run(), &level);
+    let golden = "    Cache hit count: 0
+    Cache miss count: 0
+    Successful request count: 90
+    Avg request latency: 11072 usec (overhead 10934 usec + queue 5 usec + cache hit/miss 133 usec)
+      Average Cache Hit Latency: 11 usec
+      Average Cache Miss Latency: 11038 usec 
+
+  Composing models: 
+  c, version: 1
+      Inference count: 1
+      Execution count: 1
+      Cache hit count: 89
+      Cache miss count: 1
+      Successful request count: 90
+      Avg request latency: 200 usec (overhead 62 usec + queue 5 usec + cache hit/miss 133 usec)
+          Average Cache Hit Latency: 11 usec
+          Average Cache Miss Latency: 11038 usec (cache lookup/insertion 39 usec + compute input 24 usec + compute infer 10831 usec + compute output 143 usec)
+";
+    assert!(report.contains(golden), "{report}\n---\n{golden}");
+}
+
+#[test]
+fn late_open_loops_say_so() {
+    let (plan, mut run) = (plans::plan(), sample::run());
+    run.headline = Headline::ResponseTime;
+    let mut level = sample::level(LevelLoad::RequestRate(300.0), 89, LATENCY_NS);
+    level.client.delayed = 88;
+    level.client.open_loop = Some(OpenLoopSummary {
+        response_time: sample::distribution(89, LATENCY_NS),
+        service_time: sample::distribution(89, 2_000_000),
+        schedule_delay: sample::distribution(89, 10_000_000),
+        requested_rate: 300.0,
+        achieved_rate: 89.0,
+    });
+    level.verdict = Verdict::Invalid(vec![Complaint::RateNotReached(300.0, 89.0)]);
+    let report = super::level(&plan, &run, &level);
+    let golden = "Request Rate: 300 inference requests per second
+  Client: 
+    Request count: 89
+    Avg send request rate: 89.00 infer/sec
+    [WARNING] Perf Analyzer was not able to keep up with the desired request rate. 98.88% of the requests were delayed. 
+    Throughput: 89 infer/sec
+";
+    assert!(report.starts_with(golden), "{report}");
+    for line in [
+        "    Requested rate: 300 requests/sec, achieved rate: 89 requests/sec, sent more than 1 ms late: 98.88%\n",
+        "    Response time (the latency above): avg 11001 usec, p50 11001, p90 11001, p95 11001, p99 11001, p99.9 11001, max 11001\n",
+        "    Service time: avg 2000 usec, p50 200",
+        "    Schedule delay: avg 10000 usec, p50 100",
+        "    Avg HTTP time: 2000 usec (send/recv 0 usec + response wait 2000 usec)\n",
+        "  Verdict: invalid\n    sent 89.0 requests a second where 300.0 were asked for: give issuing threads",
+    ] {
+        assert!(report.contains(line), "{line}\n---\n{report}");
+    }
+    let line = "Request Rate: 300, throughput: 89 infer/sec, latency 11001 usec\n";
+    assert!(summary(&plan, &[level]).ends_with(line));
+}
+
+#[test]
+fn decoupled_and_sequence_models_have_lines_of_their_own() {
+    let (plan, mut run) = (plans::plan(), sample::run());
+    run.decoupled = true;
+    run.sequences = true;
+    run.headline = Headline::FirstResponse;
+    let mut level = level();
+    level.client.responses = 267;
+    level.client.sequences = 12;
+    level.client.decoupled = Some(DecoupledSummary {
+        first_response: sample::distribution(89, 5_000_000),
+        gap: sample::distribution(0, 1),
+        last_response: sample::distribution(89, 15_000_000),
+    });
+    let report = super::level(&plan, &run, &level);
+    for line in [
+        "    Sequence count: 12 (12 seq/sec)\n    Throughput: 89 infer/sec\n    Response Throughput: 267 infer/sec\n",
+        "    \n    Time to first response (the latency above): avg 5000 usec, p50 ",
+        "    Time between responses: none\n    Time to last response: avg 15000 usec, p50 ",
+    ] {
+        assert!(report.contains(line), "{line}\n---\n{report}");
+    }
+}
+
+#[test]
+fn failures_are_counted_by_reason() {
+    let (plan, run) = (plans::plan(), sample::run());
+    let mut level = level();
+    level.ending = Ending::Unstable;
+    level.client.failed = 11;
+    level.client.errors = vec![(InferError { code: "Internal".to_owned(), message: "went\nwrong".to_owned() }, 11)];
+    level.verdict = Verdict::Invalid(vec![Complaint::Errors(11, 100)]);
+    let report = super::level(&plan, &run, &level);
+    let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
+    assert!(report.contains(lines), "{report}");
+    assert!(
+        report.contains("  Verdict: invalid [unstable]\n    11 of 100 requests failed: see the errors"),
+        "{report}"
+    );
+    assert!(summary(&plan, &[level.clone()]).ends_with(" usec [unstable]\n"));
+    level.client.requests = 0;
+    let report = super::level(&plan, &run, &level);
+    assert!(report.contains("    Request count: 0\n") && !report.contains("Throughput"), "{report}");
+}
+
+#[test]
+fn metrics_follow_the_server() {
+    let mut level = level();
+    level.gpus = Some(vec![GpuMetrics {
+        uuid: "GPU-1".to_owned(),
+        utilization: Some(0.123),
+        power_watts: Some(41.5),
+        memory_used_bytes: Some(1_000_000_000),
+        memory_total_bytes: None,
+    }]);
+    level.host = Some(HostMetrics { cpu_utilization: Some(0.5), ..HostMetrics::default() });
+    let report = super::level(&plans::plan(), &sample::run(), &level);
+    let golden = "
+  Server Prometheus Metrics: 
+    Avg GPU Utilization:
+      GPU-1 : 12.3%
+    Avg GPU Power Usage:
+      GPU-1 : 41.5 watts
+    Max GPU Memory Usage:
+      GPU-1 : 1000000000 bytes
+    Total GPU Memory:
+    Avg CPU Utilization: 50.00%
+";
+    assert!(report.contains(golden), "{report}");
+}
+
+#[test]
+fn a_mix_is_reported_together_and_per_entry() {
+    let plan = plans::plan();
+    let mut run = sample::run();
+    run.entries = vec![
+        EntrySummary { name: "a".to_owned(), share: 0.75 },
+        EntrySummary { name: "b:2?k=v".to_owned(), share: 0.25 },
+    ];
+    let mut level = level();
+    level.client.entries = vec![sample::client(60, LATENCY_NS), sample::client(20, 2 * LATENCY_NS)];
+    level.client.entries[1].failed = 20;
+    level.further_servers = vec![server("b", 20)];
+    let text = results(&plan, &run, &level);
+    assert!(
+        text.contains("      a: 60 requests (60.00% of all, 75.00% asked for), 60 infer/sec, 0 failed\n"),
+        "{text}"
+    );
+    assert!(text.contains("      b:2?k=v: 20 requests (40.00% of all, 25.00% asked for), 20 infer/sec, 20 failed\n"));
+    assert!(text.contains("        Latency: avg 11001 usec, p50 11001"));
+    assert!(text.contains("  Server: \n    Model: ident, version: 1\n    Inference count: 89\n"));
+    assert!(text.contains("  Server: \n    Model: b, version: 1\n    Inference count: 20\n"));
+}

@@ -1,0 +1,450 @@
+//! The CSV files of `-f`: a row per level, ascending by throughput, and a file per composing model of an ensemble.
+//!
+//! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only with
+//! `--verbose-csv`.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::measure::complaint::Verdict;
+use crate::measure::summary::{
+    ClientSummary, Distribution, EntrySummary, GpuMetrics, LevelSummary, RunSummary, ServerSummary,
+};
+use crate::plan::Plan;
+use crate::report::number::{significant, whole_us};
+use crate::report::{SafeFile, load_name, load_value, percentiles};
+
+/// A header and its rows.
+pub type Table = Vec<Vec<String>>;
+
+/// Writes every file. Levels in which nothing succeeded have no row.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn write(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) -> Result<()> {
+    for (path, table) in files(path, plan, run, levels) {
+        write_table(&path, &table).map_err(|error| {
+            Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
+        })?;
+    }
+    Ok(())
+}
+
+fn write_table(path: &Path, table: &Table) -> std::io::Result<()> {
+    let mut writer = csv::Writer::from_writer(SafeFile::create(path)?);
+    for row in table {
+        writer.write_record(row)?;
+    }
+    writer.into_inner().map_err(csv::IntoInnerError::into_error)?.finish()
+}
+
+/// The files and what goes into them, the main one first.
+fn files(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
+    let mut levels: Vec<_> = levels.iter().filter(|level| level.client.requests > 0).collect();
+    levels.sort_by(|a, b| a.client.throughput().total_cmp(&b.client.throughput()));
+    let mut files = vec![(path.to_owned(), main_table(plan, run, &levels))];
+    for (name, version) in composing(&levels) {
+        let table = composing_table(&name, &version, &levels);
+        files.push((composing_path(path, &name, &version), table));
+    }
+    files
+}
+
+/// `<dir>/<model>_v<version>.<file name>`.
+fn composing_path(path: &Path, name: &str, version: &str) -> PathBuf {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{}_v{version}.{file}", name.replace('/', "_")))
+}
+
+/// Models that the measured one calls directly, without repeats.
+fn composing(levels: &[&LevelSummary]) -> Vec<(String, String)> {
+    let parts = levels.iter().filter_map(|level| level.server.as_ref()).flat_map(|server| &server.composing);
+    let mut names: Vec<_> = parts.map(|part| (part.name.clone(), part.version.clone())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// One table's columns, each with how a level fills it.
+struct Columns<'a> {
+    columns: Vec<Column<'a>>,
+}
+
+type Column<'a> = (String, Box<dyn Fn(&LevelSummary) -> String + 'a>);
+
+impl<'a> Columns<'a> {
+    fn add(&mut self, name: impl Into<String>, value: impl Fn(&LevelSummary) -> String + 'a) {
+        self.columns.push((name.into(), Box::new(value)));
+    }
+
+    fn table(&self, levels: &[&LevelSummary]) -> Table {
+        let header = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let row = |level: &&LevelSummary| self.columns.iter().map(|(_, value)| value(level)).collect();
+        std::iter::once(header).chain(levels.iter().map(row)).collect()
+    }
+}
+
+fn main_table(plan: &Plan, run: &RunSummary, levels: &[&LevelSummary]) -> Table {
+    let percentile = plan.measurement.percentile;
+    let mut columns = Columns { columns: Vec::new() };
+    let name = levels.first().map_or("Concurrency", |level| load_name(level.load));
+    columns.add(name, |level| load_value(level.load));
+    columns.add("Inferences/Second", |level| significant(level.client.throughput()));
+    if run.decoupled {
+        columns.add("Response Throughput", |level| significant(level.client.response_throughput()));
+    }
+    columns.add("Client Send", |level| send_us(run, level).to_string());
+    server_columns(&mut columns, levels, |level| {
+        let client_us = transport_us(run, level);
+        level.server.as_ref().map(|server| ServerCells::of(server, client_us))
+    });
+    columns.add("Client Recv", |level| receive_us(run, level).to_string());
+    for percentile in percentiles(percentile) {
+        columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, f64::from(percentile)));
+    }
+    if plan.output.verbose_csv {
+        verbose_columns(&mut columns, plan, run, levels);
+    }
+    columns.table(levels)
+}
+
+fn composing_table(name: &str, version: &str, levels: &[&LevelSummary]) -> Table {
+    let part = |level: &LevelSummary| -> Option<ServerSummary> {
+        let parts = &level.server.as_ref()?.composing;
+        parts.iter().find(|part| part.name == name && part.version == version).cloned()
+    };
+    let mut columns = Columns { columns: Vec::new() };
+    columns.add(levels.first().map_or("Concurrency", |level| load_name(level.load)), |level| load_value(level.load));
+    columns.add("Inferences/Second", move |level| {
+        let whole = level.server.as_ref().map_or(0, |server| server.delta.success.count);
+        let calls = part(level).map_or(0, |part| part.delta.success.count);
+        let ratio = if whole == 0 { 0.0 } else { calls as f64 / whole as f64 };
+        significant(level.client.throughput() * ratio)
+    });
+    columns.add("Client Send", |_| "0".to_owned());
+    server_columns(&mut columns, levels, move |level| {
+        let part = part(level)?;
+        let whole = part.delta.success.average_us();
+        Some(ServerCells::of(&part, whole))
+    });
+    columns.add("Client Recv", |_| "0".to_owned());
+    columns.table(levels)
+}
+
+/// The server's cells of a row, in microseconds, from the model's own counters (not an ensemble's leaves).
+#[derive(Clone, Copy)]
+struct ServerCells {
+    network: u64,
+    queue: u64,
+    compute: [u64; 3],
+    cache: [u64; 2],
+}
+
+impl ServerCells {
+    /// `outside_us` is the time that the server's parts are a part of; what they do not account for is the network.
+    fn of(server: &ServerSummary, outside_us: u64) -> Self {
+        let delta = &server.delta;
+        let queue = delta.queue.average_us();
+        let cache = [delta.cache_hit.average_us(), delta.cache_miss.average_us()];
+        let accounted = queue + delta.compute().average_us() + cache.iter().sum::<u64>();
+        Self {
+            network: outside_us.saturating_sub(accounted),
+            queue,
+            compute: [delta.compute_input, delta.compute_infer, delta.compute_output].map(|part| part.average_us()),
+            cache,
+        }
+    }
+}
+
+fn server_columns<'a>(
+    columns: &mut Columns<'a>,
+    levels: &[&LevelSummary],
+    cells: impl Fn(&LevelSummary) -> Option<ServerCells> + Clone + 'a,
+) {
+    let mut servers = levels.iter().filter_map(|level| level.server.as_ref()).peekable();
+    if servers.peek().is_none() {
+        return;
+    }
+    let cached = servers.any(|server| server.cached);
+    let mut add = |name: &str, part: fn(&ServerCells) -> u64| {
+        let cells = cells.clone();
+        columns.add(name, move |level| cells(level).map_or_else(String::new, |cells| part(&cells).to_string()));
+    };
+    add("Network+Server Send/Recv", |cells| cells.network);
+    add("Server Queue", |cells| cells.queue);
+    add("Server Compute Input", |cells| cells.compute[0]);
+    add("Server Compute Infer", |cells| cells.compute[1]);
+    add("Server Compute Output", |cells| cells.compute[2]);
+    if cached {
+        add("Server Cache Hit", |cells| cells.cache[0]);
+        add("Server Cache Miss", |cells| cells.cache[1]);
+    }
+}
+
+fn verbose_columns<'a>(columns: &mut Columns<'a>, plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary]) {
+    let percentile = plan.measurement.percentile;
+    if percentile.is_none() {
+        columns.add("Avg latency", |level| whole_us(level.client.latency.mean_ns()).to_string());
+    }
+    columns.add("request/response", |level| (send_us(run, level) + receive_us(run, level)).to_string());
+    columns.add("response wait", |level| {
+        let wait = if run.decoupled { 0 } else { transport_us(run, level) };
+        wait.to_string()
+    });
+    if levels.iter().any(|level| level.gpus.is_some()) {
+        gpu_column(columns, "Avg GPU Utilization", |gpu| gpu.utilization.map(significant));
+        gpu_column(columns, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(significant));
+        gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));
+        gpu_column(columns, "Total GPU Memory", |gpu| gpu.memory_total_bytes.map(|bytes| bytes.to_string()));
+    }
+    own_columns(columns, run, levels);
+}
+
+/// What upstream's file does not have.
+fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSummary]) {
+    columns.add("Failed Requests", |level| level.client.failed.to_string());
+    if levels.iter().any(|level| level.client.cancelled > 0) {
+        columns.add("Cancelled Requests", |level| level.client.cancelled.to_string());
+    }
+    columns.add("Client Overhead Percent", |level| format!("{:.2}", 100.0 * level.client.overhead_share));
+    if levels.iter().any(|level| level.client.open_loop.is_some()) {
+        columns.add("Requested Rate", |level| open_loop(level, |times| significant(times.requested_rate)));
+        columns.add("Achieved Rate", |level| open_loop(level, |times| significant(times.achieved_rate)));
+        columns.add("Delayed Requests", |level| level.client.delayed.to_string());
+        for value in ["50", "99", "99.9"] {
+            let at = move |times: &Distribution| self::at(times, value.parse().unwrap_or(50.0));
+            columns.add(format!("p{value} response time"), move |level| open_loop(level, |all| at(&all.response_time)));
+            columns.add(format!("p{value} service time"), move |level| open_loop(level, |all| at(&all.service_time)));
+            columns
+                .add(format!("p{value} schedule delay"), move |level| open_loop(level, |all| at(&all.schedule_delay)));
+        }
+    }
+    if levels.iter().any(|level| level.client.decoupled.is_some()) {
+        for value in ["50", "99"] {
+            let at = move |times: &Distribution| self::at(times, value.parse().unwrap_or(50.0));
+            columns
+                .add(format!("p{value} first response"), move |level| decoupled(level, |all| at(&all.first_response)));
+            columns.add(format!("p{value} response gap"), move |level| decoupled(level, |all| at(&all.gap)));
+            columns.add(format!("p{value} last response"), move |level| decoupled(level, |all| at(&all.last_response)));
+        }
+    }
+    entry_columns(columns, run);
+    columns.add("Verdict", |level| match &level.verdict {
+        Verdict::Valid => "valid".to_owned(),
+        Verdict::Invalid(complaints) => {
+            let reasons: Vec<_> = complaints.iter().map(ToString::to_string).collect();
+            format!("invalid: {}", reasons.join("; "))
+        }
+    });
+}
+
+/// What each entry of a mix came to.
+fn entry_columns(columns: &mut Columns<'_>, run: &RunSummary) {
+    for (number, EntrySummary { name, .. }) in run.entries.iter().enumerate() {
+        let mut add = |title: &str, cell: fn(&ClientSummary) -> String| {
+            columns.add(format!("{name} {title}"), move |level| {
+                level.client.entries.get(number).map(cell).unwrap_or_default()
+            });
+        };
+        add("Inferences/Second", |entry| significant(entry.throughput()));
+        add("Failed Requests", |entry| entry.failed.to_string());
+        add("Avg latency", |entry| whole_us(entry.latency.mean_ns()).to_string());
+        add("p50 latency", |entry| at(&entry.latency, 50.0));
+        add("p90 latency", |entry| at(&entry.latency, 90.0));
+        add("p95 latency", |entry| at(&entry.latency, 95.0));
+        add("p99 latency", |entry| at(&entry.latency, 99.0));
+    }
+}
+
+fn open_loop(level: &LevelSummary, cell: impl Fn(&crate::measure::summary::OpenLoopSummary) -> String) -> String {
+    level.client.open_loop.as_ref().map(cell).unwrap_or_default()
+}
+
+fn decoupled(level: &LevelSummary, cell: impl Fn(&crate::measure::summary::DecoupledSummary) -> String) -> String {
+    level.client.decoupled.as_ref().map(cell).unwrap_or_default()
+}
+
+/// `uuid:value;` for every GPU that told one.
+fn gpu_column(columns: &mut Columns<'_>, name: &str, value: fn(&GpuMetrics) -> Option<String>) {
+    columns.add(name, move |level| {
+        let gpus = level.gpus.as_deref().unwrap_or_default();
+        gpus.iter().filter_map(|gpu| Some(format!("{}:{};", gpu.uuid, value(gpu)?))).collect()
+    });
+}
+
+fn at(times: &Distribution, percentile: f64) -> String {
+    whole_us(times.percentile_ns(percentile) as f64).to_string()
+}
+
+/// Send time; a decoupled model has none of its own.
+fn send_us(run: &RunSummary, level: &LevelSummary) -> u64 {
+    if run.decoupled { 0 } else { whole_us(level.client.send_ns) }
+}
+
+fn receive_us(run: &RunSummary, level: &LevelSummary) -> u64 {
+    if run.decoupled { 0 } else { whole_us(level.client.receive_ns) }
+}
+
+/// Service time without the client's own send and receive times.
+fn transport_us(run: &RunSummary, level: &LevelSummary) -> u64 {
+    let client = &level.client;
+    let own = if run.decoupled { 0.0 } else { client.send_ns + client.receive_ns };
+    whole_us(client.service_time().mean_ns() - own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
+    use crate::model::statistics::{CountedTime, ModelStatistics};
+    use crate::report::file::scratch::Scratch;
+    use crate::report::sample as plans;
+
+    /// The largest value of its histogram bucket, so that mean and percentiles agree.
+    const LATENCY_NS: u64 = 11_001_855;
+
+    fn server(name: &str, success: u64) -> ServerSummary {
+        let at = |ns: u64| CountedTime { count: 10, ns: 10 * ns };
+        let delta = ModelStatistics {
+            success: CountedTime { count: success, ns: success * 10_500_000 },
+            queue: at(68_900),
+            compute_input: at(24_000),
+            compute_infer: at(10_000_000),
+            compute_output: at(143_000),
+            ..ModelStatistics::default()
+        };
+        let (name, version) = (name.to_owned(), "1".to_owned());
+        ServerSummary { name, version, delta, cached: false, several_versions: false, composing: Vec::new() }
+    }
+
+    fn level(concurrency: u32, requests: u64) -> LevelSummary {
+        let mut level = sample::level(LevelLoad::Concurrency(concurrency), requests, LATENCY_NS);
+        level.client.send_ns = 100_900.0;
+        level.client.receive_ns = 7_000.0;
+        level.server = Some(server("m", 10));
+        level
+    }
+
+    fn text(table: &Table) -> Vec<String> {
+        table.iter().map(|row| row.join(",")).collect()
+    }
+
+    const HEADER: &str = "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,\
+                          Server Compute Input,Server Compute Infer,Server Compute Output,Client Recv,\
+                          p50 latency,p90 latency,p95 latency,p99 latency";
+
+    #[test]
+    fn rows_ascend_by_throughput() {
+        let files =
+            files(Path::new("x.csv"), &plans::plan(), &sample::run(), &[level(2, 95), level(1, 89), level(3, 0)]);
+        assert_eq!(files.len(), 1);
+        // 11001.855 - 100.9 - 7 = 10893; - 68 - 10167 = 658.
+        let golden = [
+            HEADER,
+            "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001",
+            "2,95,100,658,68,24,10000,143,7,11001,11001,11001,11001",
+        ];
+        assert_eq!(text(&files[0].1), golden);
+    }
+
+    #[test]
+    fn each_entry_of_a_mix_has_columns_of_its_own() {
+        let mut plan = plans::plan();
+        plan.output.verbose_csv = true;
+        let entries = ["a", "b:2?k=v"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
+        let run = RunSummary { entries, ..sample::run() };
+        let mut level = level(1, 89);
+        level.client.entries = vec![sample::client(40, LATENCY_NS), sample::client(49, LATENCY_NS)];
+        let table = &files(Path::new("x.csv"), &plan, &run, &[level])[0].1;
+        let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).unwrap()].clone();
+        assert_eq!((cell("a Inferences/Second"), cell("b:2?k=v Inferences/Second")), ("40".into(), "49".into()));
+        assert_eq!(cell("b:2?k=v p99 latency"), "11001");
+    }
+
+    #[test]
+    fn verbose_columns_follow_and_ours_come_last() {
+        let mut plan = plans::plan();
+        plan.output.verbose_csv = true;
+        let mut level = level(1, 89);
+        level.gpus = Some(vec![
+            GpuMetrics { uuid: "G1".to_owned(), utilization: Some(0.25), ..GpuMetrics::default() },
+            GpuMetrics { uuid: "G2".to_owned(), memory_used_bytes: Some(5), ..GpuMetrics::default() },
+        ]);
+        let table = main_table(&plan, &sample::run(), &[&level]);
+        let golden = HEADER.to_owned()
+            + ",Avg latency,request/response,response wait,Avg GPU Utilization,Avg GPU Power Usage,Max GPU Memory Usage,\
+               Total GPU Memory,Failed Requests,Client Overhead Percent,Verdict";
+        let row =
+            "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid";
+        assert_eq!(text(&table), [golden.as_str(), row]);
+        plan.measurement.percentile = Some(42);
+        let header = &main_table(&plan, &sample::run(), &[&level])[0];
+        assert_eq!(header[9], "p42 latency");
+        assert!(!header.contains(&"Avg latency".to_owned()));
+    }
+
+    #[test]
+    fn caches_and_missing_statistics_change_the_columns() {
+        let mut cached = level(1, 89);
+        let server = cached.server.as_mut().unwrap();
+        server.cached = true;
+        server.delta.cache_hit = CountedTime { count: 2, ns: 8_000 };
+        let table = main_table(&plans::plan(), &sample::run(), &[&cached]);
+        assert_eq!(table[0][8..11], ["Server Cache Hit", "Server Cache Miss", "Client Recv"]);
+        assert_eq!(table[1][3..11], ["654", "68", "24", "10000", "143", "4", "0", "7"]);
+        cached.server = None;
+        let table = main_table(&plans::plan(), &sample::run(), &[&cached]);
+        assert_eq!(table[0][..4], ["Concurrency", "Inferences/Second", "Client Send", "Client Recv"]);
+    }
+
+    #[test]
+    fn decoupled_models_and_open_loops_have_their_columns() {
+        let (mut plan, mut run) = (plans::plan(), sample::run());
+        plan.output.verbose_csv = true;
+        run.decoupled = true;
+        let times = || sample::distribution(89, LATENCY_NS);
+        let mut level = level(1, 89);
+        level.load = LevelLoad::RequestRate(89.5);
+        level.client.responses = 267;
+        level.client.decoupled =
+            Some(DecoupledSummary { first_response: times(), gap: times(), last_response: times() });
+        level.client.open_loop = Some(OpenLoopSummary {
+            response_time: times(),
+            service_time: times(),
+            schedule_delay: Distribution::empty(),
+            requested_rate: 89.5,
+            achieved_rate: 89.0,
+        });
+        let table = main_table(&plan, &run, &[&level]);
+        assert_eq!(table[0][..4], ["Request Rate", "Inferences/Second", "Response Throughput", "Client Send"]);
+        assert_eq!(table[1][..4], ["89.5", "89", "267", "0"]);
+        let cell = |name: &str| {
+            let index = table[0].iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}"));
+            table[1][index].as_str()
+        };
+        assert_eq!((cell("p99.9 response time"), cell("p50 schedule delay")), ("11001", "0"));
+        assert_eq!((cell("p99 response gap"), cell("Achieved Rate"), cell("response wait")), ("11001", "89", "0"));
+    }
+
+    #[test]
+    fn composing_models_have_files_beside_the_main_one() {
+        let mut level = level(1, 89);
+        let mut part = server("ns/part", 20);
+        part.composing = vec![server("deeper", 20)];
+        level.server.as_mut().unwrap().composing = vec![part];
+        let scratch = Scratch::new("csv");
+        let path = scratch.path().join("x.csv");
+        write(&path, &plans::plan(), &sample::run(), &[level]).unwrap();
+        assert_eq!(scratch.names(), ["ns_part_v1.x.csv", "x.csv"]);
+        let text = std::fs::read_to_string(scratch.path().join("ns_part_v1.x.csv")).unwrap();
+        let header = HEADER.split_once(",p50").unwrap().0;
+        // Twice a request; 10500 - 68 - 10167 = 265.
+        assert_eq!(text, format!("{header}\n1,178,0,265,68,24,10000,143,0\n"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let message = write(Path::new("/dev/full"), &plans::plan(), &sample::run(), &[level(1, 1)]).unwrap_err();
+        assert!(message.to_string().starts_with("-f /dev/full: cannot be written: No space left"), "{message}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The export's bytes, read back.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::data::InputTensor;
+use crate::measure::summary::Headline;
+use crate::model::DataType;
+use crate::record::OwnedOutput;
+use crate::report::file::scratch::Scratch;
+use crate::shm::{Placement, Region};
+
+fn spec(path: &Path) -> ExportSpec {
+    let region =
+        Arc::new(Region::filled(Placement::Pageable, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c']).unwrap());
+    let input = |name: &str, datatype, shape: &[i64], offset, len| InputTensor {
+        name: name.into(),
+        datatype,
+        shape: shape.to_vec(),
+        region: Arc::clone(&region),
+        offset,
+        len,
+    };
+    let payload = Payload {
+        model: 0,
+        batch: 1,
+        stream: 0,
+        step: 0,
+        inputs: vec![input("N", DataType::Int32, &[2], 0, 8), input("S", DataType::Bytes, &[1], 8, 7)],
+        parameters: Vec::new(),
+        expected: None,
+    };
+    ExportSpec {
+        path: path.to_owned(),
+        anchor: WallAnchor::take(),
+        payloads: vec![payload].into(),
+        outputs: vec!["OUT".to_owned(), "T".to_owned()],
+        service_kind: "TRITON_C_API",
+        headline: Headline::ServiceTime,
+        entries: Vec::new(),
+    }
+}
+
+fn record(sent: u64, responses: &[(u64, Option<f32>)]) -> RawRecord {
+    let response = |&(at, value): &(u64, Option<f32>)| {
+        let output = |value: f32| OwnedOutput {
+            name: "OUT".to_owned(),
+            datatype: DataType::Fp32,
+            bytes: value.to_le_bytes().to_vec(),
+        };
+        RawResponse { at: Stamp(at), outputs: value.map(output).into_iter().collect() }
+    };
+    RawRecord {
+        sent: Stamp(sent),
+        intended: None,
+        sequence_id: 0,
+        payload: PayloadId(0),
+        responses: responses.iter().map(response).collect(),
+        failed: false,
+    }
+}
+
+#[test]
+fn keys_and_their_order_are_upstreams() {
+    let scratch = Scratch::new("export");
+    let path = scratch.path().join("p.json");
+    let spec = spec(&path);
+    let at = |stamp| spec.anchor.epoch_ns(Stamp(stamp));
+    let mut writer = ExportWriter::create(spec.clone()).unwrap();
+    writer.begin_experiment(LevelLoad::Concurrency(4)).unwrap();
+    writer.record(&RawRecord { sequence_id: 7, ..record(10, &[(20, Some(0.5)), (30, None)]) }).unwrap();
+    writer.record(&RawRecord { failed: true, ..record(11, &[]) }).unwrap();
+    writer.record(&record(40, &[(50, Some(f32::NAN))])).unwrap();
+    writer.end_experiment(&[Stamp(0), Stamp(100)]).unwrap();
+    writer.record(&record(101, &[(102, Some(1.0))])).unwrap();
+    assert!(!path.exists(), "nothing is there before the end");
+    writer.begin_experiment(LevelLoad::RequestRate(20.0)).unwrap();
+    writer.record(&RawRecord { intended: Some(Stamp(199)), payload: PayloadId(9), ..record(200, &[]) }).unwrap();
+    writer.finish().unwrap();
+    let inputs = r#"{"N":[1,2],"S":"abc"}"#;
+    let expected = format!(
+        "{{\"experiments\":[{{\"experiment\":{{\"mode\":\"concurrency\",\"value\":4}},\"requests\":[\
+         {{\"timestamp\":{},\"sequence_id\":7,\"request_inputs\":{inputs},\"response_timestamps\":[{},{}],\
+         \"response_outputs\":[{{\"OUT\":0.5}},{{\"OUT\":\"\",\"T\":\"\"}}]}},\
+         {{\"timestamp\":{},\"request_inputs\":{inputs},\"response_timestamps\":[{}],\"response_outputs\":[{{\"OUT\":null}}]}}],\
+         \"window_boundaries\":[{},{}]}},\
+         {{\"experiment\":{{\"mode\":\"request_rate\",\"value\":20.0}},\"requests\":[\
+         {{\"timestamp\":{},\"request_inputs\":{{}},\"response_timestamps\":[],\"response_outputs\":[],\
+         \"intended_timestamp\":{}}}],\"window_boundaries\":[]}}],\
+         \"version\":\"{}\",\"service_kind\":\"triton_c_api\",\"endpoint\":\"\",\"latency\":\"service_time\"}}",
+        at(10),
+        at(20),
+        at(30),
+        at(40),
+        at(50),
+        at(0),
+        at(100),
+        at(200),
+        at(199),
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+}
+
+#[test]
+fn a_run_without_levels_is_valid_json() {
+    let scratch = Scratch::new("export-empty");
+    let path = scratch.path().join("p.json");
+    ExportWriter::create(spec(&path)).unwrap().finish().unwrap();
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(value["experiments"], json!([]));
+}
+
+#[test]
+fn an_abandoned_export_leaves_nothing() {
+    let scratch = Scratch::new("export-drop");
+    let mut writer = ExportWriter::create(spec(&scratch.path().join("p.json"))).unwrap();
+    writer.begin_experiment(LevelLoad::Concurrency(1)).unwrap();
+    drop(writer);
+    assert!(scratch.names().is_empty());
+}
+
+#[test]
+fn many_threads_lose_no_record() {
+    let scratch = Scratch::new("export-threads");
+    let path = scratch.path().join("p.json");
+    // A huge record size makes the queue as short as it gets, so that senders wait.
+    let stream = ExportStream::start(ExportWriter::create(spec(&path)).unwrap(), usize::MAX).unwrap();
+    stream.begin_experiment(LevelLoad::Concurrency(4));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let sender = stream.sender();
+            scope.spawn(move || (0..500).for_each(|n| sender.send(record(n, &[(n + 1, Some(1.0))]))));
+        }
+    });
+    stream.end_experiment(vec![Stamp(0), Stamp(1_000)]);
+    stream.finish().unwrap();
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(value["experiments"][0]["requests"].as_array().unwrap().len(), 2_000);
+    assert_eq!(value["experiments"][0]["window_boundaries"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_full_disk_is_told_by_finish() {
+    let stream = ExportStream::start(ExportWriter::create(spec(Path::new("/dev/full"))).unwrap(), 1).unwrap();
+    stream.begin_experiment(LevelLoad::Concurrency(1));
+    let sender = stream.sender();
+    for n in 0..5_000 {
+        sender.send(record(n, &[(n + 1, Some(1.0))]));
+    }
+    drop(sender);
+    let message = stream.finish().unwrap_err().to_string();
+    assert!(message.starts_with("--profile-export-file /dev/full: cannot be written: No space left"), "{message}");
+}

@@ -1,0 +1,203 @@
+//! Result files that are either whole or not there: checked before the run, written beside their place, then renamed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Fails if a result could not be written to `path` at the end of the run. Leaves nothing behind.
+///
+/// # Errors
+/// Where the directory is missing or refuses new files, or `path` is a directory or may not be written. The message
+/// names `flag`, the path, and the reason.
+pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
+    let refuse = |reason: String| {
+        let path = path.display();
+        Err(Error::output(format!("{flag} {path}: cannot be written: {reason}; name a file in a writable directory")))
+    };
+    if path.file_name().is_none() {
+        return refuse("it is not the name of a file".to_owned());
+    }
+    if path.is_dir() {
+        return refuse("it is a directory".to_owned());
+    }
+    if path.exists()
+        && let Err(error) = OpenOptions::new().append(true).open(path)
+    {
+        return refuse(error.to_string());
+    }
+    if is_special(path) {
+        return Ok(());
+    }
+    match SafeFile::create(path) {
+        Ok(probe) => {
+            drop(probe);
+            Ok(())
+        }
+        Err(error) => refuse(error.to_string()),
+    }
+}
+
+/// [`check_writable`], and fails too if there is such a file already.
+///
+/// # Errors
+/// As there, and where the file exists.
+pub fn check_new(flag: &str, path: &Path) -> Result<()> {
+    if path.exists() && !path.is_dir() && !is_special(path) {
+        let path = path.display();
+        return Err(Error::usage(format!("{flag} {path}: the file exists; remove it or name a new one")));
+    }
+    check_writable(flag, path)
+}
+
+/// A device or a pipe, which cannot be renamed over.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
+}
+
+/// A file that appears under its name when it is complete. Dropped before that, it leaves nothing.
+#[derive(Debug)]
+pub struct SafeFile {
+    out: BufWriter<File>,
+    path: PathBuf,
+    /// Where it is written; absent once it is in its place, and for devices and pipes, which are written directly.
+    temporary: Option<PathBuf>,
+}
+
+impl SafeFile {
+    /// Opens a temporary file in the directory of `path`.
+    ///
+    /// # Errors
+    /// Where the directory is missing or refuses new files.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        if is_special(path) {
+            let out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+            return Ok(Self { out, path: path.to_owned(), temporary: None });
+        }
+        // A link keeps pointing to its file.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let name = path.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
+        let mut temporary_name = std::ffi::OsString::from(".");
+        temporary_name.push(name);
+        temporary_name.push(format!(".{}.partial", std::process::id()));
+        let temporary = path.with_file_name(temporary_name);
+        let out = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
+        Ok(Self { out, path, temporary: Some(temporary) })
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// Where the last bytes cannot be written or the file cannot be renamed.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()?;
+        if let Some(temporary) = &self.temporary {
+            fs::rename(temporary, &self.path)?;
+            self.temporary = None;
+        }
+        Ok(())
+    }
+}
+
+impl Write for SafeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Drop for SafeFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // Nothing is left to be told where even this fails.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// A fresh directory for a test, removed when dropped.
+#[cfg(test)]
+pub(crate) mod scratch {
+    use std::path::{Path, PathBuf};
+
+    pub(crate) struct Scratch(PathBuf);
+
+    impl Scratch {
+        pub(crate) fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("triton-bench-{}-{name}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+
+        pub(crate) fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scratch::Scratch;
+    use super::*;
+
+    #[test]
+    fn a_file_appears_only_when_it_is_complete() {
+        let scratch = Scratch::new("safe");
+        let path = scratch.path().join("a.csv");
+        fs::write(&path, "old").unwrap();
+        let mut file = SafeFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        file.flush().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        drop(SafeFile::create(&path).unwrap());
+        assert_eq!(scratch.names(), ["a.csv"]);
+    }
+
+    #[test]
+    fn unwritable_paths_are_told_before_the_run() {
+        let scratch = Scratch::new("check");
+        let missing = scratch.path().join("none/a.csv");
+        let message = check_writable("-f", &missing).unwrap_err().to_string();
+        assert!(
+            message.starts_with("-f ") && message.contains("none/a.csv: cannot be written: No such file"),
+            "{message}"
+        );
+        let message = check_writable("-f", scratch.path()).unwrap_err().to_string();
+        assert!(message.contains("it is a directory"), "{message}");
+        assert!(check_writable("-f", Path::new("/")).is_err());
+        assert!(check_writable("-f", Path::new("")).is_err());
+        check_writable("-f", &scratch.path().join("a.csv")).unwrap();
+        check_writable("-f", Path::new("/dev/null")).unwrap();
+        assert!(scratch.names().is_empty(), "the check leaves nothing behind");
+    }
+
+    #[test]
+    fn a_new_file_must_not_exist() {
+        let scratch = Scratch::new("new");
+        let path = scratch.path().join("a.json");
+        check_new("--profile-export-file", &path).unwrap();
+        fs::write(&path, "").unwrap();
+        let message = check_new("--profile-export-file", &path).unwrap_err().to_string();
+        assert!(message.contains("the file exists; remove it"), "{message}");
+    }
+}

@@ -1,0 +1,45 @@
+//! Reports: each a function from the plan and the summaries to text, and the files that hold them.
+
+pub mod console;
+pub mod csv;
+pub mod export;
+mod file;
+pub mod matrix;
+mod number;
+pub mod progress;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod upstream;
+
+use crate::measure::summary::LevelLoad;
+
+pub use file::{SafeFile, check_new, check_writable};
+
+/// Percentiles that every report shows.
+const PERCENTILES: [u8; 4] = [50, 90, 95, 99];
+
+/// The percentiles of a report in ascending order: the usual ones and the one asked for.
+fn percentiles(asked: Option<u8>) -> Vec<u8> {
+    let mut all = PERCENTILES.to_vec();
+    all.extend(asked);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// What the levels of a run vary, as the final lines and the first CSV column name it.
+fn load_name(load: LevelLoad) -> &'static str {
+    match load {
+        LevelLoad::Concurrency(_) => "Concurrency",
+        LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => "Request Rate",
+    }
+}
+
+/// The level's value.
+fn load_value(load: LevelLoad) -> String {
+    match load {
+        LevelLoad::Concurrency(concurrency) => concurrency.to_string(),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => number::significant(rate),
+    }
+}

@@ -1,0 +1,19 @@
+//! Memory that tensors live in: ordinary, page-locked, POSIX shared, or a GPU's.
+//!
+//! A [`Region`] is one allocation with a stable address for as long as it lives. Inputs are written once, when it is
+//! made, and frozen; outputs are written by the server while a request is under way, so their bytes are read by copying
+//! only. A [`RegionBuilder`] grows a region of ordinary memory whose size is not known beforehand.
+
+mod builder;
+#[allow(unsafe_code)]
+mod cuda;
+mod names;
+#[allow(unsafe_code)]
+mod posix;
+mod region;
+
+pub use builder::{ALIGNMENT, RegionBuilder};
+pub use cuda::{ImportedMemory, device_count};
+pub use names::{unlink_all, unlink_on_panic};
+pub use region::{Placement, Region};
+pub(crate) use region::{map_text, open_regular};

@@ -1,0 +1,206 @@
+//! Host memory: anonymous mappings, mapped files and POSIX shared memory.
+//!
+//! The one type, [`HostMemory`], owns a mapping and lends its bytes by copying, or, once it is frozen, as a slice.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+
+use memmap2::{Mmap, MmapMut, MmapOptions, MmapRaw, RemapOptions, UncheckedAdvice};
+use rustix::fs::{FallocateFlags, Mode};
+use rustix::shm::OFlags;
+use shared_memory::{Shmem, ShmemConf, ShmemError};
+
+use crate::error::{Error, Result};
+use crate::shm::names;
+
+/// How many taken names are passed over before giving up: names left by a dead process with our number.
+const NAME_ATTEMPTS: usize = 1000;
+
+/// A mapping of host memory with a stable address.
+pub(super) struct HostMemory {
+    owner: Owner,
+    len: usize,
+    frozen: bool,
+}
+
+enum Owner {
+    Mapping(MmapRaw),
+    Named(Named),
+}
+
+/// POSIX shared memory that is unlinked when dropped.
+struct Named {
+    memory: Shmem,
+    name: String,
+}
+
+// SAFETY: `Shmem` is a pointer, a descriptor and strings, bound to no thread; it is `!Send` only because of the pointer.
+unsafe impl Send for Named {}
+// SAFETY: as above; through a shared reference only the address, the length and the name are read.
+unsafe impl Sync for Named {}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        names::forget(&self.name);
+    }
+}
+
+impl HostMemory {
+    /// Anonymous memory of `len` zero bytes, every page present.
+    pub(super) fn anonymous(len: usize) -> Result<Self> {
+        let mapping = MmapOptions::new().len(len.max(1)).populate().map_anon().map_err(|e| lacking(len, &e))?;
+        Ok(Self::mapped(mapping.into(), len))
+    }
+
+    /// The grown mapping of a builder, of which `len` bytes are in use; frozen.
+    pub(super) fn built(mapping: MmapMut, len: usize) -> Self {
+        Self { frozen: true, ..Self::mapped(mapping.into(), len) }
+    }
+
+    /// The contents of a regular file of `len` bytes, read-only, every page present; frozen.
+    pub(super) fn file(file: &File, len: usize) -> io::Result<Self> {
+        if len == 0 {
+            return Self::anonymous(0).map(|memory| Self { frozen: true, ..memory }).map_err(io::Error::other);
+        }
+        let mapping = MmapOptions::new().len(len).populate().map_raw_read_only(file)?;
+        Ok(Self { frozen: true, ..Self::mapped(mapping, len) })
+    }
+
+    /// Named shared memory of `len` zero bytes, every page present.
+    pub(super) fn named(len: usize) -> Result<Self> {
+        for _ in 0..NAME_ATTEMPTS {
+            let name = names::next();
+            match ShmemConf::new().size(len.max(1)).os_id(&name).create() {
+                Ok(memory) => return Self::reserved(memory, name, len),
+                Err(ShmemError::MappingIdExists) => {}
+                Err(e) => return Err(no_shared_memory(len, &e.to_string())),
+            }
+        }
+        Err(Error::machine(format!(
+            "{NAME_ATTEMPTS} shared memory names of the form /dev/shm/triton-bench-{}-N are taken; remove those left by \
+             earlier runs",
+            std::process::id()
+        )))
+    }
+
+    /// Reserves the pages of fresh shared memory before anything touches them: on a full file system touching is SIGBUS.
+    fn reserved(memory: Shmem, name: String, len: usize) -> Result<Self> {
+        names::register(&name);
+        let named = Named { memory, name };
+        let full = |e: rustix::io::Errno| no_shared_memory(len, &e.to_string());
+        let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty()).map_err(full)?;
+        let size = len.max(1) as u64;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)).map_err(full)?;
+        let address = named.memory.as_ptr();
+        // SAFETY: the mapping is `size` bytes long, writable, and nobody else knows it yet; its pages are reserved.
+        unsafe { address.write_bytes(0, len) };
+        Ok(Self { owner: Owner::Named(named), len, frozen: false })
+    }
+
+    fn mapped(mapping: MmapRaw, len: usize) -> Self {
+        Self { owner: Owner::Mapping(mapping), len, frozen: false }
+    }
+
+    /// First byte.
+    pub(super) fn address(&self) -> *mut u8 {
+        match &self.owner {
+            Owner::Mapping(mapping) => mapping.as_mut_ptr(),
+            Owner::Named(named) => named.memory.as_ptr(),
+        }
+    }
+
+    /// Bytes in use.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Name to open it by, with its slash.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.owner {
+            Owner::Mapping(_) => None,
+            Owner::Named(named) => Some(&named.name),
+        }
+    }
+
+    /// Nothing will be written any more, by us or by a server.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// Copies bytes out, as they are at this moment. `offset + out.len()` is within the memory.
+    pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
+        assert!(offset.checked_add(out.len()).is_some_and(|end| end <= self.len));
+        // SAFETY: the range was checked, `out` is ours alone; writers of unfrozen memory are through, as `Region::read` asks.
+        unsafe { self.address().add(offset).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies bytes in. `offset + bytes.len()` is within the memory, which is not frozen.
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(!self.frozen && offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len));
+        // SAFETY: the range was checked; unfrozen memory is mapped writable, and `&mut self` shuts out other Rust code.
+        unsafe { self.address().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// The bytes of frozen memory.
+    pub(super) fn slice(&self) -> Option<&[u8]> {
+        // SAFETY: the mapping is at least `len` bytes, present for as long as `self`, and frozen: nobody writes it any more.
+        self.frozen.then(|| unsafe { std::slice::from_raw_parts(self.address(), self.len) })
+    }
+}
+
+/// Makes an anonymous mapping longer; its address may change.
+pub(super) fn grow(mapping: &mut MmapMut, len: usize) -> Result<()> {
+    // SAFETY: the mapping is anonymous and only gets longer, so every byte of it stays backed.
+    unsafe { mapping.remap(len, RemapOptions::new().may_move(true)) }.map_err(|e| lacking(len, &e))
+}
+
+/// How much text is read before its pages are given back.
+const RELEASE_STEP: usize = 32 << 20;
+
+/// A text file, mapped to be read once from front to back.
+pub(crate) struct MappedText {
+    mapping: Mmap,
+    released: Cell<usize>,
+}
+
+impl MappedText {
+    pub(super) fn new(file: &File) -> io::Result<Self> {
+        // SAFETY: the mapping is private and read-only; input files are not to be cut short while they are read, which
+        // the documentation of `--input-data` says.
+        let mapping = unsafe { MmapOptions::new().map(file) }?;
+        Ok(Self { mapping, released: Cell::new(0) })
+    }
+
+    /// Gives the memory of what is before `offset` back, now and then. It can still be read, from the file again.
+    pub(crate) fn release(&self, offset: usize) {
+        let from = self.released.get();
+        let len = (offset.saturating_sub(from) / RELEASE_STEP) * RELEASE_STEP;
+        if len > 0 {
+            // SAFETY: dropping clean pages of a read-only file mapping loses nothing: they are read again when needed.
+            let _ = unsafe { self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, from, len) };
+            self.released.set(from + len);
+        }
+    }
+}
+
+impl Deref for MappedText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.mapping
+    }
+}
+
+fn lacking(len: usize, cause: &io::Error) -> Error {
+    Error::machine(format!("cannot allocate {len} bytes of memory: {cause}; use smaller shapes, batches or files"))
+}
+
+fn no_shared_memory(len: usize, cause: &str) -> Error {
+    let free = rustix::fs::statvfs("/dev/shm").map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+    Error::machine(format!(
+        "cannot create {len} bytes of system shared memory in /dev/shm, where {free} bytes are free: {cause}; \
+         free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
+    ))
+}

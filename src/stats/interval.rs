@@ -1,0 +1,137 @@
+//! Confidence intervals of percentiles and of means.
+
+use hdrhistogram::Histogram;
+
+use crate::stats::{binomial_cdf, student_t_quantile};
+
+/// A confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Half the width, as a share of `estimate`; infinite where the estimate is not above 0.
+    pub fn relative_half_width(&self, estimate: f64) -> f64 {
+        if estimate > 0.0 { (self.high - self.low) / 2.0 / estimate } else { f64::INFINITY }
+    }
+
+    /// Whether `value` lies within.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// Interval of a percentile (0 to 100) from order statistics: the number of samples below the true percentile is binomial,
+/// so that its quantiles are the ranks between which the percentile lies, whatever the distribution (Hahn and Meeker,
+/// Statistical Intervals, 1991, section 5.2).
+///
+/// `effective` is the number of independent samples that the histogram is worth ([`crate::stats::effective_size`]);
+/// `confidence` is such as 0.95. `None` where there are too few samples for a two-sided interval.
+pub fn percentile_interval(
+    values: &Histogram<u64>,
+    percentile: f64,
+    effective: f64,
+    confidence: f64,
+) -> Option<Interval> {
+    let n = effective.min(values.len() as f64).floor() as u64;
+    let p = percentile / 100.0;
+    if n == 0 || !(p > 0.0 && p < 1.0) {
+        return None;
+    }
+    let tail = (1.0 - confidence) / 2.0;
+    let cdf = |k: u64| binomial_cdf(k, n, p);
+    // Rank l may be the lower end where P(B < l) <= tail; rank u the upper end where P(B >= u) <= tail.
+    let lower = first(n, |k| cdf(k) > tail);
+    let upper = first(n, |k| cdf(k) >= 1.0 - tail) + 1;
+    if lower == 0 || upper > n {
+        return None;
+    }
+    let at_rank = |rank: u64| values.value_at_quantile(rank as f64 / n as f64) as f64;
+    Some(Interval { low: at_rank(lower), high: at_rank(upper) })
+}
+
+/// The smallest `k` from 0 to `n` for which the monotonic `holds` is true, `n` if there is none.
+fn first(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+/// Interval of the mean of a process from the means of consecutive batches, such as windows: batches that are long enough
+/// are nearly independent even where neighbouring samples are not (Law and Kelton, Simulation Modeling, section 9.5.3).
+/// `None` with fewer than two batches.
+pub fn batch_means(means: &[f64], confidence: f64) -> Option<Interval> {
+    let n = means.len() as f64;
+    if means.len() < 2 {
+        return None;
+    }
+    let mean = means.iter().sum::<f64>() / n;
+    let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half_width = student_t_quantile(0.5 + confidence / 2.0, n - 1.0) * (variance / n).sqrt();
+    Some(Interval { low: mean - half_width, high: mean + half_width })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::{hash, unit};
+
+    fn sample(values: impl Iterator<Item = u64>) -> Histogram<u64> {
+        let mut histogram = Histogram::<u64>::new(5).unwrap();
+        values.for_each(|value| histogram.record(value).unwrap());
+        histogram
+    }
+
+    #[test]
+    fn median_of_ten_is_between_the_second_and_the_ninth() {
+        // Standard table: ranks 2 and 9 cover the median of 10 with 97.9 %.
+        let interval = percentile_interval(&sample(1..=10), 50.0, 10.0, 0.95).unwrap();
+        assert_eq!(interval, Interval { low: 2.0, high: 9.0 });
+    }
+
+    #[test]
+    fn too_few_samples_have_no_interval() {
+        assert_eq!(percentile_interval(&sample(1..=5), 50.0, 5.0, 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=300), 99.0, 300.0, 0.95), None);
+        assert_eq!(percentile_interval(&sample(std::iter::empty()), 50.0, 0.0, 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=300), 100.0, 300.0, 0.95), None);
+    }
+
+    #[test]
+    fn fewer_effective_samples_widen_it() {
+        let values = sample(1..=100_000);
+        let independent = percentile_interval(&values, 90.0, 100_000.0, 0.95).unwrap();
+        let correlated = percentile_interval(&values, 90.0, 1_000.0, 0.95).unwrap();
+        assert!(independent.contains(90_000.0) && correlated.contains(90_000.0));
+        assert!((independent.relative_half_width(90_000.0) - 1.96 * 0.3 / 0.9 / 100_000_f64.sqrt()).abs() < 1e-4);
+        assert!(correlated.relative_half_width(90_000.0) > 9.0 * independent.relative_half_width(90_000.0));
+    }
+
+    #[test]
+    fn it_covers_the_truth_as_often_as_it_promises() {
+        let covered = |run: u64| {
+            let mut values = Histogram::<u64>::new(3).unwrap();
+            (0..500).for_each(|i| values.record((unit(hash(run, i)) * 1e6) as u64 + 1).unwrap());
+            percentile_interval(&values, 95.0, 500.0, 0.95).unwrap().contains(950_000.0)
+        };
+        let hits = (0..1000).filter(|&run| covered(run)).count();
+        assert!((935..=985).contains(&hits), "{hits} of 1000");
+    }
+
+    #[test]
+    fn batch_means_by_hand() {
+        // Mean 10, standard deviation 1, t(0.975, 2) = 4.30265: half width 4.30265 / sqrt 3.
+        let interval = batch_means(&[9.0, 10.0, 11.0], 0.95).unwrap();
+        assert!((interval.high - 10.0 - 2.484_138).abs() < 1e-5);
+        assert!((interval.low + interval.high - 20.0).abs() < 1e-9);
+        assert_eq!(batch_means(&[5.0], 0.95), None);
+        assert_eq!(Interval { low: 0.0, high: 1.0 }.relative_half_width(0.0), f64::INFINITY);
+    }
+}

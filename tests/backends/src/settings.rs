@@ -1,0 +1,241 @@
+//! The behaviour that a model's configuration asks for. The contract is in the crate's README.
+
+use std::collections::BTreeMap;
+
+/// How an execution's delay is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DelayMode {
+    /// Asleep.
+    #[default]
+    Sleep,
+    /// Burning a processor.
+    Busy,
+}
+
+/// How a request is made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FailMode {
+    /// An error response for the request alone.
+    #[default]
+    Response,
+    /// The execution returns an error, so the server fails every request in it.
+    Execute,
+}
+
+/// Which thread sends decoupled responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RepeatMode {
+    /// The instance's thread, which blocks for the gaps.
+    #[default]
+    Inline,
+    /// A thread of the backend.
+    Thread,
+}
+
+/// How the end of a decoupled stream is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FinalMode {
+    /// A flag on the last response.
+    #[default]
+    Flag,
+    /// An empty response after it.
+    Null,
+}
+
+/// When a request is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReleaseMode {
+    /// After its last response.
+    #[default]
+    After,
+    /// Before its first.
+    Before,
+}
+
+/// All parameters of a model. Times are in microseconds, 0 = off.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Least duration of an execution.
+    pub delay_us: u64,
+    /// How that time is spent.
+    pub delay_mode: DelayMode,
+    /// Upper bound of the random part of the delay.
+    pub jitter_us: u64,
+    /// Ordinal of the request whose execution stalls.
+    pub stall_after_requests: u64,
+    /// Length of the stall.
+    pub stall_us: u64,
+    /// Every n-th request fails.
+    pub fail_every: u64,
+    /// In which way.
+    pub fail_mode: FailMode,
+    /// Decoupled responses per request; `None` = not set.
+    pub repeat: Option<u64>,
+    /// Time between them.
+    pub gap_us: u64,
+    /// Who sends them.
+    pub repeat_mode: RepeatMode,
+    /// How they end.
+    pub final_mode: FinalMode,
+    /// When the request is given back.
+    pub release: ReleaseMode,
+    /// Sums up sequences.
+    pub accumulate: bool,
+    /// Path of the journal.
+    pub stamp_file: Option<String>,
+    /// Path of the totals.
+    pub counter_file: Option<String>,
+    /// Cancelled requests are answered as such.
+    pub cancellable: bool,
+    /// Response parameters repeat the request's.
+    pub echo_parameters: bool,
+    /// Outputs are given their size but no content.
+    pub leave_outputs: bool,
+    /// Reported times run backwards.
+    pub report_nonsense_times: bool,
+    /// The model's load fails with this.
+    pub init_fail: Option<String>,
+    /// Keys that only a decoupled model may set, as far as they were set.
+    pub decoupled_keys: Vec<String>,
+}
+
+/// Longest time that any parameter accepts: an hour.
+const LONGEST_US: u64 = 3_600_000_000;
+/// Most responses per request.
+pub const MOST_RESPONSES: u64 = 1_000_000;
+
+impl Settings {
+    /// Reads the parameters of a model configuration.
+    ///
+    /// # Errors
+    /// A sentence that names the key, the value and what would be accepted.
+    pub fn parse(parameters: &BTreeMap<String, String>) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        for (key, value) in parameters {
+            settings.set(key, value)?;
+            if ["repeat", "gap_us", "repeat_mode", "final"].contains(&key.as_str()) {
+                settings.decoupled_keys.push(key.clone());
+            }
+        }
+        if settings.stall_after_requests > 0 && settings.stall_us == 0 {
+            return Err("parameter stall_after_requests needs stall_us as well".to_owned());
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "delay_us" => self.delay_us = number(key, value, LONGEST_US)?,
+            "delay_mode" => {
+                self.delay_mode = choice(key, value, &[("sleep", DelayMode::Sleep), ("busy", DelayMode::Busy)])?
+            }
+            "jitter_us" => self.jitter_us = number(key, value, LONGEST_US)?,
+            "stall_after_requests" => self.stall_after_requests = number(key, value, u64::MAX)?,
+            "stall_us" => self.stall_us = number(key, value, LONGEST_US)?,
+            "fail_every" => self.fail_every = number(key, value, u64::MAX)?,
+            "fail_mode" => {
+                self.fail_mode =
+                    choice(key, value, &[("response", FailMode::Response), ("execute", FailMode::Execute)])?;
+            }
+            "repeat" => self.repeat = Some(number(key, value, MOST_RESPONSES)?),
+            "gap_us" => self.gap_us = number(key, value, LONGEST_US)?,
+            "repeat_mode" => {
+                self.repeat_mode =
+                    choice(key, value, &[("inline", RepeatMode::Inline), ("thread", RepeatMode::Thread)])?;
+            }
+            "final" => self.final_mode = choice(key, value, &[("flag", FinalMode::Flag), ("null", FinalMode::Null)])?,
+            "release" => {
+                self.release = choice(key, value, &[("after", ReleaseMode::After), ("before", ReleaseMode::Before)])?;
+            }
+            "accumulate" => self.accumulate = flag(key, value)?,
+            "stamp_file" => self.stamp_file = Some(text(key, value)?),
+            "counter_file" => self.counter_file = Some(text(key, value)?),
+            "cancellable" => self.cancellable = flag(key, value)?,
+            "echo_parameters" => self.echo_parameters = flag(key, value)?,
+            "leave_outputs" => self.leave_outputs = flag(key, value)?,
+            "report_nonsense_times" => self.report_nonsense_times = flag(key, value)?,
+            "init_fail" => self.init_fail = Some(text(key, value)?),
+            _ => return Err(format!("parameter {key:?} is unknown; the backend's README lists those that exist")),
+        }
+        Ok(())
+    }
+}
+
+fn number(key: &str, value: &str, most: u64) -> Result<u64, String> {
+    let parsed = value.trim().parse::<u64>().ok().filter(|n| *n <= most);
+    parsed.ok_or_else(|| format!("parameter {key} is {value:?}; it must be a whole number from 0 to {most}"))
+}
+
+fn flag(key: &str, value: &str) -> Result<bool, String> {
+    choice(key, value, &[("true", true), ("false", false)])
+}
+
+fn text(key: &str, value: &str) -> Result<String, String> {
+    if value.is_empty() { Err(format!("parameter {key} is empty")) } else { Ok(value.to_owned()) }
+}
+
+fn choice<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let found = choices.iter().find(|(name, _)| *name == value.trim());
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        format!("parameter {key} is {value:?}; it must be one of {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Settings, String> {
+        Settings::parse(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn nothing_set_is_identity() {
+        assert_eq!(parse(&[]).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let settings = parse(&[
+            ("delay_us", "5"),
+            ("delay_mode", "busy"),
+            ("fail_every", "3"),
+            ("fail_mode", "execute"),
+            ("repeat", "0"),
+            ("final", "null"),
+            ("release", "before"),
+            ("accumulate", "true"),
+            ("leave_outputs", "true"),
+            ("stamp_file", "/tmp/x"),
+        ])
+        .unwrap();
+        assert_eq!((settings.delay_us, settings.delay_mode), (5, DelayMode::Busy));
+        assert_eq!((settings.fail_every, settings.fail_mode), (3, FailMode::Execute));
+        assert_eq!(
+            (settings.repeat, settings.final_mode, settings.release),
+            (Some(0), FinalMode::Null, ReleaseMode::Before)
+        );
+        assert_eq!(settings.decoupled_keys, ["final", "repeat"]);
+        assert!(settings.leave_outputs);
+        assert!(settings.accumulate && settings.stamp_file.as_deref() == Some("/tmp/x"));
+    }
+
+    #[test]
+    fn bad_values_name_the_key_and_the_rule() {
+        for (key, value, rule) in [
+            ("delay_us", "-1", "whole number"),
+            ("delay_us", "1e3", "whole number"),
+            ("delay_us", "3600000001", "3600000000"),
+            ("repeat", "1000001", "1000000"),
+            ("delay_mode", "spin", "sleep, busy"),
+            ("accumulate", "yes", "true, false"),
+            ("stamp_file", "", "empty"),
+            ("dealy_us", "1", "unknown"),
+            ("stall_after_requests", "4", "stall_us"),
+        ] {
+            let message = parse(&[(key, value)]).unwrap_err();
+            assert!(message.contains(key) && message.contains(rule), "{message}");
+        }
+    }
+}

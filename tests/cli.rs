@@ -1,0 +1,564 @@
+//! The command line from the outside: what perf_analyzer's scripts rely on, every rule between flags, the help text.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use triton_bench::backend::{CorrelationForm, ParameterValue};
+use triton_bench::cli::{self, Command};
+use triton_bench::error::ErrorKind;
+use triton_bench::model::{ModelId, ModelSpec};
+use triton_bench::plan::{
+    Compression, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol, Range, ServiceKind,
+    StageLength, TraceLevel, Wait, WindowRule,
+};
+use triton_bench::shm::Placement;
+
+/// Splits at blanks; `''` is an empty word.
+fn words(line: &str) -> impl Iterator<Item = OsString> {
+    let words: Vec<OsString> = std::iter::once("perf_analyzer")
+        .chain(line.split_whitespace().map(|word| if word == "''" { "" } else { word }))
+        .map(OsString::from)
+        .collect();
+    words.into_iter()
+}
+
+fn plan(line: &str) -> Plan {
+    match cli::parse(words(line)) {
+        Ok(Command::Run(plan)) => *plan,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn error(line: &str) -> String {
+    match cli::parse(words(line)) {
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Usage, "{line}");
+            let message = error.to_string();
+            assert!(!message.contains('\n'), "{line}: more than one line: {message}");
+            assert!(message.ends_with("; see --help"), "{line}: no next step: {message}");
+            message
+        }
+        Ok(command) => panic!("{line}: accepted as {command:?}"),
+    }
+}
+
+fn concurrency(plan: &Plan) -> Range<u32> {
+    match plan.load.mode {
+        LoadMode::Concurrency(range) => range,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+const IN_PROCESS: &str = "-m m --service-kind triton_c_api --model-repository /r";
+
+#[test]
+fn defaults_are_perf_analyzers() {
+    let plan = plan("-m resnet");
+    assert_eq!(plan.target.model, ModelId::latest("resnet"));
+    assert_eq!(plan.target.service, ServiceKind::Triton);
+    assert_eq!(plan.target.connection.url, "localhost:8000");
+    assert_eq!(concurrency(&plan), Range { start: 1, end: Some(1), step: 1 });
+    assert_eq!(plan.measurement.window, WindowRule::Time(Duration::from_secs(5)));
+    assert!((plan.measurement.stability - 0.1).abs() < 1e-12);
+    assert_eq!((plan.measurement.max_trials, plan.measurement.percentile), (10, None));
+    assert_eq!(plan.measurement.latency_threshold, None);
+    assert_eq!((plan.load.synchronous, plan.load.synchronous_by_default, plan.load.max_threads), (true, true, 16));
+    assert_eq!((plan.data.batch_size, &plan.data.source, plan.data.string_length), (1, &DataSource::Random, 128));
+    assert_eq!(plan.data.output_bytes, 102_400);
+    let sequences = &plan.load.sequences;
+    assert_eq!((sequences.length, sequences.default_length, sequences.concurrent), (None, 20, 4));
+    assert_eq!((sequences.first_id, sequences.ids), (1, 4_294_967_295));
+    assert_eq!(plan.target.server.log.level, LogLevel::Error);
+    assert!(!plan.target.server.metrics);
+    assert!(plan.notes.is_empty());
+}
+
+#[test]
+fn getopt_habits_are_kept() {
+    assert_eq!(concurrency(&plan("-m m --conc 1:4")).end, Some(4));
+    assert_eq!(plan("-mm -p5000 -va").measurement.window, WindowRule::Time(Duration::from_secs(5)));
+    assert!(!plan("-mm -p5000 -va").load.synchronous);
+    assert_eq!(plan("-m m -v -v").output.verbosity, 2);
+    assert_eq!(plan("-m m -vv").output.verbosity, 2);
+    assert_eq!(plan("-m m --percentile -1").measurement.percentile, None);
+    assert_eq!(plan("-m m --percentile=95").measurement.percentile, Some(95));
+    assert_eq!(plan("-m m -b 2 -b 3").data.batch_size, 3, "the last one wins");
+    assert_eq!(plan("stray -m m words -b 2 here -- -b 9").data.batch_size, 2);
+    assert_eq!(plan("-m m --string-data --sync").data.string_data.as_deref(), Some("--sync"));
+    assert_eq!(plan("-m m --service-kind TRITON -i gRPC").target.connection.url, "localhost:8001");
+    assert_eq!(plan("-m m -x ''").target.model.version, None);
+    assert_eq!(plan("-m m -x 3").target.model.version, Some(3));
+    assert_eq!(plan("-m m -u h:1 -H A:b -H c:d:e").target.connection.headers.len(), 2);
+    assert_eq!(plan("-m m --shape a:1,2 --shape b:3").data.shapes, [("a".into(), vec![1, 2]), ("b".into(), vec![3])]);
+}
+
+#[test]
+fn a_prefix_means_perf_analyzers_flag_where_it_can() {
+    let line = "-m m --trace-r 7";
+    assert_eq!(plan(line).target.trace.map(|trace| trace.rate), Some(Some(7)));
+    assert!(plan("-m m --verb").output.verbose_csv);
+    assert_eq!(concurrency(&plan("-m m --concurrency 1:4")).end, Some(4));
+    assert!(error("-m m --input json").contains("ambiguous: it may be --input-data"));
+    assert!(error("-m m --s 1").contains("ambiguous"));
+}
+
+#[test]
+fn old_spellings_work_and_are_noted() {
+    let old = plan("-m m -t 2 -c 8 -d -z");
+    assert_eq!(concurrency(&old), Range { start: 2, end: Some(8), step: 1 });
+    assert_eq!(old.data.source, DataSource::Zero);
+    assert_eq!(old.notes.len(), 4);
+    assert_eq!(concurrency(&plan("-m m -t 4")), Range { start: 4, end: Some(4), step: 1 });
+    assert_eq!(plan("-m m --data-directory /").data.source, DataSource::Directory("/".into()));
+    assert!(plan("-m m --sequence-id-range 0:9").notes[0].contains("IDs start at 1"));
+}
+
+#[test]
+fn grpc_encryption_takes_an_optional_word() {
+    let enabled = |line: &str| plan(line).target.connection.tls.enabled;
+    assert!(enabled("-m m -i grpc --ssl-grpc-use-ssl"));
+    assert!(enabled("-m m -i grpc --ssl-grpc-use-ssl true"));
+    assert!(!enabled("-m m -i grpc --ssl-grpc-use-ssl false"));
+    assert!(!enabled("-m m -i grpc --ssl-grpc-use-ssl=FALSE"));
+    assert!(enabled("-i grpc --ssl-grpc-use-ssl -m m"));
+    assert!(enabled("-i grpc --ssl-grpc-use-ssl stray -m m"));
+    assert!(!enabled("-m m -i grpc"));
+    let https = plan("-m m -u https://h --ssl-https-verify-peer 0").target.connection.tls;
+    assert!(https.enabled && https.skip_peer_verification && !https.skip_host_verification);
+}
+
+#[test]
+fn help_and_version_end_at_once() {
+    for line in ["--help", "-h", "-?", "--hel", "-vh", "-m m --help --bad"] {
+        assert!(
+            matches!(cli::parse(words(line)), Ok(Command::Help(text)) if text.contains("--concurrency-range")),
+            "{line}"
+        );
+    }
+    let Ok(Command::Version(line)) = cli::parse(words("--version")) else { panic!("no version") };
+    assert_eq!(line, format!("triton-bench {} (perf_analyzer 2.51.0 compatible)", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn loads_are_read() {
+    let rate = plan("-m m --request-rate-range 10:20:2.5 --request-distribution gamma --burstiness 0.5");
+    let expected = Range { start: 10.0, end: Some(20.0), step: 2.5 };
+    assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: Distribution::Gamma(shape) }
+        if range == expected && (shape - 0.5).abs() < 1e-12));
+    assert_eq!((rate.load.max_threads, rate.load.synchronous), (4, true));
+    let periodic = plan(&format!("{IN_PROCESS} --periodic-concurrency-range 10:100:30 --request-period 5"));
+    assert!(!periodic.load.synchronous);
+    let expected = Periodic { start: 10, end: 100, step: 30, request_period: 5 };
+    assert!(matches!(periodic.load.mode, LoadMode::Periodic(periodic) if periodic == expected));
+    let stages = plan("-m m --stage rate:5:2s --stage concurrency:3:10req --request-distribution poisson");
+    let LoadMode::Stages { stages, distribution } = &stages.load.mode else { panic!("no stages") };
+    assert_eq!((stages.len(), stages[1].length), (2, StageLength::Requests(10)));
+    assert_eq!(*distribution, Distribution::Poisson);
+    assert!(matches!(plan("-m m --sweep geometric:5").load.mode, LoadMode::Sweep { points: 5, .. }));
+    assert!(matches!(plan("-m m --request-intervals Cargo.toml").load.mode, LoadMode::Intervals(_)));
+    let trace = plan("-m m --trace-replay Cargo.toml --trace-speed 2").load.mode;
+    assert!(matches!(trace, LoadMode::TraceReplay { speed, .. } if (speed - 2.0).abs() < 1e-12));
+    let fixed = plan("-m m --fixed-schedule --input-data Cargo.toml");
+    assert!(matches!(fixed.load.mode, LoadMode::FixedSchedule));
+}
+
+#[test]
+fn threads_follow_the_concurrency_of_synchronous_loads() {
+    assert_eq!(plan("-m m --concurrency-range 1:40").load.max_threads, 40);
+    assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2").load.max_threads, 40);
+    assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2 -a").load.max_threads, 2);
+    assert_eq!(plan("-m m --concurrency-range 1:40 -a").load.max_threads, 16);
+    assert!(!plan("-m m -i grpc --streaming").load.synchronous, "streams are asynchronous");
+    assert!(!plan("-m m --sync").load.synchronous_by_default);
+    let pinned = plan("-m m --cpus 0-3 --worker-cpus 1,2 --wait spin --seed 42");
+    assert_eq!(pinned.load.cpus, Some(vec![0, 1, 2, 3]));
+    assert_eq!(pinned.load.worker_cpus, Some(vec![1, 2]));
+    assert_eq!((pinned.load.wait, pinned.seed), (Wait::Spin, 42));
+}
+
+#[test]
+fn measurement_flags_are_read() {
+    let plan =
+        plan("-m m --measurement-mode count_windows --measurement-request-count 70 -s 5.5 -r 4 -l 20 --max-errors 5%");
+    assert_eq!(plan.measurement.window, WindowRule::Count(70));
+    assert!((plan.measurement.stability - 0.055).abs() < 1e-12);
+    assert_eq!((plan.measurement.max_trials, plan.measurement.latency_threshold), (4, Some(Duration::from_millis(20))));
+    assert!((plan.measurement.max_errors - 0.05).abs() < 1e-12);
+    let plan = self::plan("-m m --request-count 20 --warmup-duration 2s --matrix memory --model-repository /r");
+    assert_eq!((plan.measurement.request_count, plan.measurement.warmup), (Some(20), Duration::from_secs(2)));
+    assert_eq!((plan.matrix, plan.target.service), (Some(Matrix::Memory), ServiceKind::TritonCApi));
+}
+
+#[test]
+fn data_flags_are_read() {
+    let plan = plan(
+        "-m m -b 4 --input-data Cargo.toml --input-data rustfmt.toml --request-parameter a:1:uint --priority 2 \
+         --request-timeout-us 5 --cancel-after-us 900 --validate-tolerance 1e-3:0.5 --shared-memory cuda --cuda-device 1,2",
+    );
+    assert_eq!(plan.data.source, DataSource::Files(vec!["Cargo.toml".into(), "rustfmt.toml".into()]));
+    assert_eq!(plan.data.parameters[0].value, ParameterValue::Uint(1));
+    assert_eq!((plan.data.priority, plan.data.timeout_us), (2, 5));
+    assert_eq!(plan.data.cancel_after, Some(Duration::from_micros(900)));
+    assert_eq!((plan.data.input_placement, plan.data.cuda_devices), (Placement::Cuda(1), vec![1, 2]));
+    assert!(plan.data.shared_memory);
+    let plan = self::plan(&format!("{IN_PROCESS} --input-memory pinned --output-memory gpu:1 --random-range x:-1:5"));
+    assert_eq!((plan.data.input_placement, plan.data.output_placement), (Placement::Pinned, Placement::Cuda(1)));
+    assert!(!plan.data.shared_memory);
+    assert_eq!(plan.data.random_ranges, [("x".to_owned(), -1.0, 5.0)]);
+    assert_eq!(self::plan("-m m --sequence-id-type string").load.sequences.correlation, CorrelationForm::Text);
+}
+
+#[test]
+fn network_flags_are_read() {
+    let plan = plan("-m m -u h:9 --http-compression gzip --input-tensor-format JSON --server-wait 0.5 --reconnect");
+    let http = Protocol::Http { json_inputs: true, json_outputs: false, compression: Compression::Gzip };
+    assert_eq!((plan.target.connection.protocol, plan.target.connection.url.as_str()), (http, "h:9"));
+    assert_eq!(plan.target.connection.server_wait, Duration::from_millis(500));
+    assert!(plan.target.connection.reconnect);
+    let plan = self::plan("-m m --trace-level TIMESTAMPS --trace-level tensors --trace-count -1 --collect-metrics");
+    let trace = plan.target.trace.expect("trace settings");
+    assert_eq!(trace.levels, Some(vec![TraceLevel::Timestamps, TraceLevel::Tensors]));
+    assert_eq!(trace.count, Some(-1));
+    assert_eq!(plan.target.metrics.map(|metrics| metrics.interval), Some(Duration::from_secs(1)));
+    assert_eq!(self::plan("-m m --trace-level OFF").target.trace.unwrap().levels, Some(vec![]));
+    let composing = self::plan("-m m --bls-composing-models a:3,b").target.bls_composing;
+    assert_eq!(composing, [ModelId { name: "a".into(), version: Some(3) }, ModelId::latest("b")]);
+    let mix = self::plan("--model-mix a:0.5,b:2:0.3,a?k=v:0.2").target;
+    assert_eq!(mix.models().count(), 2);
+    assert_eq!((mix.model, mix.mix.len()), (ModelId::latest("a"), 3));
+}
+
+#[test]
+fn embedded_flags_are_read() {
+    let plan = plan(&format!(
+        "{IN_PROCESS} --model-repository /s --triton-server-directory /t --backend-config python,k=v --backend-config g=1 \
+         --cache-config local,size=9 --pinned-memory-pool-byte-size 1 --cuda-memory-pool-byte-size 0:64 \
+         --cuda-virtual-address-size 1:65 --min-supported-compute-capability 0 --rate-limit execution_count \
+         --rate-limit-resource R:2:1 --host-policy p,cpu-cores=0-1 --model-load-thread-count 2 --model-load-retry-count 3 \
+         --buffer-manager-thread-count 4 --strict-model-config --model-config-name c --log-level WARNING --log-verbose 2 \
+         --log-file /l --log-format iso8601 --server-metrics on --metrics-config a=b --exit-timeout-secs 5 \
+         --repoagent-directory /a --cache-directory /c --model-namespacing true --enable-peer-access false --backend-directory /b"
+    ));
+    let server = plan.target.server;
+    assert_eq!(server.repositories, [Path::new("/r"), Path::new("/s")]);
+    assert_eq!(server.directory, Path::new("/t"));
+    assert_eq!(server.backend_config[1], (String::new(), "g".into(), "1".into()));
+    assert_eq!(server.cache_config[0], ("local".into(), "size".into(), "9".into()));
+    assert_eq!((server.pinned_pool_bytes, &server.cuda_pool_bytes[..]), (Some(1), &[(0, 64)][..]));
+    assert_eq!((server.cuda_virtual_address_bytes, server.min_compute_capability), (vec![(1, 65)], Some(0.0)));
+    assert!(server.rate_limit && server.strict_config && server.model_namespacing && !server.peer_access);
+    assert_eq!(server.rate_limit_resources, [("R".to_owned(), 2, 1)]);
+    assert_eq!(server.host_policies[0].1, "cpu-cores");
+    assert_eq!((server.load_threads, server.load_retries, server.buffer_threads), (Some(2), 3, Some(4)));
+    assert_eq!((server.log.level, server.log.verbose, server.log.iso8601), (LogLevel::Warning, 2, true));
+    assert_eq!((server.metrics, server.exit_timeout_s), (true, 5));
+    assert_eq!(server.repo_agent_directory.as_deref(), Some(Path::new("/a")));
+    assert!(self::plan(&format!("{IN_PROCESS} --collect-metrics")).target.server.metrics);
+    assert!(self::plan(&format!("{IN_PROCESS} -a --streaming --shared-memory system")).data.shared_memory);
+}
+
+/// Each command line, and what its refusal must name.
+const REFUSED: &[(&str, &[&str])] = &[
+    // One flag alone.
+    ("", &["-m is missing"]),
+    ("-m ''", &["-m ''", "must not be empty"]),
+    ("-m m --nonsense", &["--nonsense is no flag"]),
+    ("-m m -Z", &["-Z is no flag"]),
+    ("-m m --session-concurrency 4", &["--session-concurrency", "not part of this version"]),
+    ("-m", &["-m needs a value, NAME"]),
+    ("-m m --async=1", &["--async takes no value"]),
+    ("-m m -x 1x", &["-x '1x'", "whole number"]),
+    ("-m m --service-kind openai", &["--service-kind 'openai'", "not part of this version", "triton_c_api"]),
+    ("-m m --service-kind x", &["--service-kind 'x'"]),
+    ("-m m -p 0", &["--measurement-interval '0'", "whole number from 1"]),
+    ("-m m -p 99999999999", &["--measurement-interval '99999999999'"]),
+    ("-m m -p 5000ms", &["--measurement-interval '5000ms'"]),
+    ("-m m --percentile 100", &["--percentile '100'", "1 to 99"]),
+    ("-m m --percentile 0", &["--percentile '0'"]),
+    ("-m m -s nan", &["--stability-percentage 'nan'"]),
+    ("-m m -s -1", &["--stability-percentage '-1'"]),
+    ("-m m -r 0", &["--max-trials '0'"]),
+    ("-m m -l -5", &["--latency-threshold '-5'"]),
+    ("-m m -b 0", &["-b '0'"]),
+    ("-m m --request-count 0", &["--request-count '0'"]),
+    ("-m m --max-threads 0", &["--max-threads '0'"]),
+    ("-m m --max-errors 2", &["--max-errors '2'"]),
+    ("-m m --concurrency-range 4:1", &["--concurrency-range '4:1'", "must not be below"]),
+    ("-m m --concurrency-range 1:4:0", &["--concurrency-range '1:4:0'", "step must be above 0"]),
+    ("-m m --request-rate-range nan", &["--request-rate-range 'nan'"]),
+    ("-m m --request-rate-range 0", &["--request-rate-range '0'", "above 0"]),
+    ("-m m --request-rate-range -10", &["--request-rate-range '-10'"]),
+    ("-m m --burstiness 0", &["--burstiness '0'"]),
+    ("-m m --trace-speed inf", &["--trace-speed 'inf'"]),
+    ("-m m --request-intervals /no/such", &["--request-intervals '/no/such'", "no such file"]),
+    ("-m m --input-data /no/such", &["--input-data '/no/such'", "exists"]),
+    ("-m m --input-data zero --input-data Cargo.toml", &["--input-data was given several times"]),
+    ("-m m --shape x", &["--shape 'x'"]),
+    ("-m m --shape x:0", &["--shape 'x:0'", "above 0"]),
+    ("-m m -H nocolon", &["-H 'nocolon'", "Name:Value"]),
+    ("-m m --request-parameter a:b", &["--request-parameter 'a:b'", "name:value:type"]),
+    ("-m m --sequence-id-range 5:5", &["--sequence-id-range '5:5'", "holds no ID"]),
+    ("-m m --sequence-length 0", &["--sequence-length '0'"]),
+    ("-m m --ssl-grpc-root-certifications-file /no", &["--ssl-grpc-root-certifications-file '/no'"]),
+    ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
+    ("-m m --bls-composing-models a,,b", &["--bls-composing-models ''"]),
+    ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
+    ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
+    // Rules of the load.
+    (
+        "-m m --concurrency-range 1 --request-rate-range 5",
+        &["--concurrency-range and --request-rate-range", "choose one"],
+    ),
+    ("-m m -t 4 --sweep linear", &["--sweep and -t", "choose one"]),
+    ("-m m --fixed-schedule --stage rate:1:1s", &["--fixed-schedule and --stage"]),
+    ("-m m --async --sync", &["--async and --sync contradict"]),
+    ("-m m -i grpc --streaming --sync", &["--streaming", "--sync"]),
+    ("-m m -a --wait spin", &["--wait spin", "asynchronous"]),
+    ("-m m -t 4 -c 2", &["-c 2", "must not be below"]),
+    ("-m m --concurrency-range 1:0", &["--concurrency-range 1:0", "--latency-threshold"]),
+    ("-m m --request-rate-range 1:0", &["--request-rate-range 1:0", "--latency-threshold"]),
+    ("-m m --request-rate-range 5 --burstiness 2", &["--burstiness 2", "--request-distribution gamma"]),
+    ("-m m --request-distribution gamma", &["gamma needs a load with a rate"]),
+    ("-m m --trace-speed 2", &["--trace-speed 2 needs --trace-replay"]),
+    ("-m m --max-outstanding 5", &["--max-outstanding 5"]),
+    ("-m m -i grpc --streaming --periodic-concurrency-range 1:2 --sync", &["--sync"]),
+    ("-m m --service-kind null --periodic-concurrency-range 1:2 --sync", &["--periodic-concurrency-range", "--sync"]),
+    ("-m m --periodic-concurrency-range 1:2", &["-i grpc --streaming"]),
+    ("-m m --cpus 0,1 --worker-cpus 1,2", &["--worker-cpus 1,2 must be among --cpus 0,1"]),
+    // Rules of the measurement.
+    ("-m m --binary-search -l 5 --sweep linear", &["--binary-search needs a range"]),
+    ("-m m --binary-search -l 5 --concurrency-range 4", &["--binary-search", "--concurrency-range 4"]),
+    ("-m m --binary-search -l 5 --concurrency-range 4:0", &["--binary-search", "end above its start"]),
+    ("-m m --binary-search --concurrency-range 1:8", &["--binary-search", "--latency-threshold"]),
+    ("-m m --fixed-schedule --input-data Cargo.toml --request-count 5", &["--fixed-schedule", "--request-count"]),
+    ("-m m --stage rate:1:1s --request-count 5", &["--stage", "--request-count"]),
+    ("-m m --request-count 50 --concurrency-range 1:4", &["--request-count 50", "--concurrency-range 1:4 has several"]),
+    ("-m m --warmup-request-count 5 --request-rate-range 1:4", &["--warmup-request-count 5", "has several"]),
+    ("-m m --request-count 3 --concurrency-range 4", &["--request-count 3", "--concurrency-range 4"]),
+    ("-m m --request-count 9 --request-rate-range 10.5", &["--request-count 9", "--request-rate-range 10.5"]),
+    ("-m m --warmup-request-count 5 --warmup-duration 1s", &["--warmup-request-count and --warmup-duration"]),
+    ("-m m --precision p99:2% --request-count 5", &["--precision", "--request-count"]),
+    ("-m m --matrix memory --service-kind triton", &["--matrix memory", "--service-kind triton_c_api"]),
+    ("-m m --matrix memory --model-repository /r --shared-memory system", &["--matrix memory", "name none"]),
+    // Rules of the data.
+    ("-m m -z --input-data random", &["-z", "--input-data"]),
+    ("-m m --fixed-schedule", &["--fixed-schedule", "--input-data FILE.json"]),
+    ("-m m --random-range x:0:1 --input-data zero", &["--random-range x:0:1"]),
+    ("-m m --validate-tolerance 0.1", &["--validate-tolerance 0.1", "expected outputs"]),
+    ("-m m --shared-memory system --input-memory pinned", &["--shared-memory", "--input-memory"]),
+    ("-m m --input-memory pinned", &["--input-memory", "--shared-memory"]),
+    ("-m m --cuda-device 1", &["--cuda-device 1 needs --shared-memory cuda"]),
+    ("--model-mix a:0.7,b:0.2", &["--model-mix", "sum to 0.9"]),
+    ("-m a --model-mix a:1", &["--model-mix", "leave out -m"]),
+    // Rules of the server.
+    ("-m m --service-kind triton_c_api", &["triton_c_api needs --model-repository"]),
+    ("-m m --service-kind triton_c_api --model-repository ''", &["must not be empty"]),
+    ("-m m --backend-config a,b=c --log-level info", &["--backend-config and --log-level", "embedded server"]),
+    ("-m m --service-kind null --reconnect", &["--reconnect", "network"]),
+    ("-m m --streaming", &["--streaming needs gRPC"]),
+    ("-m m --grpc-compression-algorithm gzip", &["--grpc-compression-algorithm gzip needs gRPC"]),
+    ("-m m -i grpc --http-compression gzip", &["--http-compression gzip needs HTTP"]),
+    ("-m m -i grpc --input-tensor-format json", &["--input-tensor-format json needs HTTP"]),
+    ("-m m --metrics-url h:1", &["--metrics-url needs --collect-metrics"]),
+    (
+        "-m m --service-kind triton_c_api --model-repository /r --collect-metrics --server-metrics off",
+        &["--collect-metrics", "--server-metrics off"],
+    ),
+];
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    for (line, parts) in REFUSED {
+        let message = error(line);
+        for part in *parts {
+            assert!(message.contains(part), "{line}: '{part}' is not in: {message}");
+        }
+    }
+}
+
+#[test]
+fn no_value_of_any_flag_is_a_panic() {
+    const ODD: [&str; 8] = ["", ":", ",", "-1", "18446744073709551616", "1e999", "a:b:c:d", "é:é=%"];
+    for arg in cli::command().get_arguments() {
+        let flag = format!("--{}", arg.get_long().expect("every flag has a long form"));
+        for value in ODD {
+            let words = ["x", "-m", "m", &flag, value].map(OsString::from);
+            if let Err(error) = cli::parse(words) {
+                assert!(!error.to_string().contains('\n'), "{flag} {value}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_utf_8_is_refused_where_text_is_needed() {
+    use std::os::unix::ffi::OsStringExt;
+    let args = ["x", "-m"].map(OsString::from).into_iter().chain([OsString::from_vec(vec![0xff, 0xfe])]);
+    assert!(cli::parse(args).is_err());
+    let args = ["x", "-m", "m", "-f"].map(OsString::from).into_iter().chain([OsString::from_vec(vec![b'/', 0xff])]);
+    assert!(cli::parse(args).is_ok(), "paths may be any bytes");
+}
+
+fn model(config: &str, shape: &str) -> ModelSpec {
+    let batched = config.contains("\"max_batch_size\"");
+    let shape = if batched { format!("[-1,{shape}]") } else { format!("[{shape}]") };
+    let metadata = format!(r#"{{"inputs":[{{"name":"IN","datatype":"FP32","shape":{shape}}}],"outputs":[]}}"#);
+    let read = |text: &str| serde_json::from_str(text).expect("test data are JSON");
+    ModelSpec::from_json(&ModelId::latest("m"), &read(&metadata), &read(config)).expect("test data are a model")
+}
+
+#[test]
+fn rules_that_need_the_model() {
+    let plain = model("{}", "4");
+    let batching = model(r#"{"max_batch_size":8}"#, "4");
+    let sequence = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
+    let decoupled = model(r#"{"model_transaction_policy":{"decoupled":true}}"#, "4");
+    let open = model("{}", "-1");
+    let cases: &[(&str, &ModelSpec, Option<&str>)] = &[
+        ("-m m", &plain, None),
+        ("-m m -b 2", &plain, Some("-b 2: the model does not batch")),
+        ("-m m -b 8", &batching, None),
+        ("-m m -b 9", &batching, Some("-b 9: the model takes batches of at most 8")),
+        ("-m m -b 2", &sequence, Some("-b 2: requests of sequence models")),
+        ("-m m", &decoupled, Some("-i grpc --streaming")),
+        ("-m m -i grpc", &decoupled, Some("-i grpc --streaming")),
+        ("-m m -i grpc --streaming", &decoupled, None),
+        (IN_PROCESS, &decoupled, None),
+        ("-m m --service-kind null --periodic-concurrency-range 1:2", &plain, Some("needs a decoupled model")),
+        ("-m m --concurrency-range 1:0 -l 9 -a", &sequence, Some("give an end")),
+        ("-m m --concurrency-range 1:0 -l 9 --sync", &sequence, None),
+        ("-m m --concurrency-range 1:5 --sequence-id-range 1:5", &sequence, Some("holds 4 IDs, but 5 sequences")),
+        ("-m m --concurrency-range 1:4 --sequence-id-range 1:5", &sequence, None),
+        ("-m m --request-rate-range 5 --sequence-id-range 1:4", &sequence, Some("holds 3 IDs, but 4 sequences")),
+        ("-m m", &open, Some("add --shape IN:")),
+        ("-m m --shape IN:3", &open, None),
+        ("-m m --input-data Cargo.toml", &open, None),
+        ("-m m --random-range OUT:0:1", &plain, Some("--random-range OUT: there is no such input; there are IN")),
+    ];
+    for (line, spec, expected) in cases {
+        match (plan(line).settle(spec), expected) {
+            (Ok(()), None) => {}
+            (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
+            (result, expected) => panic!("{line}: {result:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn sequence_models_are_asynchronous_unless_asked_otherwise() {
+    let sequence = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
+    let synchronous = |line: &str| {
+        let mut plan = plan(line);
+        plan.settle(&sequence).expect("the plan fits");
+        plan.load.synchronous
+    };
+    assert!(!synchronous("-m m"));
+    assert!(synchronous("-m m --sync"));
+    assert!(!synchronous("-m m -a"));
+}
+
+/// Compares with a file of the checkout; `UPDATE_SNAPSHOTS=1` writes it.
+fn matches_file(path: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).expect("the snapshot can be written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{} is out of date: run the tests with UPDATE_SNAPSHOTS=1 and look at what changed",
+        path.display()
+    );
+}
+
+fn help() -> String {
+    match cli::parse(words("--help")) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_help_text_is_as_it_was_agreed() {
+    matches_file("tests/snapshots/help.txt", &help());
+}
+
+#[test]
+fn the_help_tells_every_default() {
+    for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let text = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let tells = text.contains("Default")
+            || text.contains("Required")
+            || text.starts_with("Prints the version")
+            || text.starts_with("Prints this text");
+        assert!(tells || !arg.get_default_values().is_empty(), "{:?}: {text}", arg.get_long());
+        assert!(arg.get_help_heading().is_some(), "{:?} is in no section", arg.get_long());
+    }
+}
+
+#[test]
+fn the_reference_lists_every_flag() {
+    matches_file("docs/cli.md", &reference());
+}
+
+/// `docs/cli.md`, made from the flags themselves.
+fn reference() -> String {
+    let mut text = String::from(
+        "# Command line\n\n\
+         Every flag of `triton-bench` and `perf_analyzer`, from the program itself (`--help` says the same). Flags may be \
+         shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same; \
+         the last of several counts, unless the flag may be repeated; words are read in any case; stray words count for \
+         nothing. Wrong flags end the program with code 99 and one line on standard error.\n",
+    );
+    let mut heading = String::new();
+    for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let section = arg.get_help_heading().unwrap_or("Other");
+        if section != heading {
+            heading = section.to_owned();
+            text += &format!("\n## {heading}\n\n| flag | value | default | meaning |\n|---|---|---|---|\n");
+        }
+        text += &row(arg);
+    }
+    text + DIFFERENCES
+}
+
+fn row(arg: &clap::Arg) -> String {
+    let escape = |text: &str| text.replace('|', "\\|");
+    let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+    let long = arg.get_long().unwrap_or_default();
+    let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).and_then(|names| names.first());
+    let value = value.map(|name| format!("`{}`", escape(name))).unwrap_or_default();
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ");
+    let (meaning, said) = help.split_once(". Default: ").unwrap_or((&help, ""));
+    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let takes_values = arg.get_action().takes_values();
+    let default = if said.is_empty() && takes_values && !defaults.is_empty() {
+        format!("`{}`", defaults.join(","))
+    } else {
+        escape(said)
+    };
+    format!("| {short}`--{long}` | {value} | {default} | {} |\n", escape(meaning))
+}
+
+/// What the flags themselves do not say.
+const DIFFERENCES: &str = "
+## Older spellings
+
+`-t N` and `-c N` are start and end of `--concurrency-range`, `-d` does nothing, `-z` is `--input-data zero`, and
+`--data-directory DIR` is `--input-data DIR`.
+
+## What differs from perf_analyzer
+
+- Numbers must be numbers to their last character, within their bounds; ranges must not be empty, run backwards or stand
+  still. perf_analyzer takes `5x` for 5, and some of these ranges never end.
+- `--help`, `-h` and `-?` print the help on standard output and end with code 0.
+- `--ssl-grpc-use-ssl` heeds a `true` or `false` that follows it.
+- `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
+- `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
+- In process, `--async`, `--streaming` and `--shared-memory` go together, decoupled models need no `--streaming`, and
+  `--collect-metrics` works.
+- `--periodic-concurrency-range` needs no `--profile-export-file`.
+- `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
+- Services other than Triton, MPI and `--trace-file` are not part of this version; their flags are refused.
+";

@@ -1,0 +1,10 @@
+//! Input data from files and generators, through the public interface: what is accepted, what is refused, how it is packed.
+
+mod data {
+    pub mod fixture;
+
+    mod files;
+    mod json;
+    mod packing;
+    mod synthetic;
+}

@@ -1,0 +1,262 @@
+//! Directories, NumPy arrays and archives.
+
+use std::io::Write;
+
+use super::fixture::*;
+use triton_bench::data::DataSource;
+use triton_bench::model::{DataType, ModelSpec};
+use zip::write::SimpleFileOptions;
+
+fn spec() -> ModelSpec {
+    model(
+        vec![tensor("A", DataType::Int32, &[2]), tensor("S", DataType::Bytes, &[2])],
+        vec![tensor("Y", DataType::Int32, &[2])],
+    )
+}
+
+/// A `.npy` file of version 1.
+fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    while (header.len() + 11) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(data);
+    file
+}
+
+fn npz(arrays: &[(&str, Vec<u8>)], method: zip::CompressionMethod) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, file) in arrays {
+        writer.start_file(format!("{name}.npy"), SimpleFileOptions::default().compression_method(method)).unwrap();
+        writer.write_all(file).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn raw_text_and_output_files_are_read() {
+    let folder = Folder::new();
+    folder.write("A", ints(&[7, 8]));
+    folder.write("S", "one\ntwo two\n");
+    folder.write("Y", ints(&[1, 2]));
+    let corpus = folder.ask().load(&spec()).unwrap();
+    let table = pack(&corpus, 2);
+    let payload = &table.payloads[0];
+    assert_eq!(sent(&payload.inputs[0]), ints(&[7, 8, 7, 8]));
+    assert_eq!(sent(&payload.inputs[1]), b"\x03\0\0\0one\x07\0\0\0two two\x03\0\0\0one\x07\0\0\0two two");
+    let expected = &payload.expected.as_ref().unwrap().responses[0][0];
+    assert_eq!((&*expected.name, &expected.bytes), ("Y", &ints(&[1, 2, 1, 2])));
+    assert_eq!(corpus.announcement(), None);
+}
+
+#[test]
+fn broken_directories_are_named() {
+    let spec = spec();
+    let fresh = |files: &[(&str, &[u8])]| {
+        let folder = Folder::new();
+        for (name, contents) in files {
+            folder.write(name, contents);
+        }
+        folder.ask().refusal(&spec)
+    };
+    let (a, s) = (ints(&[1, 2]), &b"x\ny"[..]);
+    for (files, part) in [
+        (vec![], "is empty; it needs a file for each input: A, S"),
+        (vec![("S", s)], "A': it does not exist; every input needs a file of its name"),
+        (vec![("A", &a[..]), ("S", s), ("Q", s)], "Q' does not correspond to a valid model input or output."),
+        (
+            vec![("A", &a[..7]), ("S", s)],
+            "A': provided data for input A has byte size 7, expect 8 (INT32 of shape [2])",
+        ),
+        (vec![("A", b""), ("S", s)], "A': file is empty; input A takes 8 bytes"),
+        (vec![("A", &a[..]), ("S", b"x")], "S': provided data for input S has 1 elements, expect 2"),
+        (vec![("A", &a[..]), ("S", b"")], "S': file is empty; input S takes 2 lines"),
+        (vec![("A", &a[..]), ("A.npy", s), ("S", s)], "A.npy' are both there; keep one of them"),
+        (
+            vec![("A", &a[..]), ("S", s), ("Y", b"123")],
+            "Y': mismatch in the data provided for Y. Expected: 8 bytes, Got: 3 bytes",
+        ),
+    ] {
+        let message = fresh(&files);
+        assert!(message.contains(part), "{message}\n  not: {part}");
+    }
+    let missing = Ask::new(DataSource::Directory("/nonexistent".into())).refusal(&spec);
+    assert!(missing.contains("cannot read the input data directory '/nonexistent'"), "{missing}");
+    let folder = Folder::new();
+    folder.write("S", s);
+    std::fs::create_dir(folder.path().join("A")).unwrap();
+    let nested = folder.ask().refusal(&spec);
+    assert!(nested.contains("A' for reading provided data") || nested.contains("A': it is a directory"), "{nested}");
+    let open = model(vec![tensor("A", DataType::Int32, &[-1])], vec![]);
+    let folder = Folder::new();
+    folder.write("A", ints(&[1, 2, 3]));
+    assert!(folder.ask().refusal(&open).contains("input A contains dynamic shape, provide shapes"));
+    assert_eq!(pack(&folder.ask().shape("A", &[3]).load(&open).unwrap(), 1).payloads[0].inputs[0].shape, [1, 3]);
+}
+
+#[test]
+fn arrays_are_steps_in_place() {
+    let folder = Folder::new();
+    folder.write("A.npy", npy("<i4", "(3, 2)", &ints(&[1, 2, 3, 4, 5, 6])));
+    folder.write("S.npy", npy("|S3", "(2,)", b"ab\0abc"));
+    folder.write("Y.npy", npy("<i4", "(3, 2)", &ints(&[1, 2, 3, 4, 5, 7])));
+    let table = pack(&folder.ask().load(&spec()).unwrap(), 1);
+    assert_eq!(table.stream_len(0), 3);
+    assert_eq!(sent(&table.payloads[2].inputs[0]), ints(&[5, 6]));
+    assert_eq!(sent(&table.payloads[2].inputs[1]), b"\x02\0\0\0ab\x03\0\0\0abc");
+    assert_eq!(table.payloads[2].expected.as_ref().unwrap().responses[0][0].bytes, ints(&[5, 7]));
+}
+
+#[test]
+fn archives_are_streams() {
+    let wide: Vec<u8> = "hi\0é\0\0".chars().flat_map(|c| (c as u32).to_le_bytes()).collect();
+    let arrays = |last: i32| {
+        vec![
+            ("A", npy("<i4", "(2, 2)", &ints(&[1, 2, 3, last]))),
+            ("S", npy("<U3", "(2,)", &wide)),
+            ("Y", npy("<i4", "(2,)", &ints(&[9, 9]))),
+        ]
+    };
+    let folder = Folder::new();
+    let first = folder.write("1.npz", npz(&arrays(4), zip::CompressionMethod::Stored));
+    let second = folder.write("2.npz", npz(&arrays(5), zip::CompressionMethod::Deflated));
+    let corpus = Ask::new(DataSource::Files(vec![first.clone(), second])).load(&spec()).unwrap();
+    assert_eq!(corpus.stream_lengths(), [2, 2]);
+    let table = pack(&corpus, 1);
+    assert_eq!(sent(&table.payloads[3].inputs[0]), ints(&[3, 5]));
+    assert_eq!(sent(&table.payloads[3].inputs[1]), "\x02\0\0\0hi\x02\0\0\0é".as_bytes());
+    let text = folder.write("3.json", "{}");
+    let mixed = Ask::new(DataSource::Files(vec![first, text])).refusal(&spec());
+    assert!(mixed.contains("cannot be combined"), "{mixed}");
+}
+
+#[test]
+fn broken_arrays_are_named() {
+    let data = ints(&[1, 2]);
+    let good = npy("<i4", "(2,)", &data);
+    let spec = model(vec![tensor("A", DataType::Int32, &[2])], vec![]);
+    let mut version = good.clone();
+    version[6] = 9;
+    let mut long = good.clone();
+    long.push(0);
+    let mut endless = b"\x93NUMPY\x02\x00\xff\xff\xff\x7f".to_vec();
+    endless.extend(&good[10..]);
+    for (file, part) in [
+        (vec![], "it is no .npy array"),
+        (b"\x93NUMPY\x01".to_vec(), "its header is cut off"),
+        (good[..40].to_vec(), "its header is cut off"),
+        (version, "its format version 9.0 is unknown"),
+        (endless, "is longer than 1048576"),
+        (good[..good.len() - 1].to_vec(), "mismatch in the data provided for A. Expected: 8 bytes, Got: 7 bytes"),
+        (long, "Expected: 8 bytes, Got: 9 bytes"),
+        (npy("<f4", "(2,)", &data), "its elements are '<f4', but INT32 is expected: save it with dtype 'i4'"),
+        (npy(">i4", "(2,)", &data), "big-endian; save x.astype('<i4')"),
+        (npy("|O", "(2,)", &data), "its elements are '|O'"),
+        (npy("<i4", "(3,)", &data), "its shape is [3], but A's shape is [2]"),
+        (npy("<i4", "(0, 2)", &[]), "it has no steps"),
+        (npy("<i4", "(1000000000000, 0)", &[]), "its shape is [1000000000000,0]"),
+        (npy("<i4", "(9223372036854775807, 2)", &data), "its shape overflows"),
+        (npy("<i4", "(-1, 2)", &data), "its header is malformed"),
+        (npy("<i4", "(2", &data), "its header is malformed"),
+        (npy("<i4', 'x': '", "(2,)", &data), "its header is malformed"),
+    ] {
+        let folder = Folder::new();
+        folder.write("A.npy", &file);
+        let message = folder.ask().refusal(&spec);
+        assert!(message.contains(part) && message.contains("A.npy"), "{message}\n  not: {part}");
+        let packed = folder.write("x.npz", npz(&[("A", file)], zip::CompressionMethod::Deflated));
+        let message = Ask::new(DataSource::Files(vec![packed])).refusal(&spec);
+        assert!(message.contains("x.npz': array 'A': ") && message.contains("stream id: 0"), "{message}");
+    }
+    let open = model(vec![tensor("A", DataType::Int32, &[-1]), tensor("S", DataType::Bytes, &[2])], vec![]);
+    for (a, s, part) in [
+        (npy("<i4", "(1000000000000, 0)", &[]), good.clone(), "its steps hold no elements"),
+        (good.clone(), npy("|S0", "(1000000000000, 2)", &[]), "its elements are '|S0', but BYTES is expected"),
+    ] {
+        let folder = Folder::new();
+        folder.write("A.npy", a);
+        folder.write("S.npy", s);
+        let message = folder.ask().refusal(&open);
+        assert!(message.contains(part), "{message}");
+    }
+    let mut column = good.clone();
+    let at = column.windows(5).position(|window| window == b"False").unwrap();
+    column[at..at + 5].copy_from_slice(b"True ");
+    let folder = Folder::new();
+    folder.write("A.npy", column);
+    assert!(folder.ask().refusal(&spec).contains("numpy.ascontiguousarray"));
+}
+
+#[test]
+fn broken_archives_are_named() {
+    let spec = model(vec![tensor("A", DataType::Int32, &[2])], vec![]);
+    let folder = Folder::new();
+    let load = |bytes: &[u8]| Ask::new(DataSource::Files(vec![folder.write("x.npz", bytes)])).refusal(&spec);
+    assert!(load(b"").contains("x.npz': it is no .npz archive"));
+    let whole = npz(&[("A", npy("<i4", "(2,)", &ints(&[1, 2])))], zip::CompressionMethod::Deflated);
+    assert!(load(&whole[..whole.len() / 2]).contains("it is no .npz archive"));
+    let mut flipped = whole.clone();
+    flipped[45] ^= 0xff;
+    assert!(load(&flipped).contains("array 'A': "));
+    let unknown = npz(&[("Q", Vec::new())], zip::CompressionMethod::Stored);
+    assert!(load(&unknown).contains("'Q' is not found in the model configuration; expected A"));
+    let empty = npz(&[], zip::CompressionMethod::Stored);
+    assert!(load(&empty).contains("missing tensor A ( Location stream id: 0, step id: 0)"));
+    let steps = model(vec![tensor("A", DataType::Int8, &[1]), tensor("B", DataType::Int8, &[1])], vec![]);
+    let uneven = npz(
+        &[("A", npy("|i1", "(2, 1)", &[1, 2])), ("B", npy("|i1", "(3, 1)", &[1, 2, 3]))],
+        zip::CompressionMethod::Stored,
+    );
+    let path = folder.write("y.npz", uneven);
+    let message = Ask::new(DataSource::Files(vec![path])).refusal(&steps);
+    assert!(message.contains("has 3 steps, but") && message.contains("has 2; all arrays"), "{message}");
+}
+
+#[test]
+fn every_numpy_type_has_its_tensor() {
+    for (descr, datatype, size) in [
+        ("|b1", DataType::Bool, 1),
+        ("|u1", DataType::Uint8, 1),
+        ("<u2", DataType::Uint16, 2),
+        ("<u4", DataType::Uint32, 4),
+        ("<u8", DataType::Uint64, 8),
+        ("|i1", DataType::Int8, 1),
+        ("<i2", DataType::Int16, 2),
+        ("<i8", DataType::Int64, 8),
+        ("<f2", DataType::Fp16, 2),
+        ("<f4", DataType::Fp32, 4),
+        ("<f8", DataType::Fp64, 8),
+        ("<V2", DataType::Bf16, 2),
+        ("<u2", DataType::Bf16, 2),
+    ] {
+        let folder = Folder::new();
+        let data: Vec<u8> = (0..size * 2).collect();
+        folder.write("T.npy", npy(descr, "(2,)", &data));
+        let spec = model(vec![tensor("T", datatype, &[2])], vec![]);
+        assert_eq!(sent(&pack(&folder.ask().load(&spec).unwrap(), 1).payloads[0].inputs[0]), data, "{descr}");
+    }
+}
+
+/// Written by NumPy 1.24 with `save`, `savez` and `savez_compressed`.
+#[test]
+fn files_written_by_numpy_are_read() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/numpy");
+    let files = ["saved.npz", "compressed.npz"].map(|name| fixtures.join(name)).to_vec();
+    let corpus = Ask::new(DataSource::Files(files)).load(&spec()).unwrap();
+    assert_eq!(corpus.stream_lengths(), [3, 1]);
+    let table = pack(&corpus, 1);
+    assert_eq!(sent(&table.payloads[2].inputs[0]), ints(&[4, 5]));
+    assert_eq!(sent(&table.payloads[3].inputs[0]), ints(&[0, 1]));
+    assert_eq!(sent(&table.payloads[3].inputs[1]), b"\x01\0\0\0x\x02\0\0\0yy");
+    let folder = Folder::new();
+    for name in ["A.npy", "S.npy"] {
+        std::fs::copy(fixtures.join(name), folder.path().join(name)).unwrap();
+    }
+    let table = pack(&folder.ask().load(&spec()).unwrap(), 1);
+    assert_eq!(table.payloads[0].inputs[0].address() % 64, 0);
+    assert_eq!(sent(&table.payloads[1].inputs[1]), "\x03\0\0\0aé\x01\0\0\0b".as_bytes());
+}

@@ -1,0 +1,187 @@
+//! Checks of GPU and pinned memory on a real device, for `scripts/test-gpu`. Prints a table, or `no GPU` and exits with 77.
+//!
+//! A program of its own rather than a set of tests: it runs where there is no toolchain, and starts itself again as the
+//! second process of the IPC check.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use triton_bench::shm::{ImportedMemory, Placement, Region, device_count};
+
+/// Exit code that means "skipped" to test drivers.
+const SKIPPED: u8 = 77;
+
+/// Word that makes the program the importing process.
+const IMPORT: &str = "import";
+
+const MEBIBYTE: usize = 1 << 20;
+
+type Outcome = Result<String, String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|word| word == IMPORT) {
+        return import(&arguments[1..]);
+    }
+    let devices = match device_count() {
+        Ok(count) if count > 0 => count,
+        Ok(_) => return no_gpu("the driver knows no device"),
+        Err(e) => return no_gpu(&e.to_string()),
+    };
+    let mut failed = false;
+    println!("{:<44} {:<8} detail", "memory", "result");
+    for device in 0..devices {
+        let checks: [(&str, fn(u32) -> Outcome); 6] = [
+            ("round trip of 64 MiB", round_trip),
+            ("empty and odd sizes", odd_sizes),
+            ("pinned memory", pinned),
+            ("IPC export to another process", export),
+            ("IPC import into the exporting process", import_own),
+            ("running out of device memory", exhaustion),
+        ];
+        for (name, check) in checks {
+            failed |= !report(&format!("gpu:{device} {name}"), check(device));
+        }
+    }
+    failed |= !report("wrong device number", wrong_device(devices));
+    ExitCode::from(u8::from(failed))
+}
+
+fn no_gpu(why: &str) -> ExitCode {
+    println!("no GPU");
+    eprintln!("{why}");
+    ExitCode::from(SKIPPED)
+}
+
+fn report(name: &str, outcome: Outcome) -> bool {
+    let (result, detail) = match &outcome {
+        Ok(detail) => ("passed", detail),
+        Err(detail) => ("FAILED", detail),
+    };
+    println!("{name:<44} {result:<8} {detail}");
+    outcome.is_ok()
+}
+
+/// Bytes that repeat at no power of two.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|index| (index % 251) as u8).collect()
+}
+
+fn ensure(condition: bool, rule: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(rule.to_owned()) }
+}
+
+fn text(error: triton_bench::error::Error) -> String {
+    error.to_string()
+}
+
+fn round_trip(device: u32) -> Outcome {
+    let bytes = pattern(64 * MEBIBYTE);
+    let start = Instant::now();
+    let region = Region::filled(Placement::Cuda(device), &bytes).map_err(text)?;
+    let written = start.elapsed();
+    let mut back = vec![0; bytes.len()];
+    let start = Instant::now();
+    region.read(0, &mut back).map_err(text)?;
+    let read = start.elapsed();
+    ensure(back == bytes, "other bytes came back")?;
+    let mut part = [0; 1000];
+    region.read(12_345, &mut part).map_err(text)?;
+    ensure(part == bytes[12_345..13_345], "other bytes came back from the middle")?;
+    let rate = |time: std::time::Duration| bytes.len() as f64 / 1e9 / time.as_secs_f64();
+    Ok(format!("{:.1} GB/s there (with allocation), {:.1} GB/s back", rate(written), rate(read)))
+}
+
+fn odd_sizes(device: u32) -> Outcome {
+    for len in [0, 1, 63, 4097] {
+        let region = Region::filled(Placement::Cuda(device), &pattern(len)).map_err(text)?;
+        ensure(region.len() == len, "the length is another")?;
+        ensure(region.bytes(0, len).map_err(text)?.as_ref() == pattern(len), "other bytes came back")?;
+        ensure(region.read(len, &mut [0]).is_err(), "reading past the end was allowed")?;
+    }
+    let zero = Region::zeroed(Placement::Cuda(device), MEBIBYTE).map_err(text)?;
+    ensure(zero.bytes(0, MEBIBYTE).map_err(text)?.iter().all(|&byte| byte == 0), "fresh memory is not zero")?;
+    Ok("0, 1, 63, 4097 bytes".to_owned())
+}
+
+fn pinned(_: u32) -> Outcome {
+    for len in [0, 1, 5 * MEBIBYTE + 3] {
+        let region = Region::filled(Placement::Pinned, &pattern(len)).map_err(text)?;
+        ensure(region.bytes(0, len).map_err(text)?.as_ref() == pattern(len), "other bytes came back")?;
+    }
+    Ok("registered, written, read, released".to_owned())
+}
+
+fn export(device: u32) -> Outcome {
+    let bytes = pattern(MEBIBYTE + 17);
+    let region = Region::filled(Placement::Cuda(device), &bytes).map_err(text)?;
+    let handle = region.ipc_handle().map_err(text)?.ok_or("there is no handle")?;
+    let handle: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let child = Command::new(program)
+        .args([IMPORT, &device.to_string(), &handle, &bytes.len().to_string()])
+        .output()
+        .map_err(|e| e.to_string())?;
+    match child.status.success() {
+        true => Ok(format!("{} bytes read there", bytes.len())),
+        false => Err(String::from_utf8_lossy(&child.stderr).trim().to_owned()),
+    }
+}
+
+/// The second process: opens the memory, compares what is in it, and finds that it is not longer than it is.
+fn import(arguments: &[String]) -> ExitCode {
+    let outcome = (|| {
+        let [device, handle, len] = arguments else { return Err("import takes device, handle, length".to_owned()) };
+        let device = device.parse().map_err(|_| "the device is no number")?;
+        let len: usize = len.parse().map_err(|_| "the length is no number")?;
+        let (digits, _) = handle.as_bytes().as_chunks::<2>();
+        let bytes: Option<Vec<u8>> =
+            digits.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+        let handle: [u8; 64] = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or("the handle is no 64 bytes")?;
+        let memory = ImportedMemory::open(device, handle, len).map_err(text)?;
+        let mut back = vec![0; len];
+        memory.read(0, &mut back).map_err(text)?;
+        ensure(back == pattern(len), "the other process sees other bytes")?;
+        ensure(memory.read(len, &mut [0]).is_err(), "reading past the end was allowed")?;
+        drop(memory);
+        ensure(ImportedMemory::open(device, handle, 1 << 40).is_err(), "a length past the allocation was believed")
+    })();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The driver refuses this; what matters is that it is an error of ours and nothing breaks.
+fn import_own(device: u32) -> Outcome {
+    let region = Region::zeroed(Placement::Cuda(device), MEBIBYTE).map_err(text)?;
+    let handle = region.ipc_handle().map_err(text)?.ok_or("there is no handle")?;
+    match ImportedMemory::open(device, handle, MEBIBYTE) {
+        Ok(_) => Ok("accepted by this driver".to_owned()),
+        Err(e) => Ok(format!("refused: {e}")),
+    }
+}
+
+fn exhaustion(device: u32) -> Outcome {
+    let message = match Region::zeroed(Placement::Cuda(device), 1 << 44) {
+        Ok(_) => return Err("16 TiB were allocated".to_owned()),
+        Err(e) => e.to_string(),
+    };
+    ensure(message.contains(&format!("allocate 17592186044416 bytes on CUDA device {device}")), &message)?;
+    round_trip(device).map_err(|e| format!("nothing works after it: {e}"))?;
+    Ok(message)
+}
+
+fn wrong_device(devices: u32) -> Outcome {
+    match Region::zeroed(Placement::Cuda(devices), 64) {
+        Ok(_) => Err("memory was allocated on a device that does not exist".to_owned()),
+        Err(e) => {
+            let message = e.to_string();
+            ensure(message.contains(&format!("CUDA device {devices} does not exist")), &message)?;
+            Ok(message)
+        }
+    }
+}

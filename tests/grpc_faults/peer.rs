@@ -1,0 +1,177 @@
+//! A gRPC server that says exactly the bytes it is told to.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
+
+/// Settings that leave the client room for everything.
+pub const WIDE: &[(u16, u32)] = &[(4, 1 << 30)];
+
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+/// One connection, seen from the server.
+pub struct Peer(pub TcpStream);
+
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend_from_slice(&[kind, flags]);
+    bytes.extend_from_slice(&stream.to_be_bytes());
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A header block of literals that nobody remembers.
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, value) in fields {
+        bytes.push(0);
+        for text in [name, value] {
+            assert!(text.len() < 127);
+            bytes.push(text.len() as u8);
+            bytes.extend_from_slice(text.as_bytes());
+        }
+    }
+    bytes
+}
+
+pub fn headers(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | flags, stream, &block(fields))
+}
+
+pub fn response_headers(stream: u32) -> Vec<u8> {
+    headers(stream, 0, &[(":status", "200"), ("content-type", "application/grpc")])
+}
+
+pub fn trailers(stream: u32, status: &str) -> Vec<u8> {
+    headers(stream, END_STREAM, &[("grpc-status", status)])
+}
+
+pub fn message(bytes: &[u8]) -> Vec<u8> {
+    [&[0], &(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
+}
+
+pub fn data(stream: u32, message: &[u8]) -> Vec<u8> {
+    frame(DATA, 0, stream, message)
+}
+
+/// A whole successful answer.
+pub fn answer(stream: u32, bytes: &[u8]) -> Vec<u8> {
+    [response_headers(stream), data(stream, &message(bytes)), trailers(stream, "0")].concat()
+}
+
+pub fn goaway(last: u32, code: u32, text: &str) -> Vec<u8> {
+    frame(GOAWAY, 0, 0, &[&last.to_be_bytes()[..], &code.to_be_bytes(), text.as_bytes()].concat())
+}
+
+pub fn window(stream: u32, grant: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &grant.to_be_bytes())
+}
+
+impl Peer {
+    pub fn say(&mut self, bytes: &[u8]) {
+        // The client may have gone already; what it made of it is checked on its side.
+        let _ = self.0.write_all(bytes);
+    }
+
+    pub fn settings(&mut self, entries: &[(u16, u32)]) {
+        let entry = |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+        self.say(&frame(SETTINGS, 0, 0, &entries.iter().flat_map(entry).collect::<Vec<u8>>()));
+    }
+
+    /// Takes the client's preface and says our settings.
+    pub fn shake_hands(&mut self, entries: &[(u16, u32)]) {
+        let mut preface = [0; 24];
+        self.0.read_exact(&mut preface).unwrap();
+        assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        self.settings(entries);
+        self.say(&window(0, (1 << 31) - 1 - 65_535));
+    }
+
+    /// The next frame; `None` when the client has closed.
+    pub fn frame(&mut self) -> Option<Frame> {
+        let mut header = [0; 9];
+        self.0.read_exact(&mut header).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize];
+        self.0.read_exact(&mut payload).ok()?;
+        let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+        Some(Frame { kind: header[3], flags: header[4], stream, payload })
+    }
+
+    /// The next frame of a kind; others are skipped.
+    pub fn next_of(&mut self, kind: u8) -> Option<Frame> {
+        loop {
+            let frame = self.frame()?;
+            if frame.kind == kind {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The next request: stream and body, from frames that may belong to several.
+    pub fn request(&mut self) -> Option<(u32, Vec<u8>)> {
+        let mut body = Vec::new();
+        loop {
+            let frame = self.next_of(DATA)?;
+            body.extend_from_slice(&frame.payload);
+            if frame.flags & END_STREAM != 0 {
+                return Some((frame.stream, body));
+            }
+        }
+    }
+
+    /// Reads until the client closes.
+    pub fn linger(&mut self) {
+        while self.frame().is_some() {}
+    }
+
+    pub fn half_close(&mut self) {
+        self.0.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+/// Starts a server that answers the control plane on its first connection and follows `script` on all later ones, which
+/// are counted from 0. Returns its address.
+pub fn serve(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        thread::scope(|scope| {
+            for (number, stream) in listener.incoming().enumerate().take(8) {
+                let stream = stream.unwrap();
+                stream.set_nodelay(true).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                let script = &script;
+                match number {
+                    0 => scope.spawn(move || be_ready(Peer(stream))),
+                    _ => scope.spawn(move || script(number - 1, Peer(stream))),
+                };
+            }
+        });
+    });
+    (address, server)
+}
+
+/// `ServerReady` is answered with yes, `ServerMetadata` with nothing special.
+fn be_ready(mut peer: Peer) {
+    peer.shake_hands(WIDE);
+    for body in [&[8, 1][..], &[]] {
+        let Some((stream, _)) = peer.request() else { return };
+        peer.say(&answer(stream, body));
+    }
+    peer.linger();
+}

@@ -1,0 +1,342 @@
+//! What a run leaves: result files that are whole or absent, and exit codes; with and without interrupts.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Export, Finished, Model, Program, Repository, Running, turns};
+
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
+fn table(path: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn the_table_has_a_row_per_level() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 2).instances(2)]);
+    let path = repository.file("a.csv");
+    Program::on(&repository, "m").quick().args("--concurrency-range 1:3 -f").arg(&path).run().report();
+    let rows = table(&path);
+    let columns = "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,\
+         Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency";
+    assert_eq!(rows[0].join(","), columns);
+    let mut levels: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
+    levels.sort_unstable();
+    assert_eq!(levels, ["1", "2", "3"]);
+    let rates: Vec<f64> = rows[1..].iter().map(|row| row[1].parse().unwrap()).collect();
+    assert!(rates.is_sorted(), "rows ascend by throughput: {rates:?}");
+    for row in &rows[1..] {
+        assert_eq!(row.len(), 13);
+        assert!(row[9].parse::<u64>().unwrap() >= 2000, "p50 in microseconds: {row:?}");
+    }
+    assert_eq!(repository.files(), ["a.csv", "models"]);
+}
+
+#[test]
+fn the_verbose_table_has_more_columns() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let path = repository.file("a.csv");
+    Program::on(&repository, "m").quick().args("--verbose-csv -f").arg(&path).run().report();
+    let rows = table(&path);
+    let at = rows[0].iter().position(|name| name == "p99 latency").unwrap();
+    assert_eq!(rows[0][at + 1..at + 4], ["Avg latency", "request/response", "response wait"]);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{rows:?}");
+}
+
+#[test]
+fn an_ensembles_models_have_tables_of_their_own() {
+    let _turn = turns::shared();
+    let step = r#"
+platform: "ensemble"
+ensemble_scheduling { step [
+  { model_name: "part" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
+] }"#;
+    let repository = Repository::of(&[Model::identity("part"), Model::identity("m").backend("").with(step)]);
+    Program::on(&repository, "m").quick().arg("-f").arg(repository.file("a.csv")).run().report();
+    assert_eq!(repository.files(), ["a.csv", "models", "part_v1.a.csv"]);
+}
+
+#[test]
+fn an_existing_table_is_replaced_only_at_the_end() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let path = repository.file("a.csv");
+    fs::write(&path, "old").unwrap();
+    let running = Program::on(&repository, "m").args("-p 300 -s 1000 -f").arg(&path).start();
+    thread::sleep(Duration::from_millis(600));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    running.finish().report();
+    assert!(fs::read_to_string(&path).unwrap().starts_with("Concurrency,"));
+}
+
+#[test]
+fn the_export_holds_every_request() {
+    let _turn = turns::shared();
+    for mode in ["--sync", "--async --concurrency-range 4"] {
+        let repository = Repository::counted(Model::sleeping("m", 1));
+        let path = repository.file("a.json");
+        let program =
+            Program::on(&repository, "m").args("--request-count 60 --profile-export-file").arg(&path).args(mode);
+        program.run().report();
+        let export = Export::read(&path);
+        assert_eq!(export.0["service_kind"], "triton_c_api", "{}", export.0);
+        assert!(
+            export.0["version"].is_string() && export.0["endpoint"].is_string(),
+            "{:?}",
+            export.0.as_object().unwrap().keys()
+        );
+        let [experiment] = export.experiments() else { panic!("one level") };
+        assert_eq!(experiment["experiment"]["mode"], "concurrency");
+        let requests = experiment["requests"].as_array().unwrap();
+        assert_eq!(requests.len(), 60);
+        for request in requests {
+            assert!(request["request_inputs"]["INPUT0"].is_array(), "{request}");
+            let responses = request["response_timestamps"].as_array().unwrap();
+            assert_eq!(responses.len(), 1);
+            assert!(responses[0].as_u64() > request["timestamp"].as_u64());
+            assert_eq!(request["response_outputs"].as_array().unwrap().len(), 1);
+            assert!(request.get("sequence_id").is_none());
+        }
+        assert!(experiment["window_boundaries"].as_array().unwrap().len() >= 2);
+        assert_eq!(repository.files(), ["a.json", "m.counters", "models"]);
+    }
+}
+
+#[test]
+fn the_export_has_an_experiment_per_level() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 5).instances(3)]);
+    let path = repository.file("a.json");
+    Program::on(&repository, "m")
+        .quick()
+        .args("--concurrency-range 1:3 --profile-export-file")
+        .arg(&path)
+        .run()
+        .report();
+    let export = Export::read(&path);
+    let values: Vec<f64> =
+        export.experiments().iter().map(|experiment| experiment["experiment"]["value"].as_f64().unwrap()).collect();
+    assert_eq!(values, [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn a_full_device_is_an_error_and_no_crash() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let run = |flag: &str| Program::on(&repository, "m").args("--request-count 2000").args(flag).arg("/dev/full").run();
+    run("-f").failure(&["-f", "/dev/full", "No space left"]);
+    run("--profile-export-file").failure(&["--profile-export-file", "/dev/full", "No space left"]);
+}
+
+#[test]
+fn nothing_is_written_where_nothing_was_asked_for() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    Program::on(&repository, "m").quick().run().report();
+    assert_eq!(repository.files(), ["models"]);
+}
+
+#[test]
+fn an_unstable_level_prints_its_data_and_says_so() {
+    let _turn = turns::shared();
+    // Every window of a model whose delay is spread evenly over 40 ms differs by more than nothing.
+    let model = Model::sleeping("m", 1).parameter("jitter_us", "40000");
+    let repository = Repository::of(&[model]);
+    let path = repository.file("a.csv");
+    let finished = Program::on(&repository, "m").args("-p 100 -s 0 -r 4 -f").arg(&path).run();
+    let report = finished.report_with(2);
+    assert!(report.level().client_number("Throughput") > 0.0);
+    assert!(report.summary()[0].ends_with(" [unstable]"), "{}", report.text);
+    assert!(report.level().text.contains("Verdict: invalid [unstable]"), "{}", report.text);
+    assert_eq!(table(&path).len(), 2, "and its row is in the table");
+}
+
+#[test]
+fn a_first_level_above_the_latency_threshold_is_code_2() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 20)]);
+    let report = Program::on(&repository, "m").quick().args("-l 5 --concurrency-range 1:4").run().report_with(2);
+    assert_eq!(report.values(), [1.0]);
+    assert!(report.summary()[0].contains("over latency threshold"), "{}", report.text);
+}
+
+#[test]
+fn a_range_ends_at_the_latency_threshold() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 20)]);
+    // One instance: 20, 40, 60 ms.
+    let report = Program::on(&repository, "m").quick().args("-l 50 --concurrency-range 1:0").run().report();
+    assert_eq!(report.values(), [1.0, 2.0, 3.0], "{}", report.text);
+}
+
+#[test]
+fn a_level_without_success_is_code_3() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m").parameter("fail_every", "1")]);
+    let report = Program::on(&repository, "m").quick().run().report_with(3);
+    assert!(report.summary()[0].ends_with(" [failed]"), "{}", report.text);
+}
+
+#[test]
+fn a_rate_that_the_server_cannot_take_is_code_4() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 20)]);
+    let finished = Program::on(&repository, "m").args("-p 300 -s 100000 --request-rate-range 200").run();
+    let report = finished.report_with(4);
+    assert!(report.level().text.contains("Verdict: invalid"), "{}", report.text);
+}
+
+#[test]
+fn a_closed_standard_output_is_an_error_and_no_crash() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let script = format!(
+        "{} --service-kind triton_c_api --triton-server-directory {} --model-repository {} -m m -p 100 -s 1000 | true",
+        env!("CARGO_BIN_EXE_triton-bench"),
+        crate::support::triton().display(),
+        repository.path().display()
+    );
+    let shell =
+        std::process::Command::new("bash").args(["-c", &format!("{script}; echo code ${{PIPESTATUS[0]}}")]).output();
+    let shell = shell.unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&shell.stdout).into_owned(), String::from_utf8_lossy(&shell.stderr).into_owned());
+    assert!(out.contains("code 99"), "{out} {err}");
+    assert!(err.contains("standard output cannot be written") && !err.contains("panicked"), "{err}");
+}
+
+/// A run that would take long, given time to be in the middle of it.
+fn long_run(repository: &Repository, arguments: &str) -> Running {
+    let running = Program::on(repository, "m").args("-p 5000").args(arguments).start();
+    thread::sleep(Duration::from_millis(1500));
+    running
+}
+
+fn interrupted(signal: i32, arguments: &str) -> Finished {
+    let _turn = turns::shared();
+    let repository = Repository::counted(Model::sleeping("m", 10));
+    let (table, export) = (repository.file("a.csv"), repository.file("a.json"));
+    let running = Program::on(&repository, "m")
+        .args("-p 5000 -f")
+        .arg(&table)
+        .arg("--profile-export-file")
+        .arg(&export)
+        .args(arguments)
+        .start();
+    thread::sleep(Duration::from_millis(1500));
+    let signalled = Instant::now();
+    running.signal(signal);
+    let finished = running.finish();
+    assert!(signalled.elapsed() < Duration::from_secs(2), "took {:?}", signalled.elapsed());
+    let report = finished.report();
+    assert!(report.level().client_number("Request count") > 10.0, "{}", report.text);
+    assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
+    assert_eq!(
+        repository.files(),
+        ["a.csv", "a.json", "m.counters", "models"],
+        "whole files, nothing else, a clean unload"
+    );
+    Export::read(&export);
+    finished
+}
+
+#[test]
+fn one_interrupt_reports_what_there_is() {
+    for mode in ["--sync", "--async --concurrency-range 4"] {
+        let finished = interrupted(SIGINT, mode);
+        assert!(finished.stderr.contains("interrupted; reporting what there is"), "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn a_termination_is_an_interrupt() {
+    interrupted(SIGTERM, "--async");
+}
+
+#[test]
+fn an_interrupt_ends_the_range() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 10)]);
+    let running = long_run(&repository, "--concurrency-range 1:8");
+    running.signal(SIGINT);
+    assert_eq!(running.finish().report().values(), [1.0]);
+}
+
+#[test]
+fn an_interrupt_ends_a_counted_run() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 10)]);
+    let running = long_run(&repository, "--request-count 100000");
+    running.signal(SIGINT);
+    let report = running.finish().report();
+    assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
+}
+
+#[test]
+fn an_interrupt_before_anything_was_measured_is_no_failure() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 3000)]);
+    let running = long_run(&repository, "");
+    running.signal(SIGINT);
+    let report = running.finish().report();
+    assert_eq!(report.level().client_number("Request count"), 0.0);
+    assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
+}
+
+#[test]
+fn two_interrupts_leave_at_once() {
+    let _turn = turns::shared();
+    // A model whose requests take long holds the end of the run back.
+    let repository = Repository::of(&[Model::sleeping("m", 8000)]);
+    let path = repository.file("a.csv");
+    let program = Program::on(&repository, "m").args("-p 5000 -f").arg(&path);
+    let running = program.start();
+    thread::sleep(Duration::from_millis(1500));
+    running.signal(SIGINT);
+    thread::sleep(Duration::from_millis(300));
+    let second = Instant::now();
+    running.signal(SIGINT);
+    let finished = running.finish();
+    assert!(second.elapsed() < Duration::from_millis(1000), "took {:?}", second.elapsed());
+    assert_eq!(finished.code(), 130, "{finished:#?}");
+    assert!(!path.exists(), "nothing half-written");
+}
+
+#[test]
+fn pass_lines_come_with_v_and_no_progress_line_without_a_terminal() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let finished = Program::on(&repository, "m").quick().arg("-v").run();
+    let report = finished.report();
+    let passes = report.text.lines().filter(|line| line.starts_with("  Pass [") && line.contains("throughput: "));
+    assert_eq!(passes.count(), 3, "{}", report.text);
+    assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn the_report_has_every_line_that_readers_look_for() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 2)]);
+    let report = Program::on(&repository, "m").quick().args("--percentile 95").run().report();
+    for line in [
+        "*** Measurement Settings ***",
+        "  Service Kind: TRITON_C_API",
+        "  Using \"time_windows\" mode for stabilization",
+        "  Stabilizing using p95latency and throughput",
+        "  Measurement window: 100 msec",
+        "  Using synchronous calls for inference",
+        "Request concurrency: 1",
+        "  Client: ",
+        "  Server: ",
+        "Inferences/Second vs. Client p95 Batch Latency",
+    ] {
+        assert!(report.text.lines().any(|have| have == line), "no line '{line}' in {}", report.text);
+    }
+    assert!(report.summary()[0].starts_with("Concurrency: 1, throughput: "), "{}", report.text);
+}

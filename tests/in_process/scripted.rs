@@ -1,0 +1,307 @@
+//! Callback orders, threads and faults that a real server shows rarely, from a library that checks its client: no rule of
+//! the interface may be broken, and nothing may be left behind.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Program, Report, Scripted, turns};
+
+const REQUESTS: u64 = 400;
+
+/// Runs a script in every mode; each must end well, with every request sent, and answered.
+fn works(requests: &Value) {
+    let modes = [
+        "--sync --wait park",
+        "--sync --wait spin",
+        "--sync --wait hybrid --concurrency-range 3",
+        "--async",
+        "--async --concurrency-range 8",
+        "--async --concurrency-range 5 --max-threads 2",
+    ];
+    for mode in modes {
+        let _turn = turns::shared();
+        let scripted = Scripted::requests(requests.clone());
+        let report = scripted.program().args(&format!("--request-count {REQUESTS} {mode}")).run().report();
+        assert_eq!(report.level().client_number("Request count"), REQUESTS as f64, "{mode}");
+        let counters = scripted.clean();
+        assert_eq!(counters["issued"], REQUESTS, "{mode}");
+        assert_eq!(counters["released"], REQUESTS, "{mode}");
+        assert_eq!(counters["finals"], REQUESTS, "{mode}");
+    }
+}
+
+#[test]
+fn responses_first_from_other_threads() {
+    works(&json!([{"thread": "other", "order": "response_first"}]));
+    works(&json!([{"thread": "other", "order": "response_first", "delay_us": 100, "release_delay_us": 200}]));
+}
+
+#[test]
+fn releases_first_from_other_threads() {
+    works(&json!([{"thread": "other", "order": "release_first"}]));
+    works(&json!([{"thread": "other", "order": "release_first", "delay_us": 50, "gap_us": 50}]));
+}
+
+#[test]
+fn responses_first_on_the_callers_stack() {
+    works(&json!([{"thread": "caller", "order": "response_first"}]));
+}
+
+#[test]
+fn releases_first_on_the_callers_stack() {
+    works(&json!([{"thread": "caller", "order": "release_first"}]));
+}
+
+#[test]
+fn releases_from_a_thread_of_their_own() {
+    works(&json!([{"release_thread": "other"}]));
+    works(&json!([{"release_thread": "other", "release_delay_us": 20, "final": "null"}]));
+}
+
+#[test]
+fn final_flags_on_empty_responses() {
+    works(
+        &json!([{"final": "null"}, {"final": "null", "order": "release_first"}, {"final": "null", "thread": "caller"}]),
+    );
+}
+
+#[test]
+fn all_orders_mixed() {
+    works(&json!([
+        {"thread": "caller"},
+        {"thread": "other", "delay_us": 30},
+        {"thread": "caller", "order": "release_first", "final": "null"},
+        {"thread": "other", "order": "release_first", "delay_us": 10},
+        {"release_thread": "other"},
+        {"thread": "other", "release_delay_us": 100},
+        {"final": "null", "gap_us": 20}
+    ]));
+}
+
+/// A hundred thousand answers on the caller's stack: a client that recursed would overflow it.
+#[test]
+fn answers_on_the_callers_stack_do_not_recurse() {
+    let _turn = turns::shared();
+    for mode in ["--async", "--async --concurrency-range 4", "--sync"] {
+        let scripted = Scripted::requests(json!([{"thread": "caller"}]));
+        let report = scripted.program().args(&format!("--request-count 100000 {mode}")).run().report();
+        assert_eq!(report.level().client_number("Request count"), 100_000.0);
+        scripted.clean();
+    }
+}
+
+fn decoupled(requests: Value) -> Scripted {
+    Scripted::script(&json!({
+        "models": [{"name": "fake", "config": {
+            "max_batch_size": 0,
+            "model_transaction_policy": {"decoupled": true},
+            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+        }}],
+        "requests": requests
+    }))
+}
+
+#[test]
+fn many_responses_in_every_order() {
+    let _turn = turns::shared();
+    let requests = json!([
+        {"responses": 3, "gap_us": 20},
+        {"responses": 3, "final": "null", "order": "release_first"},
+        {"responses": 3, "release_thread": "other"},
+        {"responses": 3, "thread": "caller", "order": "release_first"}
+    ]);
+    for mode in ["--sync", "--async --concurrency-range 4"] {
+        let scripted = decoupled(requests.clone());
+        let report = scripted.program().args(&format!("--request-count 200 {mode}")).run().report();
+        let level = report.level();
+        assert_eq!(level.client_number("Request count"), 200.0);
+        let ratio = level.client_number("Response Throughput") / level.client_number("Throughput");
+        assert!((ratio - 3.0).abs() < 0.01, "{}", level.text);
+        assert_eq!(scripted.clean()["responses"], 600);
+    }
+}
+
+#[test]
+fn no_response_at_all_is_an_answer() {
+    let _turn = turns::shared();
+    for mode in ["--sync", "--async --concurrency-range 4"] {
+        let scripted = decoupled(json!([{"responses": 0}, {"responses": 0, "order": "release_first"}]));
+        let report = scripted.program().args(&format!("--request-count 100 {mode}")).run().report();
+        assert_eq!(report.level().client_number("Request count"), 100.0, "{}", report.text);
+        scripted.clean();
+    }
+}
+
+/// Every n-th request fails; the report counts the failures, and says why.
+fn fails(requests: &Value, reason: &str) {
+    for mode in ["--sync", "--async --concurrency-range 4"] {
+        let _turn = turns::shared();
+        let scripted = Scripted::requests(requests.clone());
+        let report = scripted.program().args(&format!("--request-count 100 --max-errors 60% {mode}")).run().report();
+        let level = report.level();
+        assert_eq!(level.client_number("Request count"), 50.0, "{}", level.text);
+        assert_eq!(level.failures(reason), 50, "{}", level.text);
+        scripted.clean();
+    }
+}
+
+#[test]
+fn failures_by_an_error_response() {
+    fails(&json!([{}, {"error": {"code": "UNAVAILABLE", "message": "out to lunch"}}]), "out to lunch");
+    fails(
+        &json!([{}, {"error": {"code": "INTERNAL", "message": "early"}, "order": "release_first", "thread": "caller"}]),
+        "early",
+    );
+}
+
+#[test]
+fn failures_at_submission() {
+    fails(&json!([{}, {"submit_error": {"code": "UNAVAILABLE", "message": "queue is full"}}]), "queue is full");
+    let mixed = json!([{"thread": "caller"}, {"submit_error": {"code": "INVALID_ARG", "message": "not today"}}]);
+    fails(&mixed, "not today");
+}
+
+#[test]
+fn a_server_that_refuses_every_request() {
+    let _turn = turns::shared();
+    for mode in ["--sync", "--async --concurrency-range 4"] {
+        let scripted = Scripted::requests(json!([{"submit_error": {"code": "UNAVAILABLE", "message": "closed"}}]));
+        let finished = scripted.program().quick().args(mode).run();
+        let report = finished.report_with(3);
+        assert_eq!(report.level().client_number("Request count"), 0.0);
+        assert!(report.level().failures("closed") > 0, "{}", report.text);
+        assert!(finished.wall < Duration::from_secs(10), "{:?}", finished.wall);
+        scripted.clean();
+    }
+}
+
+#[test]
+fn memory_that_is_asked_for_elsewhere_is_offered_here() {
+    works(&json!([{"preferred_memory": "gpu"}, {"preferred_memory": "pinned"}]));
+}
+
+#[test]
+fn outputs_larger_than_expected_find_room() {
+    let large = json!([{"outputs": [{"name": "OUTPUT0", "datatype": "INT32", "shape": [300_000]}]}, {}]);
+    works(&large);
+}
+
+/// A server that never answers: what is lost is told, and the end comes all the same.
+fn loses(never: &str, mode: &str) {
+    let _turn = turns::shared();
+    let scripted = Scripted::requests(json!([{}, {}, {}, {}, {}, {}, {}, {}, {}, {"never_complete": never}]));
+    let finished = scripted.program().quick().args(mode).run();
+    assert!(finished.code() == 0 || finished.code() == 2 || finished.code() == 3, "{finished:#?}");
+    assert!(finished.stderr.contains("had no answer when the level ended"), "{}", finished.stderr);
+    assert!(finished.wall < Duration::from_secs(35), "{:?}", finished.wall);
+    let freed: Vec<Value> = scripted.events("violation");
+    let harmful = |event: &&Value| event["rule"] != "leak" && event["rule"] != "stopped_with_live_requests";
+    assert_eq!(freed.iter().filter(harmful).count(), 0, "{freed:?}");
+}
+
+#[test]
+fn answers_that_never_come_sync() {
+    loses("all", "--sync");
+}
+
+#[test]
+fn answers_that_never_come_async() {
+    loses("all", "--async --concurrency-range 4");
+}
+
+#[test]
+fn finals_that_never_come() {
+    loses("final", "--async --concurrency-range 2");
+}
+
+#[test]
+fn releases_that_never_come() {
+    loses("release", "--sync --concurrency-range 2");
+}
+
+#[test]
+fn requests_are_cancelled_when_their_time_is_over() {
+    let _turn = turns::shared();
+    for mode in ["--sync", "--async --concurrency-range 3"] {
+        let scripted = Scripted::requests(json!([{"never_complete": "all", "honour_cancel": true}, {}]));
+        let finished = scripted
+            .program()
+            .args(&format!("--cancel-after-us 5000 --request-count 40 --max-errors 100% {mode}"))
+            .run();
+        let report = finished.report();
+        assert_eq!(report.level().client_number("Cancelled request count"), 20.0, "{}", report.text);
+        assert_eq!(scripted.clean()["cancelled"], 20);
+    }
+}
+
+fn with_server(server: Value) -> Program {
+    let scripted = Scripted::script(&json!({ "server": server }));
+    let program = scripted.program();
+    std::mem::forget(scripted);
+    program
+}
+
+#[test]
+fn a_server_that_does_not_start() {
+    let _turn = turns::shared();
+    let finished = with_server(json!({"error": {"code": "INTERNAL", "message": "no memory for the pool"}})).run();
+    finished.refusal(&["did not start", "no memory for the pool"]);
+}
+
+#[test]
+fn a_load_that_fails_says_why_once() {
+    let _turn = turns::shared();
+    let model = json!({"name": "fake", "load_error": {"code": "INTERNAL", "message": "weights\nare gone\n"}});
+    let scripted = Scripted::script(&json!({ "models": [model] }));
+    scripted.program().run().refusal(&["'fake'", "weights are gone"]);
+    scripted.clean();
+}
+
+#[test]
+fn unloading_is_waited_for() {
+    let _turn = turns::shared();
+    let scripted = Scripted::script(&json!({"server": {"unload_polls": 20}}));
+    scripted.program().args("--request-count 10").run().report();
+    scripted.clean();
+}
+
+#[test]
+fn a_stop_that_fails_does_not_spoil_the_report() {
+    let _turn = turns::shared();
+    let scripted = Scripted::script(&json!({"server": {"stop_error": {"code": "INTERNAL", "message": "stuck"}}}));
+    let report: Report = scripted.program().args("--request-count 10").run().report();
+    assert_eq!(report.level().client_number("Request count"), 10.0);
+}
+
+/// Statistics that run backwards, as a faulty backend's do, are kept out of the report.
+#[test]
+fn nonsense_from_the_server_is_clamped() {
+    let _turn = turns::shared();
+    let repository = crate::support::Repository::of(&[
+        crate::support::Model::identity("m").parameter("report_nonsense_times", "true")
+    ]);
+    let report = Program::on(&repository, "m").args("--request-count 50").run().report();
+    for part in report.level().server().split(['(', '+', ')']) {
+        let numbers = part.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+        assert!(numbers.into_iter().all(|number| number < 1e9), "{}", report.level().text);
+    }
+}
+
+#[test]
+fn the_clients_levels_are_what_the_server_counts() {
+    let _turn = turns::shared();
+    let scripted = Scripted::requests(json!([{"delay_us": 2000}]));
+    scripted.program().quick().args("--async --max-threads 2 --concurrency-range 2:6:2").run().report();
+    assert_eq!(scripted.clean()["max_in_flight"], 6);
+}
+
+#[test]
+fn two_models_may_not_be_asked_for_what_one_lacks() {
+    let _turn = turns::shared();
+    let scripted = Scripted::requests(json!([{}]));
+    let finished = scripted.program().args("-x 9").run();
+    finished.refusal(&["-x", "9"]);
+    scripted.clean();
+}

@@ -1,0 +1,125 @@
+//! Decoupled models: any number of responses, and the times between them.
+
+use crate::assert_near;
+use crate::support::report::number_in;
+use crate::support::{Export, Model, Program, Report, Repository, turns};
+
+fn run(model: &Model, arguments: &str) -> Report {
+    let repository = Repository::of(std::slice::from_ref(model));
+    Program::on(&repository, "m").args(arguments).run().report()
+}
+
+/// Figures of a line such as `Time between responses: avg 10 usec, p50 9, …`.
+fn figure(report: &Report, line: &str, name: &str) -> f64 {
+    let text = report.level().client().lines().find(|text| text.trim_start().starts_with(line)).unwrap_or_else(|| {
+        panic!("no line '{line}': {}", report.text);
+    });
+    let (_, rest) = text.split_once(&format!("{name} ")).unwrap_or_else(|| panic!("no {name} in {text}"));
+    rest.split([' ', ',']).next().unwrap().parse().unwrap()
+}
+
+/// Four responses, the first at once, then one each 10 ms.
+fn slow() -> Model {
+    Model::decoupled("m", 4).parameter("gap_us", "10000")
+}
+
+#[test]
+fn times_to_between_and_of_the_last_response() {
+    let _turn = turns::alone();
+    for more in ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"] {
+        let (key, value) = more.split_once('=').unwrap();
+        let report = run(&slow().parameter(key, value), "--async --request-count 20");
+        assert_near(&format!("{more}: gap"), figure(&report, "Time between responses", "p50"), 10_000.0, 2_000.0);
+        assert_near(&format!("{more}: last"), figure(&report, "Time to last response", "p50"), 30_000.0, 5_000.0);
+        let first = figure(&report, "Time to first response", "p50");
+        assert!(first < 5_000.0, "{more}: first response after {first} us");
+        assert!(figure(&report, "Time between responses", "p99") >= 9_000.0);
+        let level = report.level();
+        let (responses, requests) = (level.client_number("Response Throughput"), level.client_number("Throughput"));
+        assert_near(&format!("{more}: responses a request"), responses / requests, 4.0, 0.01);
+    }
+}
+
+#[test]
+fn the_latency_runs_to_the_first_or_the_last_response() {
+    let _turn = turns::alone();
+    for (which, low, high) in [("first", 0.0, 8_000.0), ("last", 29_000.0, 45_000.0)] {
+        let report = run(&slow(), &format!("--async --request-count 20 --decoupled-latency {which}"));
+        let latency = report.level().client_number("p50 latency");
+        assert!((low..high).contains(&latency), "{which}: {latency}");
+        assert!(report.text.contains(&format!("using the {which} response for measuring latency")), "{}", report.text);
+    }
+}
+
+#[test]
+fn requests_without_a_response_are_counted() {
+    let _turn = turns::shared();
+    let report = run(&Model::decoupled("m", 0), "--async --request-count 20 --concurrency-range 2");
+    let level = report.level();
+    assert_eq!(level.client_number("Request count"), 20.0, "{}", report.text);
+    assert_eq!(level.client_number("Response Throughput"), 0.0);
+    assert!(level.client().contains("Time between responses: none"), "{}", report.text);
+}
+
+#[test]
+fn many_responses_are_all_seen() {
+    let _turn = turns::shared();
+    for last in ["flag", "null"] {
+        let repository = Repository::counted(Model::decoupled("m", 500).parameter("final", last));
+        let path = repository.file("export.json");
+        let finished = Program::on(&repository, "m")
+            .args("--async --concurrency-range 3 --request-count 12 --profile-export-file")
+            .arg(&path)
+            .run();
+        finished.report();
+        assert_eq!(repository.counters("m").get("responses"), 12 * 500);
+        let export = Export::read(&path);
+        let requests = export.experiments()[0]["requests"].as_array().unwrap();
+        let wanted = if last == "null" { 501 } else { 500 };
+        let counts: Vec<_> = requests.iter().map(|one| one["response_timestamps"].as_array().unwrap().len()).collect();
+        assert_eq!(counts, [wanted; 12]);
+    }
+}
+
+#[test]
+fn an_open_loop_measures_decoupled_models_too() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[slow().parameter("repeat_mode", "thread")]);
+    let finished = Program::on(&repository, "m").args("--request-rate-range 50 --request-count 50").run();
+    assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
+    let report = finished.report_with(finished.code());
+    assert_near("gap", figure(&report, "Time between responses", "p50"), 10_000.0, 3_000.0);
+}
+
+#[test]
+fn a_periodic_load_grows_with_the_responses() {
+    let _turn = turns::shared();
+    let model = Model::decoupled("m", 8).parameter("gap_us", "5000").parameter("repeat_mode", "thread");
+    let repository = Repository::counted(model);
+    let path = repository.file("export.json");
+    let finished = Program::on(&repository, "m")
+        .args("--periodic-concurrency-range 2:6:2 --request-period 4 --profile-export-file")
+        .arg(&path)
+        .run();
+    assert_eq!(finished.code(), 0, "{}", finished.stderr);
+    let rows = finished.stdout.lines().skip_while(|line| !line.starts_with("Periodic concurrency")).skip(2);
+    let rows: Vec<Vec<f64>> =
+        rows.map_while(|line| line.split_whitespace().map(|cell| cell.parse().ok()).collect()).collect();
+    assert_eq!(
+        rows.iter().map(|row| row[..3].to_vec()).collect::<Vec<_>>(),
+        [[2.0, 2.0, 16.0], [4.0, 2.0, 16.0], [6.0, 2.0, 16.0]]
+    );
+    assert!(rows.iter().all(|row| (4_000.0..12_000.0).contains(&row[5])), "mean gaps: {rows:?}");
+    assert!(finished.stdout.contains("Requests: 6 sent, 6 completed, 0 failed"), "{}", finished.stdout);
+    let export = Export::read(&path);
+    let mut sent: Vec<u64> = export.experiments()[0]["requests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|request| request["timestamp"].as_u64().unwrap() / 1_000_000)
+        .collect();
+    sent.sort_unstable();
+    // Each batch follows the fourth response of the one before it, 15 ms after its first.
+    assert!(sent[2] - sent[0] >= 14 && sent[4] - sent[2] >= 14, "{sent:?}");
+    assert_eq!(number_in(&finished.stdout, "Requests"), 6.0);
+}

@@ -1,0 +1,188 @@
+//! Modes that are searched or staged: growth, binary search, sweep, stages, counts, precision, and what open loops say.
+
+use crate::assert_near;
+use crate::support::report::number_in;
+use crate::support::{Export, Finished, Model, Program, Repository, turns};
+
+fn run(model: Model, arguments: &str) -> Finished {
+    let repository = Repository::of(&[model]);
+    Program::on(&repository, "m").args(arguments).run()
+}
+
+/// The report of an open loop, whose verdict on a busy machine may be that requests left late.
+fn open(finished: &Finished) -> crate::support::Report {
+    finished.report_with(if finished.code() == 4 { 4 } else { 0 })
+}
+
+#[test]
+fn a_concurrency_without_end_grows_to_the_threshold() {
+    let _turn = turns::alone();
+    let finished = run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 250 -s 1000");
+    let report = finished.report();
+    // 20 ms up to two, which is the instances' number, 30 ms at three.
+    assert_eq!(report.values(), [1.0, 2.0, 3.0], "{}", report.text);
+    assert!(report.summary()[2].ends_with("[over latency threshold]"), "{}", report.text);
+}
+
+#[test]
+fn rates_are_searched_for_the_last_that_holds() {
+    let _turn = turns::alone();
+    let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000 -r 3";
+    let finished = run(Model::sleeping("m", 20).instances(2), arguments);
+    let report = open(&finished);
+    // Two instances of 20 ms do 100 a second: 20 holds, 180 does not.
+    assert_eq!(report.values()[..3], [20.0, 180.0, 100.0], "{}", report.text);
+    assert!(report.summary()[1].ends_with("[over latency threshold]"), "{}", report.text);
+    assert!(!report.summary()[0].contains('['), "{}", report.text);
+}
+
+#[test]
+fn a_request_count_is_exact_and_warm_up_is_not_in_it() {
+    let _turn = turns::shared();
+    for load in ["--sync --concurrency-range 3", "--async --concurrency-range 3", "--request-rate-range 40"] {
+        let repository = Repository::counted(Model::sleeping("m", 1));
+        let finished =
+            Program::on(&repository, "m").args("--request-count 40 --warmup-request-count 7").args(load).run();
+        let report = open(&finished);
+        assert_eq!(report.level().client_number("Request count"), 40.0, "{load}");
+        assert_eq!(repository.counters("m").get("requests"), 47, "{load}");
+    }
+}
+
+/// perf_analyzer hangs where there are fewer warm-up requests than threads.
+#[test]
+fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
+    let _turn = turns::shared();
+    for load in ["--sync --concurrency-range 8", "--async --concurrency-range 8 --max-threads 8"] {
+        let repository = Repository::counted(Model::sleeping("m", 1));
+        let finished =
+            Program::on(&repository, "m").args("--request-count 20 --warmup-request-count 2").args(load).run();
+        assert_eq!(finished.report().level().client_number("Request count"), 20.0);
+        assert_eq!(repository.counters("m").get("requests"), 22);
+    }
+}
+
+#[test]
+fn throughput_divides_by_the_true_span() {
+    let _turn = turns::alone();
+    let report = run(Model::sleeping("m", 20), "--request-count 25").report();
+    assert_near("throughput of 25 times 20 ms", report.level().client_number("Throughput"), 50.0, 4.0);
+}
+
+#[test]
+fn windows_may_be_made_of_requests() {
+    let _turn = turns::shared();
+    let arguments = "--measurement-mode count_windows --measurement-request-count 20 -s 1000 -v";
+    let report = run(Model::sleeping("m", 30), arguments).report();
+    let requests = report.level().client_number("Request count");
+    assert!((60.0..90.0).contains(&requests), "three windows of 20 hold {requests}: {}", report.text);
+    assert!(report.text.contains("  Pass [3]"), "{}", report.text);
+}
+
+#[test]
+fn a_warm_up_time_is_waited_for() {
+    let _turn = turns::shared();
+    let repository = Repository::counted(Model::sleeping("m", 2));
+    let finished = Program::on(&repository, "m").args("--warmup-duration 1s -p 100 -s 1000").run();
+    let requests = finished.report().level().client_number("Request count");
+    let all = repository.counters("m").get("requests") as f64;
+    assert!(all > requests + 150.0, "{all} requests in all, {requests} of them measured");
+}
+
+#[test]
+fn a_precision_is_measured_for_or_the_cap_is_reached() {
+    let _turn = turns::shared();
+    let rough = run(Model::sleeping("m", 2), "--precision avg:40% -p 100 -v").report();
+    assert!(!rough.text.contains("  Pass [9]"), "{}", rough.text);
+    let fine = run(Model::sleeping("m", 2).parameter("jitter_us", "4000"), "--precision p99:0.001% -p 100 -r 5 -v");
+    assert_eq!(fine.code(), 2, "{}", fine.stdout);
+    assert!(fine.stdout.contains("  Pass [5]") && !fine.stdout.contains("  Pass [6]"), "{}", fine.stdout);
+}
+
+#[test]
+fn stages_follow_each_other_without_a_pause() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[]);
+    repository.add(&repository.journaling(Model::sleeping("m", 1).instances(2)));
+    let stages = "--stage rate:100:400ms --stage concurrency:2:50req --stage rate:50:20req --stage concurrency:1:300ms";
+    let finished = Program::on(&repository, "m").args(stages).run();
+    let report = open(&finished);
+    assert_eq!(report.values(), [100.0, 2.0, 50.0, 1.0], "{}", report.text);
+    let requests: Vec<f64> = report.levels.iter().map(|level| level.client_number("Request count")).collect();
+    assert_near("requests of the first stage", requests[0], 40.0, 2.0);
+    assert_eq!(requests[1..3], [50.0, 20.0]);
+    let offsets = crate::offsets_ms(&repository, "m");
+    let pause = offsets.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    assert!(pause < 150.0, "the server was left alone for {pause} ms");
+}
+
+#[test]
+fn a_sweep_finds_the_saturation() {
+    let _turn = turns::alone();
+    let finished = run(Model::sleeping("m", 10).instances(2), "--sweep linear:2 -p 700 -s 1000 -r 3");
+    assert!([0, 2, 4].contains(&finished.code()), "{}", finished.stderr);
+    let report = finished.report_with(finished.code());
+    assert_near("saturation of 2 instances of 10 ms", number_in(&report.text, "Saturation"), 200.0, 30.0);
+    assert_eq!(report.levels.len(), 3, "two rates up to it and one past it: {}", report.text);
+    assert!(report.text.contains("Knee: "), "{}", report.text);
+}
+
+#[test]
+fn the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
+    let _turn = turns::alone();
+    for (origin, word, name) in [("due", "response_time", "response time"), ("sent", "service_time", "service time")] {
+        let repository = Repository::of(&[Model::sleeping("m", 5)]);
+        let path = repository.file("export.json");
+        // One instance does 200 a second and has one place outside of it, so later requests wait in the client.
+        let arguments =
+            format!("--request-rate-range 400 --max-outstanding 1 --request-count 400 --latency-from {origin}");
+        let finished = Program::on(&repository, "m").args(&arguments).args("--profile-export-file").arg(&path).run();
+        let report = finished.report_with(4);
+        assert!(report.text.contains(&format!("  Latency: {name}")), "{}", report.text);
+        let export = Export::read(&path);
+        assert_eq!(export.0["latency"], word);
+        let request = &export.experiments()[0]["requests"][200];
+        let at = |key: &str| request[key].as_u64().unwrap();
+        assert!(at("intended_timestamp") + 50_000_000 < at("timestamp"), "{request}");
+        let average = report.level().client_number("Avg latency");
+        // The last of 400 is due after 1 s and sent after 2 s; each takes 5 ms once it is sent.
+        let expected = if origin == "due" { 400_000.0..900_000.0 } else { 5_000.0..20_000.0 };
+        assert!(expected.contains(&average), "{origin}: {average} us, {}", report.text);
+        assert!(finished.stderr.contains("--max-outstanding"), "{}", finished.stderr);
+        let lines = ["Response time", "Service time", "Schedule delay"];
+        assert!(lines.iter().all(|line| report.level().client().contains(line)), "{}", report.text);
+    }
+}
+
+#[test]
+fn rates_of_a_fraction_are_kept() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[]);
+    repository.add(&repository.journaling(Model::identity("m")));
+    let finished = Program::on(&repository, "m").args("--request-rate-range 12.5 --request-count 13").run();
+    assert_eq!(open(&finished).values(), [12.5]);
+    let offsets = crate::offsets_ms(&repository, "m");
+    assert_near("the thirteenth request of 12.5 a second", offsets[12], 960.0, 40.0);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_gaps() {
+    let _turn = turns::alone();
+    let gaps = |seed: u64| {
+        let repository = Repository::of(&[]);
+        let path = repository.file("export.json");
+        repository.add(&Model::identity("m"));
+        let arguments =
+            format!("--request-rate-range 80 --request-distribution poisson --request-count 80 --seed {seed}");
+        Program::on(&repository, "m").args(&arguments).args("--profile-export-file").arg(&path).run();
+        let export = Export::read(&path);
+        let requests = export.experiments()[0]["requests"].as_array().unwrap().clone();
+        let mut due: Vec<u64> =
+            requests.iter().map(|request| request["intended_timestamp"].as_u64().unwrap()).collect();
+        due.sort_unstable();
+        due.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>()
+    };
+    let first = gaps(3);
+    assert_eq!(first, gaps(3));
+    assert_ne!(first, gaps(4));
+}

@@ -1,0 +1,219 @@
+//! Sequences, checked from the server's side: the accumulator model counts every request that breaks the rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Finished, Model, Program, Repository, turns};
+
+const DIRECT: &str = "sequence_batching { max_sequence_idle_microseconds: 5000000 }";
+const OLDEST: &str =
+    "sequence_batching { max_sequence_idle_microseconds: 5000000 oldest { max_candidate_sequences: 4 } }";
+
+/// The accumulator with a scheduling strategy, so many instances, a journal and counters.
+fn accumulator(strategy: &str, instances: u32) -> Repository {
+    let repository = Repository::of(&[]);
+    let tensors = r#"
+input [{ name: "INPUT0" data_type: TYPE_INT32 dims: [1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [1] }]"#;
+    let model =
+        Model::identity("m").tensors(tensors).with(strategy).parameter("accumulate", "true").instances(instances);
+    repository.add(&repository.counting(repository.journaling(model)));
+    repository
+}
+
+/// Every sequence of the journal: its ID and the flags of its requests, in order.
+fn sequences(repository: &Repository) -> Vec<(String, Vec<(bool, bool)>)> {
+    let mut open = BTreeMap::<String, Vec<(bool, bool)>>::new();
+    let mut ended = Vec::new();
+    let mut journal = repository.journal("m");
+    journal.sort_by_key(|entry| entry["ns"].as_u64());
+    for entry in journal {
+        let id = entry["correlation"].to_string();
+        if id == "0" {
+            continue;
+        }
+        let flag = |key: &str| entry[key].as_bool().unwrap();
+        let flags = (flag("start"), flag("end"));
+        if flags.0 && entry["outcome"] == "failed" {
+            continue;
+        }
+        open.entry(id.clone()).or_default().push(flags);
+        if flags.1 {
+            ended.extend(open.remove_entry(&id));
+        }
+    }
+    assert!(open.is_empty(), "sequences without an end: {open:?}");
+    ended
+}
+
+/// No sequence may be open, and no rule broken.
+fn assert_well_formed(repository: &Repository) -> Vec<(String, Vec<(bool, bool)>)> {
+    let counters = repository.counters("m");
+    assert_eq!(counters.get("violations"), 0);
+    assert_eq!(counters.get("sequences_open"), 0);
+    assert_eq!(counters.get("sequences_started"), counters.get("sequences_ended"));
+    let sequences = sequences(repository);
+    for (id, flags) in &sequences {
+        let (last, before) = flags.split_last().unwrap();
+        let inner = before.iter().enumerate().all(|(step, &(start, end))| start == (step == 0) && !end);
+        assert!(inner && last.1 && (last.0 == before.is_empty()), "sequence {id}: {flags:?}");
+    }
+    assert!(!sequences.is_empty());
+    sequences
+}
+
+fn run(repository: &Repository, arguments: &str) -> Finished {
+    let finished = Program::on(repository, "m").args(arguments).run();
+    assert!([0, 4].contains(&finished.code()), "{arguments}\n{}\n{}", finished.stdout, finished.stderr);
+    finished
+}
+
+fn in_every_mode(strategy: &str, instances: u32) {
+    for load in [
+        "--sync --concurrency-range 3",
+        "--async --concurrency-range 3",
+        "--async --concurrency-range 3 --max-threads 1",
+        "--request-rate-range 300 --num-of-sequences 3",
+        "--request-rate-range 300 --num-of-sequences 3 --serial-sequences --request-distribution poisson",
+    ] {
+        let repository = accumulator(strategy, instances);
+        // Requests of a sequence that may overtake each other on the way are a matter of the load, not of the server.
+        let finished = run(&repository, &format!("-p 150 -s 1000 -r 3 --sequence-length 6 {load}"));
+        let all = assert_well_formed(&repository);
+        let report = finished.report_with(finished.code());
+        assert!(report.level().client_number("Sequence count") > 0.0, "{load}: {}", report.text);
+        assert!(!report.text.contains("Failed request count"), "{load}: {}", report.text);
+        assert!(all.iter().any(|(_, flags)| flags.len() > 1), "{load}");
+    }
+}
+
+#[test]
+fn the_direct_strategy_gets_whole_sequences_in_every_mode() {
+    let _turn = turns::shared();
+    in_every_mode(DIRECT, 4);
+}
+
+#[test]
+fn the_oldest_strategy_gets_whole_sequences_in_every_mode() {
+    let _turn = turns::shared();
+    in_every_mode(OLDEST, 1);
+}
+
+#[test]
+fn ids_stay_in_their_range_and_lengths_near_theirs() {
+    let _turn = turns::shared();
+    let repository = accumulator(DIRECT, 2);
+    let arguments = "--sequence-id-range 100:104 --sequence-length 10 --sequence-length-variation 50";
+    run(&repository, &format!("--concurrency-range 2 --request-count 300 {arguments}"));
+    let all = assert_well_formed(&repository);
+    let ids: BTreeSet<u64> = all.iter().map(|(id, _)| id.parse().unwrap()).collect();
+    assert!(ids.iter().all(|id| (100..104).contains(id)), "{ids:?}");
+    let lengths: BTreeSet<usize> = all.iter().map(|(_, flags)| flags.len()).collect();
+    // The last sequence of each lane may be ended early.
+    assert!(lengths.iter().max().unwrap() <= &15 && lengths.len() > 2, "{lengths:?}");
+    let early = all.iter().filter(|(_, flags)| flags.len() < 5).count();
+    assert!(early <= 2, "{early} sequences are shorter than half: {lengths:?}");
+}
+
+#[test]
+fn streams_of_data_are_dealt_round_robin() {
+    let _turn = turns::shared();
+    let repository = accumulator(DIRECT, 1);
+    let path = repository.file("data.json");
+    std::fs::write(
+        &path,
+        r#"{"data": [[{"INPUT0": [1]}, {"INPUT0": [2]}], [{"INPUT0": [10]}, {"INPUT0": [20]}, {"INPUT0": [30]}]]}"#,
+    )
+    .unwrap();
+    let finished = Program::on(&repository, "m").args("--request-count 15 --input-data").arg(&path).run();
+    assert_eq!(finished.code(), 0, "{}", finished.stderr);
+    let lengths: Vec<usize> = assert_well_formed(&repository).iter().map(|(_, flags)| flags.len()).collect();
+    assert_eq!(lengths, [2, 3, 2, 3, 2, 3]);
+}
+
+#[test]
+fn ids_may_be_strings() {
+    let _turn = turns::shared();
+    let control = "sequence_batching { max_sequence_idle_microseconds: 5000000 control_input [{ name: \"ID\" \
+                   control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING }] }] }";
+    let repository = accumulator(control, 2);
+    run(&repository, "--concurrency-range 2 --request-count 60 --sequence-length 5 --sequence-id-type string");
+    let all = assert_well_formed(&repository);
+    assert!(all.iter().all(|(id, _)| id.starts_with('"')), "{all:?}");
+}
+
+#[test]
+fn a_mix_of_a_sequence_model_with_itself_keeps_sequences_whole() {
+    let _turn = turns::shared();
+    let repository = accumulator(DIRECT, 2);
+    let finished = Program::in_process(&crate::support::triton(), &repository.path())
+        .args("--model-mix m?who=a:0.5,m?who=b:0.5 --concurrency-range 2 --request-count 200 --sequence-length 5")
+        .run();
+    assert_eq!(finished.code(), 0, "{}", finished.stderr);
+    assert_well_formed(&repository);
+    let mut by_sequence = BTreeMap::<(String, u64), BTreeSet<String>>::new();
+    let mut turn = BTreeMap::<String, u64>::new();
+    let mut journal = repository.journal("m");
+    journal.sort_by_key(|entry| entry["ns"].as_u64());
+    for entry in journal.iter().filter(|entry| entry["correlation"] != 0) {
+        let id = entry["correlation"].to_string();
+        let turn = turn.entry(id.clone()).or_default();
+        *turn += u64::from(entry["start"].as_bool().unwrap());
+        by_sequence.entry((id, *turn)).or_default().insert(entry["parameters"]["who"].to_string());
+    }
+    assert!(by_sequence.values().all(|who| who.len() == 1), "{by_sequence:?}");
+    assert!(by_sequence.values().flatten().collect::<BTreeSet<_>>().len() == 2, "{by_sequence:?}");
+}
+
+/// Interrupts the program after its levels have begun.
+fn interrupted(arguments: &str) -> Repository {
+    let repository = accumulator(DIRECT, 4);
+    let running = Program::on(&repository, "m").args("-p 60000 --sequence-length 100000").args(arguments).start();
+    let journal = repository.file("m.journal");
+    while std::fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(200));
+    running.signal(2);
+    let finished = running.finish();
+    assert!([0, 4].contains(&finished.code()), "{}\n{}", finished.stdout, finished.stderr);
+    repository
+}
+
+#[test]
+fn an_interrupt_ends_open_sequences() {
+    let _turn = turns::shared();
+    for load in [
+        "--sync --concurrency-range 3",
+        "--async --concurrency-range 3",
+        "--request-rate-range 200 --num-of-sequences 3",
+        "--stage concurrency:3:60s",
+    ] {
+        let repository = interrupted(load);
+        let all = assert_well_formed(&repository);
+        assert_eq!(all.len(), 3, "{load}: one sequence per lane");
+    }
+}
+
+#[test]
+fn an_error_ends_open_sequences() {
+    let _turn = turns::shared();
+    for load in [
+        "--sync --concurrency-range 2",
+        "--async --concurrency-range 2",
+        "--request-rate-range 300 --num-of-sequences 2 --serial-sequences",
+    ] {
+        let repository = Repository::of(&[]);
+        let model = Model::accumulator("m").instances(2).parameter("fail_every", "7");
+        repository.add(&repository.counting(repository.journaling(model)));
+        let finished =
+            Program::on(&repository, "m").args("-p 400 -s 1000 --sequence-length 20 --max-errors 5%").args(load).run();
+        assert_eq!(finished.code(), 3, "{}\n{}", finished.stdout, finished.stderr);
+        let counters = repository.counters("m");
+        assert!(counters.get("failures") > 0);
+        // The model does not see the flags of requests that it fails, so its journal is asked: whatever was opened was
+        // sent an end, but for sequences whose start failed, of which the server has nothing to end.
+        assert!(!sequences(&repository).is_empty(), "{load}");
+    }
+}

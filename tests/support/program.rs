@@ -1,0 +1,199 @@
+//! The program under test: how it is called, and how it ended.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{Report, Repository, triton};
+
+/// A run that takes longer has hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the program promises for everything that it refuses.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
+
+/// A call of the program.
+pub struct Program {
+    command: Command,
+}
+
+impl Program {
+    /// The program without arguments.
+    pub fn new() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command }
+    }
+
+    /// In process, with the real Triton, on a model of `repository`.
+    pub fn on(repository: &Repository, model: &str) -> Self {
+        Self::in_process(&triton(), &repository.path()).args(&format!("-m {model}"))
+    }
+
+    /// In process, with a server directory and a model repository.
+    pub fn in_process(server: &Path, repository: &Path) -> Self {
+        Self::new()
+            .args("--service-kind triton_c_api --triton-server-directory")
+            .arg(server)
+            .arg("--model-repository")
+            .arg(repository)
+    }
+
+    /// Further arguments, separated by blanks.
+    pub fn args(mut self, line: &str) -> Self {
+        self.command.args(line.split_whitespace());
+        self
+    }
+
+    /// One further argument, whatever it holds.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.command.arg(argument.into());
+        self
+    }
+
+    /// An environment variable.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    /// Three short windows that count as stable whatever they hold.
+    pub fn quick(self) -> Self {
+        self.args("-p 100 -s 1000")
+    }
+
+    /// Runs it to its end.
+    pub fn run(self) -> Finished {
+        self.start().finish()
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        let started = Instant::now();
+        let mut child = self.command.spawn().expect("the program can be started");
+        let (ended, end) = mpsc::channel();
+        let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>| {
+            thread::spawn(move || {
+                let (mut text, mut part) = (Vec::new(), [0; 4096]);
+                while let Ok(count @ 1..) = pipe.read(&mut part) {
+                    text.extend_from_slice(&part[..count]);
+                    let _ = last.send(Instant::now());
+                }
+                String::from_utf8_lossy(&text).into_owned()
+            })
+        };
+        let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone());
+        let stderr = read(Box::new(child.stderr.take().unwrap()), ended);
+        Running { child, stdout, stderr, started, output: end }
+    }
+}
+
+/// A program under way.
+pub struct Running {
+    child: Child,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+    started: Instant,
+    /// The moments at which it wrote something.
+    output: mpsc::Receiver<Instant>,
+}
+
+impl Running {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status();
+        assert!(sent.expect("kill can be run").success(), "the program is gone already");
+    }
+
+    /// Waits for its end.
+    pub fn finish(mut self) -> Finished {
+        let status = self.wait();
+        let ended = Instant::now();
+        let (stdout, stderr) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
+        let last = self.output.try_iter().max().unwrap_or(self.started);
+        Finished { status, stdout, stderr, wall: ended - self.started, silent: ended.saturating_duration_since(last) }
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the program can be waited for") {
+                return status;
+            }
+            if self.started.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                panic!("the program did not end within {PATIENCE:?}");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Finished {
+    status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// From its start to its end.
+    pub wall: Duration,
+    /// From its last output to its end.
+    pub silent: Duration,
+}
+
+impl Finished {
+    /// Its exit code; a run that was ended by a signal has none.
+    pub fn code(&self) -> i32 {
+        let signal = self.status.signal();
+        self.status.code().unwrap_or_else(|| panic!("ended by signal {signal:?}: {self:#?}"))
+    }
+
+    /// Its report, after an end with `code`.
+    pub fn report_with(&self, code: i32) -> Report {
+        assert_eq!(self.code(), code, "{}\n{}", self.stdout, self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        Report::parse(&self.stdout)
+    }
+
+    /// Its report, after a good end, or one that only complains of requests that left late, as they do on a busy machine.
+    pub fn report_even_if_late(&self) -> Report {
+        let late = self.code() == 4 && self.stdout.contains("of the requests left more than 1 ms late");
+        self.report_with(if late { 4 } else { 0 })
+    }
+
+    /// Its report, after a good end.
+    pub fn report(&self) -> Report {
+        self.report_with(0)
+    }
+
+    /// The one line of an end with code 99, which must hold all of `words`, come soon, and leave standard output empty.
+    pub fn refusal(&self, words: &[&str]) -> &str {
+        assert!(self.wall < REFUSED_WITHIN, "took {:?}: {}", self.wall, self.stderr);
+        assert_eq!(self.stdout, "", "something was written before the refusal");
+        self.failure(words)
+    }
+
+    /// As [`Finished::refusal`], where levels may have been measured before.
+    pub fn failure(&self, words: &[&str]) -> &str {
+        assert_eq!(self.code(), 99, "{}\n{}", self.stdout, self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let [line] = lines[..] else { panic!("not one line: {}", self.stderr) };
+        assert!(line.starts_with("error: "), "{line}");
+        for word in words {
+            assert!(line.contains(word), "'{word}' is missing: {line}");
+        }
+        line
+    }
+}

@@ -1,0 +1,82 @@
+//! A real `tritonserver` of its own, on free ports, for what goes over the network.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Program, Repository, triton};
+
+/// A server under way; it is ended when dropped.
+pub struct TritonServer {
+    process: Child,
+    http: u16,
+    grpc: u16,
+}
+
+impl TritonServer {
+    /// Starts one on `repository`. `None` where the server directory has no `tritonserver` program.
+    pub fn start(repository: &Repository) -> Option<Self> {
+        let directory = triton();
+        let program = directory.join("bin/tritonserver");
+        if !program.exists() {
+            eprintln!("skipped: {} does not exist", program.display());
+            return None;
+        }
+        // Both are free at once, and again a moment later.
+        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [http, grpc] = ports.each_ref().map(|port| port.local_addr().unwrap().port());
+        drop(ports);
+        let process = Command::new(program)
+            .arg("--model-repository")
+            .arg(repository.path())
+            .arg("--backend-directory")
+            .arg(directory.join("backends"))
+            .args([format!("--http-port={http}"), format!("--grpc-port={grpc}")])
+            .args(["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--allow-metrics=false"])
+            .args(["--log-info=false", "--log-warning=false"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("tritonserver can be started");
+        let mut server = Self { process, http, grpc };
+        server.wait_until_ready();
+        Some(server)
+    }
+
+    fn wait_until_ready(&mut self) {
+        let started = Instant::now();
+        while self.get("/v2/health/ready").is_none_or(|answer| !answer.starts_with("HTTP/1.1 200")) {
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none() && started.elapsed() < Duration::from_secs(60), "tritonserver: {ended:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The whole answer to a GET request.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        // In one piece: the server does not find a path that comes in two.
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    /// The program on a model of this server, over `http` or `grpc`.
+    pub fn program(&self, protocol: &str, model: &str) -> Program {
+        let port = if protocol == "grpc" { self.grpc } else { self.http };
+        Program::new().args(&format!("-i {protocol} -u 127.0.0.1:{port} -m {model}"))
+    }
+}
+
+impl Drop for TritonServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
