@@ -4,8 +4,9 @@
 #[path = "support/load.rs"]
 #[allow(dead_code)]
 mod load;
+#[path = "support/ports.rs"]
+mod ports;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -59,7 +60,7 @@ impl Server {
         for (name, config) in models {
             write_model(&repository.path().join(name), config, &library);
         }
-        let [port, http] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+        let [port, http] = ports::free_ports();
         let process = Command::new(directory.join("bin/tritonserver"))
             .arg(format!("--model-repository={}", repository.path().display()))
             .arg(format!("--backend-directory={}", directory.join("backends").display()))

@@ -3,6 +3,8 @@
 #[path = "support/load.rs"]
 #[allow(dead_code)]
 mod load;
+#[path = "support/ports.rs"]
+mod ports;
 #[path = "support/triton.rs"]
 mod triton;
 
@@ -153,7 +155,7 @@ fn traces_are_refused_with_a_reason_or_set() {
     let rate = TraceSettings { levels: None, rate: Some(17), count: Some(-1), log_frequency: Some(3) };
     backend.set_trace(&model, &rate).unwrap();
     let settings: serde_json::Value = serde_json::from_str(&get(&server, "/v2/models/identity/trace/setting")).unwrap();
-    assert_eq!((&settings["trace_rate"], &settings["log_frequency"]), (&"17".into(), &"3".into()));
+    assert_eq!((&settings["trace_rate"], &settings["log_frequency"]), (&"17".into(), &"3".into()), "{settings}");
     let level =
         TraceSettings { levels: Some(vec![TraceLevel::Timestamps]), rate: None, count: None, log_frequency: None };
     let error = backend.set_trace(&model, &level).unwrap_err().to_string();

@@ -262,7 +262,8 @@ class Checks:
                     assert len(found) == (3 if final == "flag" else 4), (name, found)
                     assert [entry[3] for entry in found] == [False] * (len(found) - 1) + [True], (name, found)
                     assert all((entry[1] == FOUR).all() for entry in found[:3]), (name, found)
-                    assert found[2][0] - found[0][0] > 0.005, (name, found)
+                    # Two gaps of 3 ms, seen from a client that may get to run late.
+                    assert found[2][0] - found[0][0] > 0.001, (name, found)
                     for count in (0, 1, 7):
                         found = self.stream(name, [int32(*FOUR)], parameters={"repeat": count})
                         contents = [entry for entry in found if entry[1] is not None]

@@ -1,10 +1,11 @@
 //! A real `tritonserver` on free ports, with models of the native test backend.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use crate::ports::free_ports;
 
 /// A running server; killed when dropped.
 pub struct Triton {
@@ -31,10 +32,6 @@ fn backend_library() -> PathBuf {
     library
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Triton {
     /// Starts a server over models given by name and what their configuration says after tensors.
     pub fn start(directory: &Path, models: &[(&str, &str)]) -> Self {
@@ -50,7 +47,7 @@ impl Triton {
             );
             fs::write(folder.join("config.pbtxt"), config).unwrap();
         }
-        let (http, metrics) = (free_port(), free_port());
+        let [http, metrics] = free_ports();
         let process = Command::new(directory.join("bin/tritonserver"))
             .arg("--model-repository")
             .arg(repository.path())

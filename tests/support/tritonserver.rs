@@ -1,11 +1,12 @@
 //! A real `tritonserver` of its own, on free ports, for what goes over the network.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::ports::free_ports;
 use super::{Program, Repository, triton};
 
 /// A server under way; it is ended when dropped.
@@ -24,10 +25,7 @@ impl TritonServer {
             eprintln!("skipped: {} does not exist", program.display());
             return None;
         }
-        // Both are free at once, and again a moment later.
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [http, grpc] = ports.each_ref().map(|port| port.local_addr().unwrap().port());
-        drop(ports);
+        let [http, grpc] = free_ports();
         let process = Command::new(program)
             .arg("--model-repository")
             .arg(repository.path())
