@@ -14,6 +14,7 @@ use crate::backends::grpc::control::Control;
 use crate::backends::grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
 use crate::backends::grpc::proto::wire::put_bytes;
 use crate::backends::grpc::proto::{InferReply, put_parameter};
+use crate::backends::net::unregister;
 use crate::data::Payload;
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
@@ -67,7 +68,8 @@ fn register_system(control: &Control, name: &str, key: &str, region: &Region) ->
 impl Drop for Registration {
     /// A server that does not answer any more has forgotten the region, or will never be asked for it again.
     fn drop(&mut self) {
-        let _: Result<Empty, _> = self.control.call(self.unregister, &RegionName { name: self.name.clone() });
+        let request = RegionName { name: self.name.clone() };
+        let _ = unregister(|| self.control.call(self.unregister, &request).map(|_: Empty| ()));
     }
 }
 

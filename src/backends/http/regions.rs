@@ -16,6 +16,7 @@ use super::control::{Control, Patience};
 use super::render::OutputRegionName;
 use super::template::slot_tag;
 use crate::backend::OutputPlan;
+use crate::backends::net::unregister;
 use crate::data::{InputTensor, Payload};
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
@@ -65,7 +66,7 @@ impl Drop for Registration {
             return;
         }
         let path = format!("{}/v2/{}/region/{}/unregister", self.control.prefix(), self.kind, self.name);
-        if self.control.post(&path, "", Patience::Sample).is_err() {
+        if unregister(|| self.control.post(&path, "", Patience::Sample).map(|_| ())).is_err() {
             self.silent.store(true, Ordering::Relaxed);
         }
     }
