@@ -4,6 +4,15 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::{Error, Result};
 
+/// How many threads may issue requests without taking the server's processors from it: all of `cpus` where they are set
+/// apart for that, else half of those that this process may use.
+pub fn client_processors(cpus: Option<&[usize]>) -> usize {
+    match cpus {
+        Some(cpus) => cpus.len().max(1),
+        None => (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1),
+    }
+}
+
 /// Pins the calling thread to `cpus`, if any are given. Threads that it starts from then on inherit this.
 ///
 /// # Errors

@@ -1,7 +1,9 @@
 //! One level's load, decided: shape, lanes, threads, when it ends.
 
+use crate::affinity::client_processors;
 use crate::app::session::Session;
 use crate::error::Result;
+use crate::load::closed;
 use crate::load::open::{DEFAULT_MAX_OUTSTANDING, issuing_threads};
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
@@ -30,15 +32,25 @@ pub struct Job {
 
 impl Job {
     /// A number of requests is kept outstanding.
-    pub fn closed(plan: &Plan, concurrency: u32) -> Self {
-        let (load, outstanding) = (&plan.load, concurrency as usize);
-        let shape =
-            ClosedLoop { concurrency: outstanding, max_threads: load.max_threads, synchronous: load.synchronous };
+    pub fn closed(plan: &Plan, session: &Session, concurrency: u32) -> Self {
+        Self::outstanding(plan, session, concurrency, plan.load.synchronous)
+    }
+
+    /// A number of requests is kept outstanding by threads that do not wait, whatever the plan says of that.
+    pub fn burst(plan: &Plan, session: &Session, concurrency: u32) -> Self {
+        Self::outstanding(plan, session, concurrency, false)
+    }
+
+    fn outstanding(plan: &Plan, session: &Session, concurrency: u32, synchronous: bool) -> Self {
+        let outstanding = concurrency as usize;
+        let threading = session.backend.capabilities().threading;
+        let processors = client_processors(plan.load.worker_cpus.as_deref());
+        let max_threads = closed::issuing_threads(plan.load.max_threads, threading, processors);
         Self {
             load: LevelLoad::Concurrency(concurrency),
-            shape: shape.into(),
+            shape: ClosedLoop { concurrency: outstanding, max_threads, synchronous }.into(),
             lanes: outstanding,
-            issuers: if load.synchronous { outstanding } else { outstanding.min(load.max_threads) },
+            issuers: if synchronous { outstanding } else { outstanding.min(max_threads) },
             quota: plan.measurement.request_count,
             finite: plan.measurement.request_count.is_some(),
             gap_variation: 0.0,
@@ -71,7 +83,7 @@ impl Job {
     /// As [`Job::rate`].
     pub fn stage(plan: &Plan, session: &Session, load: StageLoad, distribution: Distribution) -> Result<Self> {
         match load {
-            StageLoad::Concurrency(concurrency) => Ok(Self::closed(plan, concurrency)),
+            StageLoad::Concurrency(concurrency) => Ok(Self::closed(plan, session, concurrency)),
             StageLoad::RequestRate(rate) => Self::rate(plan, session, rate, distribution),
         }
     }

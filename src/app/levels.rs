@@ -59,7 +59,7 @@ impl Runner<'_> {
         let (plan, session) = (self.plan, self.session);
         match &plan.load.mode {
             LoadMode::Concurrency(range) => {
-                self.search(*range, levels, |concurrency| Ok(Job::closed(plan, concurrency)))
+                self.search(*range, levels, |concurrency| Ok(Job::closed(plan, session, concurrency)))
             }
             LoadMode::RequestRate { range, distribution } => {
                 self.search(*range, levels, |rate| Job::rate(plan, session, rate, *distribution))

@@ -26,7 +26,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
         period: periodic.request_period,
         book: Arc::new(StageBook::new(periodic.end)),
     };
-    let base = Job::closed(runner.plan, periodic.end);
+    let base = Job::closed(runner.plan, runner.session, periodic.end);
     // perf_analyzer's export names every periodic load so.
     let load = LevelLoad::Concurrency(1);
     let job = Job { load, shape: LoadShape::Periodic(shape.clone()), issuers: 1, quota: None, finite: true, ..base };

@@ -5,9 +5,8 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::levels::Runner;
 use crate::error::{Error, Result};
-use crate::load::{ClosedLoop, LoadShape};
 use crate::measure::complaint::{Complaint, Verdict};
-use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
 use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
 
@@ -27,7 +26,9 @@ pub fn run(
     let search_plan = search_plan(&runner.plan.measurement);
     while let Some(step) = sweep.next().filter(|_| !runner.is_interrupted()) {
         let observed = match step {
-            SweepStep::Burst => observe(&runner.measure_quietly(&burst(runner), &search_plan)?, runner),
+            SweepStep::Burst => {
+                observe(&runner.measure_quietly(&Job::burst(runner.plan, runner.session, BURST), &search_plan)?, runner)
+            }
             SweepStep::Confirm(rate) => {
                 let job = Job::rate(runner.plan, runner.session, rate, distribution)?;
                 let level = runner.measure_quietly(&job, &search_plan)?;
@@ -64,13 +65,6 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
         WindowRule::Count(_) => SEARCH_WINDOW.1,
     };
     MeasurementPlan { window: WindowRule::Time(window), max_trials: 1, latency_threshold: None, ..plan.clone() }
-}
-
-fn burst(runner: &Runner<'_>) -> Job {
-    let job = Job::closed(runner.plan, BURST);
-    let shape =
-        ClosedLoop { concurrency: BURST as usize, max_threads: runner.plan.load.max_threads, synchronous: false };
-    Job { shape: LoadShape::Closed(shape), load: LevelLoad::Concurrency(BURST), ..job }
 }
 
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {

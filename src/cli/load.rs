@@ -91,8 +91,9 @@ pub struct LoadArgs {
     #[arg(long)]
     sync: bool,
 
-    /// Threads that issue requests. Synchronous closed loops have one per outstanding request all the same. Default:
-    /// 16, where requests follow a schedule 4
+    /// Most threads that issue requests; there are as few as the load needs: over HTTP and gRPC, one for every two
+    /// processors or one for each of --worker-cpus. Synchronous closed loops have one per outstanding request all the
+    /// same. Default: 16, where requests follow a schedule 4
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_threads: Option<usize>,
 

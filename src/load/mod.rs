@@ -1,7 +1,7 @@
 //! When the next request leaves, and what it carries: workers that keep a number outstanding, or follow a schedule.
 
 mod asynchronous;
-mod closed;
+pub mod closed;
 pub mod feed;
 pub mod mix;
 pub mod open;

@@ -124,7 +124,9 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) 
 /// The load of the level with that number.
 fn job(plan: &Plan, session: &Session, level: u32) -> Result<Option<Job>> {
     match &plan.load.mode {
-        LoadMode::Concurrency(range) => Ok(nth(*range, level).map(|concurrency| Job::closed(plan, concurrency))),
+        LoadMode::Concurrency(range) => {
+            Ok(nth(*range, level).map(|concurrency| Job::closed(plan, session, concurrency)))
+        }
         LoadMode::RequestRate { range, distribution } => {
             nth(*range, level).map(|rate| Job::rate(plan, session, rate, *distribution)).transpose()
         }

@@ -1,7 +1,8 @@
 //! [`HttpClient`]: a worker's slots, each a connection of its own, all driven on the worker's thread.
 //!
 //! With one slot its socket blocks: a request costs one `writev` and one `read`. With more, all sockets are watched by
-//! one epoll, and a completed slot that is to go on is written to at once, on the same stack.
+//! one epoll. What one wait finds is read first, then the slots that are to go on are written to: each write may wake a
+//! thread of a server on the same machine, which would take this thread's processor with answers still unread.
 //!
 //! What becomes of a request when its connection breaks: it completes with an error that says how. A connection that the
 //! *server or the network* ended is made again only with `--reconnect`; without, every later request in that slot
@@ -51,6 +52,8 @@ pub(super) struct HttpClient {
     checker: Checker,
     failed: Vec<Failed>,
     outstanding: usize,
+    /// Requests that follow completed ones in their slots.
+    due: Vec<(usize, Request)>,
 }
 
 impl HttpClient {
@@ -74,6 +77,7 @@ impl HttpClient {
             checker: Checker::default(),
             failed: Vec::new(),
             outstanding: 0,
+            due: Vec::new(),
         };
         client.grow(slots)?;
         Ok(client)
@@ -180,7 +184,7 @@ impl HttpClient {
         Ok(())
     }
 
-    /// Frees the slot, reports, and does what the sink answers.
+    /// Frees the slot, reports, and notes what the sink answers; see [`Self::go_on`].
     fn complete(&mut self, slot: usize, outcome: Result<(), InferError>) {
         let line = &mut self.lines[slot];
         let id = SlotId(slot as u32);
@@ -204,8 +208,17 @@ impl HttpClient {
         line.release();
         self.outstanding -= 1;
         if let Next::Issue(request) = self.sink.complete(id, &completion) {
+            self.due.push((slot, request));
+        }
+    }
+
+    /// Sends the requests that are due.
+    fn go_on(&mut self) {
+        for index in 0..self.due.len() {
+            let (slot, request) = self.due[index];
             self.start(slot, request);
         }
+        self.due.clear();
     }
 
     /// One blocking step of the only slot; tells whether its request is over.
@@ -265,6 +278,7 @@ impl Client for HttpClient {
     fn drive(&mut self, deadline: Stamp) -> Result<()> {
         loop {
             if !self.failed.is_empty() && self.deliver_failures(Stamp::now()) {
+                self.go_on();
                 return Ok(());
             }
             if self.outstanding == 0 && deadline == Stamp::NEVER {
@@ -273,6 +287,7 @@ impl Client for HttpClient {
             let due = self.failed.iter().map(|failed| failed.due).min().unwrap_or(Stamp::NEVER);
             let until = deadline.min(due);
             let over = if self.wire.poller.is_some() { self.drive_many(until) } else { self.drive_one(until) };
+            self.go_on();
             if over.map_err(|error| self.broken(&error))? || Stamp::now() >= deadline {
                 return Ok(());
             }
