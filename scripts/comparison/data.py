@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from .models import Models
 from .programs import ACCEPTED_STATUS, ANY_STABILITY, FLOOR, OURS, WINDOWS, RunFailed, log, median, throughput
 from .report import Report, at_least, number, spread, table
 
@@ -24,27 +25,7 @@ MEMORY_TARGET = 1.2
 JSON_TARGET_MB_PER_SECOND = 100.0
 STARTUP_SECONDS = 10.0
 
-CONFIG = """backend: "bench"
-max_batch_size: 1
-input [{{ name: "INPUT0" data_type: TYPE_FP32 dims: [{elements}] }}]
-output [{{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [{elements}] }}]
-instance_group [{{ kind: KIND_CPU count: 1 }}]
-"""
 LEAVE_OUTPUTS = 'parameters { key: "leave_outputs" value { string_value: "true" } }\n'
-
-
-class Models:
-    """A repository of models made for the study."""
-
-    def __init__(self, folder, library):
-        self.path, self._library = Path(folder), library
-
-    def add(self, name, elements, more=""):
-        version = self.path / name / "1"
-        version.mkdir(parents=True)
-        (version / "libtriton_bench.so").symlink_to(self._library)
-        (version.parent / "config.pbtxt").write_text(CONFIG.format(elements=elements) + more)
-        return name
 
 
 def _ours(programs, models, model, *flags):

@@ -4,22 +4,17 @@ All clients meet the same tritonserver on this machine, in rounds that take turn
 
 import json
 import resource
-import socket
 import struct
-import tempfile
-import time
 import urllib.request
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from .programs import ANY_STABILITY, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, RunFailed, end, log, median, run, start
+from .programs import ANY_STABILITY, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, log, median, run
 from .report import Report, at_least, number, ratio, spread, table
+from .triton import running_server
 
 FLOORS = {"http": "wrk", "grpc": "h2load"}
 OUTSTANDING = (1, 4, 16)
 MODEL = "identity_fp32"
-START_SECONDS = 60.0
 TENSOR = bytes(64)
 # Least throughput beside the floor and beside upstream, most processor time beside each, from the project's goals.
 FLOOR_TARGET = {"http": 0.95, "grpc": 0.85}
@@ -38,56 +33,6 @@ class Case:
     @property
     def title(self):
         return f"{'HTTP' if self.protocol == 'http' else 'gRPC'}, {self.outstanding} outstanding"
-
-
-@dataclass(frozen=True)
-class Server:
-    ports: dict  # protocol to port
-    files: Path  # where ready-made requests are
-
-    def url(self, protocol):
-        return f"127.0.0.1:{self.ports[protocol]}"
-
-
-def _free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-@contextmanager
-def _running_server(programs):
-    """A tritonserver on free ports, ended when the block is left."""
-    http, grpc = _free_ports(2)
-    command = [
-        str(programs.server / "bin/tritonserver"),
-        f"--model-repository={programs.small_models}",
-        f"--backend-directory={programs.server / 'backends'}",
-        f"--http-port={http}", f"--grpc-port={grpc}", "--allow-metrics=false", "--log-info=false",
-    ]  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "log", "w+") as said:
-        process = start(command, output=said)
-        try:
-            limit = time.monotonic() + START_SECONDS
-            while not all(_listens(port) for port in (http, grpc)):
-                if process.poll() is not None or time.monotonic() > limit:
-                    said.seek(0)
-                    raise RunFailed(f"tritonserver does not answer: {said.read()[-500:]}")
-                time.sleep(0.1)
-            _write_requests(Path(folder))
-            yield Server({"http": http, "grpc": grpc}, Path(folder))
-        finally:
-            end(process)
-
-
-def _listens(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _write_requests(folder):
@@ -209,7 +154,8 @@ def _row(case):
 def study(programs, arguments):
     """All cases, `--rounds` times."""
     cases = [Case(protocol, outstanding) for protocol in FLOORS for outstanding in OUTSTANDING]
-    with _running_server(programs) as server:
+    with running_server(programs, programs.small_models) as server:
+        _write_requests(server.files)
         for round_number in range(1, arguments.rounds + 1):
             log(f"round {round_number} of {arguments.rounds}")
             for case in cases:
