@@ -86,6 +86,37 @@ fn data_as_outputs(data: &Value) -> Value {
 }
 
 #[test]
+fn every_request_carries_its_own_step_where_objects_are_exchanged() {
+    const STEPS: usize = 200;
+    let _turn = turns::shared();
+    let bench = Bench::new();
+    // Runs of steps with one shape, and changes of it.
+    let step = |index: usize| {
+        let width = 1 + index / 7 % 3;
+        let content: Vec<_> = (0..width).map(|column| index * 10 + column).collect();
+        shaped(json!(content), json!([1, width]))
+    };
+    let data: Vec<_> = (0..STEPS).map(|index| json!({"IN": step(index)})).collect();
+    let right = data_as_outputs(&json!(data));
+    let mut wrong = right.clone();
+    wrong[STEPS / 2] = json!({"OUT": shaped(json!([-1]), json!([1, 1]))});
+    for flags in ["--async --concurrency-range 32", "--async --request-rate-range 2000 --max-outstanding 64"] {
+        let run = |expected: &Value| {
+            bench
+                .program("floats", &json!(data), expected)
+                .args(flags)
+                .args("--max-errors 5% --request-count 4000")
+                .run()
+        };
+        assert_eq!(run(&right).report_even_if_late().level().client_number("Request count"), 4000.0, "{flags}");
+        let report = run(&wrong).report_even_if_late();
+        let good = report.level().client_number("Request count");
+        // One step in 200; every slot may be inside of a round when the last request is sent.
+        assert!((3960.0..=3996.0).contains(&good), "{flags}: {}", report.text);
+    }
+}
+
+#[test]
 fn windows_of_time_count_them_too() {
     let _turn = turns::shared();
     let bench = Bench::new();

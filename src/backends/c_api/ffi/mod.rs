@@ -4,6 +4,7 @@
 //! `InferenceRequest` and [`Slots`] own what C handed out and are safe to use. No pointer leaves this module.
 
 mod allocator;
+mod exchange;
 mod library;
 mod options;
 mod output_buffer;

@@ -1,11 +1,9 @@
 //! The request objects of one slot: made once, and used again without an allocation where the server allows it.
 
-use std::ffi::CString;
-
 use super::request::{Callbacks, InferenceRequest};
 use super::slot::Shared;
-use super::status::{Status, c_string};
-use crate::data::{Payload, PayloadId};
+use super::status::Status;
+use crate::data::PayloadId;
 
 /// How request objects are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,23 +28,13 @@ pub(super) struct Requests {
     /// What it carries.
     payload: Option<PayloadId>,
     issued: u32,
-    /// Names of each model's inputs.
-    names: Vec<Vec<CString>>,
 }
 
 impl Requests {
     /// Room for the objects that `shared` asks for; none is made yet.
     pub(super) fn new(shared: &Shared) -> Self {
         let objects = if shared.reuse == Reuse::PerPayload { shared.spec.payloads.len() } else { 1 };
-        let names =
-            shared.spec.models.iter().map(|model| model.inputs.iter().map(|input| c_string(&input.name)).collect());
-        Self {
-            prepared: (0..objects).map(|_| None).collect(),
-            current: 0,
-            payload: None,
-            issued: 0,
-            names: names.collect(),
-        }
+        Self { prepared: (0..objects).map(|_| None).collect(), current: 0, payload: None, issued: 0 }
     }
 
     /// Counts a request and returns its number, from 1.
@@ -86,21 +74,16 @@ impl Requests {
         }
         let object = &mut self.prepared[self.current];
         let next = &shared.spec.payloads[payload.0 as usize];
-        let before = before.map(|before| &shared.spec.payloads[before.0 as usize]);
-        match (object.take(), before) {
-            (Some(kept), Some(before)) if shared.reuse == Reuse::Exchange && differ_in_data(before, next) => {
-                exchange(&kept, before, next, &self.names[next.model])?;
-                Ok(object.insert(kept))
-            }
-            (old, _) => {
-                drop(old);
-                let model = &shared.spec.models[next.model];
-                let fresh = InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks)?;
-                fresh.set_parameters(&shared.spec.options, next)?;
-                fresh.set_inputs(next)?;
-                Ok(object.insert(fresh))
-            }
+        if let (Some(table), Some(kept), Some(before)) = (&shared.exchange, object.as_ref(), before)
+            && table.exchange(kept, before, (payload, next))?
+        {
+            return Ok(object.as_ref().expect("was just seen"));
         }
+        let model = &shared.spec.models[next.model];
+        let fresh = InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks)?;
+        fresh.set_parameters(&shared.spec.options, next)?;
+        fresh.set_inputs(next)?;
+        Ok(object.insert(fresh))
     }
 }
 
@@ -114,28 +97,4 @@ impl Requests {
             object.prefetch();
         }
     }
-}
-
-/// Whether two payloads have the model and the parameters in common, which an object cannot change.
-fn differ_in_data(before: &Payload, next: &Payload) -> bool {
-    before.model == next.model && before.parameters == next.parameters
-}
-
-/// Gives an object that carries `before` the inputs of `next`: their data alone where their shapes are the same.
-fn exchange(object: &InferenceRequest, before: &Payload, next: &Payload, names: &[CString]) -> Result<(), Status> {
-    let alike = before.inputs.len() == next.inputs.len()
-        && before
-            .inputs
-            .iter()
-            .zip(&next.inputs)
-            .all(|(one, other)| one.name == other.name && one.shape == other.shape);
-    if !alike || !object.can_exchange_data() {
-        return object.set_inputs(next);
-    }
-    // Inputs are in the model's order; optional ones may be absent.
-    let mut names = names.iter();
-    next.inputs.iter().try_for_each(|input| {
-        let name = names.find(|name| name.as_bytes() == input.name.as_bytes());
-        name.map_or(Ok(()), |name| object.exchange_data(name, input))
-    })
 }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use super::exchange::Place;
 use super::server::Server;
 use super::status::{Status, c_string};
 use super::sys;
@@ -142,13 +143,13 @@ impl InferenceRequest {
         let name = c_string(&input.name);
         let (shape, dims) = (input.shape.as_ptr(), input.shape.len() as u64);
         call!(self, TRITONSERVER_InferenceRequestAddInput, name.as_ptr(), input.datatype.code(), shape, dims)?;
-        self.append_data(&name, input)
+        self.append_data(&name, Place::of(input))
     }
 
-    fn append_data(&self, name: &CStr, input: &InputTensor) -> Result<(), Status> {
-        let (memory, id) = memory_type(input.region.placement());
-        let base = ptr::with_exposed_provenance::<c_void>(input.address());
-        call!(self, TRITONSERVER_InferenceRequestAppendInputData, name.as_ptr(), base, input.len as u64, memory, id)
+    fn append_data(&self, name: &CStr, place: Place) -> Result<(), Status> {
+        let Place { address, len, memory, memory_id } = place;
+        let base = ptr::with_exposed_provenance::<c_void>(address);
+        call!(self, TRITONSERVER_InferenceRequestAppendInputData, name.as_ptr(), base, len, memory, memory_id)
     }
 
     /// Whether [`exchange_data`](Self::exchange_data) is possible.
@@ -156,10 +157,10 @@ impl InferenceRequest {
         self.server.library.api.TRITONSERVER_InferenceRequestRemoveAllInputData.is_ok()
     }
 
-    /// Gives an input that the request has, called `name`, the data of `input`, whose shape is the same.
-    pub(super) fn exchange_data(&self, name: &CStr, input: &InputTensor) -> Result<(), Status> {
+    /// Gives an input that the request has, called `name`, the data at `place` for the same shape.
+    pub(super) fn exchange_data(&self, name: &CStr, place: Place) -> Result<(), Status> {
         call!(self, TRITONSERVER_InferenceRequestRemoveAllInputData, name.as_ptr())?;
-        self.append_data(name, input)
+        self.append_data(name, place)
     }
 
     /// Marks the request's place in its sequence.

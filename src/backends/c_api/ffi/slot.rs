@@ -16,6 +16,7 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::allocator::{Place, ResponseAllocator};
+use super::exchange::ExchangeTable;
 use super::library::Library;
 use super::output_buffer::OutputBuffer;
 use super::prepared::{Requests, Reuse};
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) sink: Arc<dyn CompletionSink>,
     pub(super) spec: ClientSpec,
     pub(super) reuse: Reuse,
+    /// For [`Reuse::Exchange`].
+    pub(super) exchange: Option<ExchangeTable>,
     /// Whether requests may have several responses, on several threads.
     pub(super) decoupled: bool,
 }
