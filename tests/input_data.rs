@@ -253,6 +253,11 @@ fn directories_and_numpy_files_arrive() {
     }
     fs::write(raw.join("A"), ints(&[7, -8])).unwrap();
     fs::write(array.join("A.npy"), npy(&[7, -8])).unwrap();
+    // Arrays bring their shapes; raw bytes have none.
+    let open = Repository::of(&[Model::identity("m").tensors(&tensors(&[("A", "INT32", "dims: [-1]"), list[1]]))]);
+    let run = |place: &Path| requests(Program::on(&open, "m").args("--input-data").arg(place), 10);
+    assert_eq!(run(&array).report().level().client_number("Request count"), 10.0);
+    run(&raw).failure(&["raw/A", "--shape"]);
     for place in [&raw, &array] {
         for flags in ["", "-b 3 --async --concurrency-range 2"] {
             let run = requests(Program::on(&repository, "m").args("--input-data").arg(place).args(flags), 10);

@@ -153,7 +153,8 @@ fn unusable_token_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
 
 /// An input that needs generated data but whose shape nothing decides; its name and shape. Data files can bring shapes.
 fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
-    if matches!(plan.data.source, DataSource::Files(_)) {
+    // Files may say their shapes themselves; what they leave open is told when they are read.
+    if !matches!(plan.data.source, DataSource::Zero | DataSource::Random) {
         return None;
     }
     let by_trace = |name: &str| token_input(plan).is_some_and(|input| input.name == name);
