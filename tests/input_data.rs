@@ -8,6 +8,8 @@ mod support;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -267,6 +269,22 @@ fn directories_and_numpy_files_arrive() {
         let report = requests(Program::on(&repository, "m").args("--input-data").arg(place), 10).report_with(3);
         assert_eq!(report.level().failures("output 'OUT_A', element 1: expected 8, got -8"), 10);
     }
+}
+
+#[test]
+fn a_file_that_is_cut_short_during_the_run_ends_it_with_a_message() {
+    let _turn = turns::shared();
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::of(&[Model::identity("m").tensors(&int32("262144"))]);
+    let file = write(&folder, "A", vec![1; 1 << 20]);
+    let run = Program::on(&repository, "m").args("--output-memory pageable -p 60000 --input-data").arg(folder.path());
+    let running = run.start();
+    let maps = format!("/proc/{}/maps", running.id());
+    while !fs::read_to_string(&maps).unwrap().contains(file.to_str().unwrap()) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    fs::OpenOptions::new().write(true).open(file).unwrap().set_len(0).unwrap();
+    running.finish().failure(&["SIGBUS", "input data file was cut", "leave input files as they are"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use signal_hook::iterator::Signals;
 
 use crate::backends::program;
 use crate::error::{Error, Result};
+use crate::exit;
 use crate::shm;
 
 /// How often the user has interrupted.
@@ -24,6 +25,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     shm::unlink_on_panic();
+    shm::end_when_files_are_cut_short(i32::from(exit::FAILED)).map_err(failed)?;
     end_programs_on_panic();
     let watcher = move || {
         for _ in signals.forever() {

@@ -15,5 +15,6 @@ mod region;
 pub use builder::{ALIGNMENT, RegionBuilder};
 pub use cuda::{ImportedMemory, device_count};
 pub use names::{unlink_all, unlink_on_panic};
+pub use posix::end_when_files_are_cut_short;
 pub use region::{Placement, Region};
 pub(crate) use region::{map_text, open_regular};

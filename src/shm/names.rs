@@ -35,6 +35,14 @@ pub fn unlink_all() {
     }
 }
 
+/// As [`unlink_all`], for a signal handler: waits for nothing and frees nothing.
+pub(super) fn unlink_in_signal() {
+    let Some(live) = LIVE.try_lock() else { return };
+    for name in live.iter() {
+        let _ = rustix::shm::unlink(name.as_str());
+    }
+}
+
 /// Makes every panic of this process unlink its names before anything else happens, because a panic at the border to
 /// the server ends in an abort that runs no destructors. To be called once, by the program.
 pub fn unlink_on_panic() {

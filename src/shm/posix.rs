@@ -150,6 +150,25 @@ impl HostMemory {
     }
 }
 
+/// What is said when mapped memory has lost its file.
+const CUT_SHORT: &str = "error: memory that is mapped from a file is gone (SIGBUS): an input data file was cut \
+    short during the run, or /dev/shm is full; leave input files as they are until the run has ended, and see df /dev/shm\n";
+
+/// Makes the process end with [`CUT_SHORT`] and `code` when someone cuts an input file short while it is mapped: the
+/// bytes are gone, for the server too, and there is nothing to go on with. To be called once, by the program.
+///
+/// # Errors
+/// Where the signal cannot be taken over.
+pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
+    let action = move || {
+        let _ = rustix::io::write(rustix::stdio::stderr(), CUT_SHORT.as_bytes());
+        names::unlink_in_signal();
+        signal_hook::low_level::exit(code);
+    };
+    // SAFETY: the action makes system calls and tries a lock; it neither allocates nor waits.
+    unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) }.map(drop)
+}
+
 /// Makes an anonymous mapping longer; its address may change.
 pub(super) fn grow(mapping: &mut MmapMut, len: usize) -> Result<()> {
     // SAFETY: the mapping is anonymous and only gets longer, so every byte of it stays backed.
