@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use cli::Command;
 
 /// Both programs: parse, run, print the error once, exit code.
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
     let outcome = match cli::parse(args) {
         Ok(Command::Run(plan)) => app::run(*plan),
         Ok(Command::Help(text)) => {
@@ -52,8 +52,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) => Err(error),
     };
-    ExitCode::from(outcome.unwrap_or_else(|error| {
+    let code = outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");
         exit::FAILED
-    }))
+    });
+    ExitCode::from(codes.spoken(code))
 }

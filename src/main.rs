@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use triton_bench::exit::Codes;
+
 fn main() -> ExitCode {
-    triton_bench::main(std::env::args_os())
+    triton_bench::main(std::env::args_os(), Codes::Own)
 }

@@ -128,6 +128,18 @@ fn a_sweep_finds_the_saturation() {
 }
 
 #[test]
+fn callers_of_perf_analyzer_do_not_meet_a_code_that_it_lacks() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 10)]);
+    // One instance does 100 a second.
+    let overload = || Program::on(&repository, "m").args("--request-rate-range 200 --request-count 200");
+    for (program, code) in [(overload(), 4), (overload().named_perf_analyzer(), 0)] {
+        let report = program.run().report_with(code);
+        assert!(report.text.contains("Verdict: invalid"), "{}", report.text);
+    }
+}
+
+#[test]
 fn the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
     let _turn = turns::alone();
     for (origin, word, name) in [("due", "response_time", "response time"), ("sent", "service_time", "service time")] {

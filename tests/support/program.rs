@@ -24,7 +24,18 @@ pub struct Program {
 impl Program {
     /// The program without arguments.
     pub fn new() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+        Self::named(env!("CARGO_BIN_EXE_triton-bench"))
+    }
+
+    /// The program under perf_analyzer's name.
+    pub fn named_perf_analyzer(self) -> Self {
+        let mut other = Self::named(env!("CARGO_BIN_EXE_perf_analyzer"));
+        other.command.args(self.command.get_args());
+        other
+    }
+
+    fn named(path: &str) -> Self {
+        let mut command = Command::new(path);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { command }
     }
