@@ -208,6 +208,9 @@ fn malformed_replies_fail_their_request_alone() {
         "hexadecimal",
     );
     one_failure(fifth!(vec![Act::Send([good_answer(), b"and more".to_vec()].concat())]), "8 bytes more than");
+    const CODED: &str = "Content-Encoding: gzip\r\nInference-Header-Content-Length: 2\r\n";
+    one_failure(fifth!(vec![Act::Send(reply("200 OK", CODED, b"no gzip"))]), "its compressed body is damaged");
+    one_failure(fifth!(vec![Act::Send(reply("200 OK", &CODED.replace("gzip", "br"), b"{}"))]), "was not asked for");
     let inside = "Inference-Header-Content-Length is 500, but the body has only 2 bytes";
     one_failure(fifth!(vec![Act::Send(reply("200 OK", "Inference-Header-Content-Length: 500\r\n", b"{}"))]), inside);
 }

@@ -4,7 +4,7 @@
 //! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
 //! client        a worker's slots on one connection      control   single calls that are waited for
 //! calls, call   what events mean for requests           request   requests, encoded once
-//! regions       shared memory that the server knows
+//! regions       shared memory, as gRPC speaks of it
 //! line          socket and connection                   message, status, compress, metadata: gRPC over HTTP/2
 //! h2            HTTP/2 without sockets                  proto     protocol buffers
 //! ```
@@ -31,14 +31,14 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
 use crate::backends::grpc::client::{CallPlan, GrpcClient};
-use crate::backends::grpc::control::Control;
+use crate::backends::grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::grpc::metadata::CallHeaders;
 use crate::backends::grpc::proto::control::{
     Empty, ModelConfigResponse, ModelMetadata, ModelRequest, Ready, ServerMetadata, StatisticsResponse, TraceSetting,
     TraceValue,
 };
-use crate::backends::grpc::regions::Registry;
 use crate::backends::http::MetricsSource;
+use crate::backends::net::regions::Registry;
 use crate::backends::net::{Connector, Endpoint, TlsClient};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl GrpcBackend {
         let connector = Arc::new(Connector::new(endpoint, tls));
         let control = Arc::new(Control::new(Arc::clone(&connector), headers.clone()));
         let mut backend = Self {
-            registry: Arc::new(Registry::new(Arc::clone(&control))),
+            registry: Arc::new(Registry::new(control.clone())),
             control,
             metrics,
             connector,
@@ -114,7 +114,7 @@ impl GrpcBackend {
     }
 
     fn call<Q: prost::Message, A: prost::Message + Default>(&self, method: &str, request: &Q) -> Result<A, InferError> {
-        self.control.call(method, request)
+        self.control.call(method, request, CALL_LIMIT)
     }
 
     /// An error of this server, with what was being done.
@@ -208,7 +208,8 @@ impl Backend for GrpcBackend {
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let response: StatisticsResponse = self
-            .call("ModelStatistics", &named(id))
+            .control
+            .call("ModelStatistics", &named(id), SAMPLE_LIMIT)
             .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))?;
         Ok(model::statistics(response))
     }

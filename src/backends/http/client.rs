@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::line::{Line, Stage, Step, TICK, Wire};
-use super::regions::SlotRegions;
 use super::reply::{Checker, NoOutputs, ReplyOutputs, decompress, error_text};
-use super::template::{Patch, slot_tag};
+use super::template::Patch;
 use super::templates::Templates;
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
+use crate::backends::net::regions::{SlotOutputs, slot_tag};
 use crate::backends::net::{Connector, Poller, failure, wait_for};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -46,7 +46,8 @@ pub(super) struct HttpClient {
     templates: Arc<Templates>,
     number: u32,
     lines: Vec<Line>,
-    regions: Vec<SlotRegions>,
+    /// Where outputs go, by slot; empty where they come in replies.
+    placed: Vec<SlotOutputs>,
     buffer: Vec<u8>,
     checker: Checker,
     failed: Vec<Failed>,
@@ -69,7 +70,7 @@ impl HttpClient {
             templates,
             number,
             lines: Vec::new(),
-            regions: Vec::new(),
+            placed: Vec::new(),
             buffer: vec![0; BUFFER],
             checker: Checker::default(),
             failed: Vec::new(),
@@ -99,7 +100,7 @@ impl HttpClient {
         let patch = Patch {
             sequence: request.sequence,
             correlation: self.spec.options.correlation,
-            tag: if self.regions.is_empty() { Default::default() } else { slot_tag(self.number, slot) },
+            tag: if self.placed.is_empty() { Default::default() } else { slot_tag(self.number, slot) },
         };
         let line = &mut self.lines[slot];
         line.take_up(request);
@@ -171,10 +172,10 @@ impl HttpClient {
             return Err(error_text(head.status, &head.location, unpacked.as_deref().unwrap_or(body)));
         }
         if !self.spec.watch_responses {
-            return self.checker.check(head, body, line.reader.body_bytes(), !self.regions.is_empty());
+            return self.checker.check(head, body, line.reader.body_bytes(), !self.placed.is_empty());
         }
         let model = self.templates.model_of(line.request);
-        let outputs = ReplyOutputs::read(head, body, (model, &self.spec.models[model]), self.regions.get(slot))?;
+        let outputs = ReplyOutputs::read(head, body, self.placed.get(slot).map(|placed| (placed, model)))?;
         let response = Response { at: line.last, empty: false, outputs: &outputs, error: None };
         self.sink.response(SlotId(slot as u32), &response);
         Ok(())
@@ -243,9 +244,7 @@ impl Client for HttpClient {
         }
         while self.lines.len() < slots {
             let slot = self.lines.len();
-            if let Some(regions) = self.templates.slot_regions(self.spec.outputs.placement, (self.number, slot))? {
-                self.regions.push(regions);
-            }
+            self.placed.extend(self.templates.slot_outputs(slot_tag(self.number, slot))?);
             let line = Line::open(&self.wire, slot, OPEN_LIMIT).map_err(|error| self.broken(&error))?;
             self.lines.push(line);
         }

@@ -67,6 +67,11 @@ impl Control {
         &self.connector.endpoint().prefix
     }
 
+    /// The server's URL, for messages.
+    pub(super) fn url(&self) -> String {
+        self.connector.endpoint().http_url()
+    }
+
     /// The answer to a GET, or why there was none.
     pub(super) fn get(&self, path: &str, patience: Patience) -> Result<Answer, InferError> {
         self.ask("GET", path, None, patience)

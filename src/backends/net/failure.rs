@@ -27,3 +27,8 @@ pub fn failure(error: &io::Error) -> InferError {
 pub fn closed(when: &str) -> InferError {
     InferError { code: "Connection closed".to_owned(), message: format!("the server closed the connection {when}") }
 }
+
+/// Whether an error says that no answer came, and not what the answer was.
+pub fn is_unanswered(error: &InferError) -> bool {
+    error.code.starts_with("Connection ") || ["TLS error", "Deadline exceeded"].contains(&error.code.as_str())
+}

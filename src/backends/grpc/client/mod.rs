@@ -16,10 +16,11 @@ use crate::backends::grpc::calls::{COMMON, Calls, request_id};
 use crate::backends::grpc::h2::{Encoder, ErrorCode, GoAway, Message, Token};
 use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::grpc::metadata::Fields;
-use crate::backends::grpc::regions::{InputRegions, Registry};
+use crate::backends::grpc::regions::PlacedSlot;
 use crate::backends::grpc::request::{RequestEncoder, RequestForm};
 use crate::backends::grpc::status::{self, CANCELLED, LATE, UNAVAILABLE};
 use crate::backends::net::Connector;
+use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, slot_tag};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
@@ -66,7 +67,11 @@ pub struct GrpcClient {
     deadlines: VecDeque<(Stamp, Token)>,
     telling: Vec<u32>,
     /// Kept for as long as requests name them.
-    regions: InputRegions,
+    _inputs: InputRegions,
+    /// Where outputs go in the region of a slot; none where they come in replies.
+    layout: Option<Arc<OutputLayout>>,
+    /// In the names of its slots' regions.
+    number: u32,
 }
 
 impl GrpcClient {
@@ -75,9 +80,9 @@ impl GrpcClient {
     /// # Errors
     /// Where the server cannot be reached or a request cannot be prepared.
     pub fn open(plan: CallPlan, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Self> {
-        let regions = plan.registry.inputs(&spec.payloads)?;
+        let (inputs, number) = (plan.registry.inputs(&spec.payloads)?, plan.registry.client_number());
         let form = RequestForm { encoding: plan.compression, streaming: plan.streaming };
-        let requests = RequestEncoder::new(&spec, &regions, form)?;
+        let requests = RequestEncoder::new(&spec, &inputs, form)?;
         let line = Line::connect(&plan.connector, CONNECT_LIMIT).map_err(|error| Error::server(error.to_string()))?;
         let mut client = Self {
             calls: Calls::new(Arc::clone(&sink), spec.watch_responses),
@@ -91,7 +96,9 @@ impl GrpcClient {
             queued: VecDeque::new(),
             deadlines: VecDeque::new(),
             telling: Vec::new(),
-            regions,
+            _inputs: inputs,
+            layout: OutputLayout::of(&spec).map(Arc::new),
+            number,
             spec,
         };
         client.grow(client.spec.slots)?;
@@ -239,7 +246,9 @@ impl Client for GrpcClient {
             return Err(Error::usage(format!("{slots} outstanding requests on one client are too many")));
         }
         while self.calls.slots.len() < slots {
-            self.calls.outputs.push(self.plan.registry.outputs(&self.spec)?);
+            let tag = slot_tag(self.number, self.calls.slots.len());
+            let placed = self.layout.as_ref().map(|layout| self.plan.registry.outputs(layout, tag)).transpose()?;
+            self.calls.outputs.push(placed.map(|slot| PlacedSlot::new(slot, self.spec.models.len())));
             self.calls.slots.push(Call::default());
         }
         Ok(())
@@ -315,13 +324,10 @@ impl Client for GrpcClient {
 }
 
 impl Drop for GrpcClient {
-    /// Requests that are still with the server are waited for, then forgotten. It has copies of all that they need but
-    /// shared memory: that stays registered where a request may still use it.
+    /// Requests that are still with the server are waited for, then forgotten: it has copies of all that they need, and its
+    /// own view of shared memory, which it keeps for as long as they use it.
     fn drop(&mut self) {
-        if self.drain(self.spec.drain_limit) > 0 {
-            std::mem::forget(std::mem::take(&mut self.calls.outputs));
-            std::mem::forget(std::mem::take(&mut self.regions));
-        }
+        self.drain(self.spec.drain_limit);
         if let Some(line) = &mut self.line {
             if let Some(stream) = self.calls.common {
                 line.h2.finish(stream);
