@@ -28,6 +28,7 @@ fn connection(url: &str) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: false,
+        client_timeout: None,
     }
 }
 
@@ -303,6 +304,50 @@ fn a_silent_server_neither_blocks_nor_hangs_the_client() {
         drop(run);
         assert!(started.elapsed() < Duration::from_secs(1));
     }
+}
+
+#[test]
+fn answers_that_come_too_late_are_failures_and_spare_the_slot() {
+    for slots in [1, 4] {
+        let server = HttpServer::start(fifth!(vec![Act::Wait(Duration::from_secs(2)), Act::Send(good_answer())]));
+        let patience = Some(Duration::from_millis(150));
+        let backend =
+            HttpBackend::connect(&Connection { client_timeout: patience, ..connection(&server.url()) }, None).unwrap();
+        let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: 40, ..RunSpec::default() }).unwrap();
+        let started = Instant::now();
+        let counter = run.finish(LIMIT);
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+        assert_eq!((counter.succeeded(), counter.failed()), (39, 1), "{}", counter.texts());
+        let late = "Deadline exceeded: no answer within 150000 us (--client-timeout-us)";
+        assert!(counter.texts().contains(late), "{}", counter.texts());
+    }
+}
+
+#[test]
+fn a_host_that_swallows_connections_blocks_the_client_once_and_not_slot_by_slot() {
+    let mut server = HttpServer::start(|request| [vec![Act::Wait(Duration::from_millis(5))], good(request)].concat());
+    let backend = HttpBackend::connect(&Connection { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+    let mut run = Run::open(&backend, "m", &RunSpec { slots: 16, requests: i64::MAX, ..RunSpec::default() }).unwrap();
+    run.begin();
+    run.drive(Duration::from_millis(50));
+    let address: std::net::SocketAddr = server.url().parse().unwrap();
+    server.kill();
+    // A queue that is full: the kernel drops further attempts to connect.
+    let listener = TcpListener::bind(address).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let fill = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let queued: Vec<_> = std::iter::from_fn(|| fill().ok()).take(64).collect();
+    assert!(queued.len() < 64, "the queue takes them all");
+    let started = Instant::now();
+    while run.counter.failed() < 32 {
+        run.client.drive(Stamp::now().plus(50_000_000)).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(3), "{} failures", run.counter.failed());
+    }
+    assert!(!backend.is_gone(), "it is to be reached again");
+    run.stop();
+    let stopped = Instant::now();
+    assert!(run.drive(LIMIT));
+    assert!(stopped.elapsed() < Duration::from_millis(1500), "{:?}", stopped.elapsed());
 }
 
 /// A run whose requests carry 16 MiB.

@@ -85,6 +85,7 @@ fn connection(server: &HttpServer, host: &str, tls: Tls) -> Connection {
         tls,
         server_wait: Duration::ZERO,
         reconnect: false,
+        client_timeout: None,
     }
 }
 

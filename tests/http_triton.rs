@@ -31,6 +31,7 @@ fn connection(server: &Triton) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::from_secs(60),
         reconnect: false,
+        client_timeout: None,
     }
 }
 

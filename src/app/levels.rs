@@ -88,7 +88,7 @@ impl Runner<'_> {
             let summary = self.level(&job(value)?)?;
             last = Some(if passes(&summary) { Verdict::Pass } else { Verdict::Fail });
             levels.push(summary);
-            if self.is_interrupted() {
+            if self.is_interrupted() || self.session.backend.is_gone() {
                 break;
             }
         }

@@ -25,7 +25,8 @@ pub fn run(
 ) -> Result<()> {
     let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
     let search_plan = search_plan(&runner.plan.measurement);
-    while let Some(step) = sweep.next().filter(|_| !runner.is_interrupted()) {
+    let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
+    while let Some(step) = sweep.next().filter(|_| may_go_on()) {
         let observed = match step {
             SweepStep::Burst => observe(&runner.measure_quietly(&burst(runner), &search_plan)?, runner),
             SweepStep::Confirm(rate) => {

@@ -206,6 +206,7 @@ impl LoadReport {
 /// A load under way. Dropping it without [`RunningLoad::stop`] stops it, too.
 pub struct RunningLoad {
     control: Arc<Control>,
+    backend: Arc<dyn Backend>,
     workers: Vec<Worker>,
     started: Stamp,
     drain_limit: Duration,
@@ -241,7 +242,8 @@ pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Prep
         LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape), 0),
     };
     let drain_limit = context.drain_limit;
-    let mut load = RunningLoad { control, workers, started: Stamp::NEVER, drain_limit };
+    let backend = Arc::clone(&context.backend);
+    let mut load = RunningLoad { control, backend, workers, started: Stamp::NEVER, drain_limit };
     while load.control.ready.load(Ordering::Acquire) < load.workers.len() {
         if load.workers.iter().any(JoinHandle::is_finished) {
             return Err(load.first_error());
@@ -274,9 +276,14 @@ impl RunningLoad {
         u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Whether every worker has ended by itself: the quota is used up, or clients broke.
+    /// Whether the load has come to its end by itself: every worker has, because the quota is used up, or it cannot go on.
     pub fn is_finished(&self) -> bool {
-        self.control.broken.load(Ordering::Acquire) || self.workers.iter().all(JoinHandle::is_finished)
+        self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Whether the load cannot go on: a client broke, or the server is gone.
+    pub fn is_stranded(&self) -> bool {
+        self.control.broken.load(Ordering::Acquire) || self.backend.is_gone()
     }
 
     /// When the last worker ended, once all have.

@@ -385,7 +385,7 @@ impl<'a> Trials<'a> {
 
     /// Whether the load ended although nothing asked it to.
     fn is_broken(&self) -> bool {
-        !self.run.finite && self.running.is_finished()
+        self.running.is_stranded() || (!self.run.finite && self.running.is_finished())
     }
 
     fn over_threshold(&self) -> bool {

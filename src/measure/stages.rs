@@ -100,7 +100,8 @@ impl Stage {
                 return Ending::Interrupted;
             }
             if self.load.is_finished() {
-                return if self.planned_end == Stamp::NEVER { Ending::Complete } else { Ending::Failed };
+                let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
+                return if complete { Ending::Complete } else { Ending::Failed };
             }
             thread::sleep(LOOK_UP.min(self.planned_end.from_now()));
         }

@@ -128,15 +128,12 @@ fn connection(address: &str, setup: Setup) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: setup.reconnect,
+        client_timeout: setup.deadline,
     }
 }
 
 fn backend(address: &str, setup: Setup) -> GrpcBackend {
-    let backend = GrpcBackend::connect(&connection(address, setup), None).unwrap();
-    match setup.deadline {
-        Some(deadline) => backend.with_deadline(deadline),
-        None => backend,
-    }
+    GrpcBackend::connect(&connection(address, setup), None).unwrap()
 }
 
 fn spec(setup: Setup) -> ClientSpec {
@@ -253,13 +250,21 @@ fn truncated_answers_are_failures() {
     let mut bench = Bench::new(
         PLAIN,
         replies(|stream| {
-            [response_headers(stream), data(stream, &message(b"12345")), data(stream, &[0, 0]), trailers(stream, "0")]
+            [response_headers(stream), data(stream, &message(b"")), data(stream, &[0, 0]), trailers(stream, "0")]
                 .concat()
         }),
     );
     bench.fails("Protocol error", "inside a message");
     let no_trailers = |stream| [response_headers(stream), frame(DATA, END_STREAM, stream, &message(b""))].concat();
     Bench::new(PLAIN, replies(no_trailers)).fails("Protocol error", "without a status");
+}
+
+#[test]
+fn answers_that_are_no_messages_are_failures_whoever_looks() {
+    for watch in [false, true] {
+        let garbage = |stream| answer(stream, b"\xff\xff\xff");
+        Bench::new(Setup { watch, ..PLAIN }, replies(garbage)).fails("Protocol error", "no message of the protocol");
+    }
 }
 
 #[test]
@@ -276,7 +281,7 @@ fn sizes_beyond_the_limits_are_refused() {
     };
     Bench::new(PLAIN, replies(endless)).fails("Protocol error", "ENHANCE_YOUR_CALM");
     let twice =
-        |stream| [response_headers(stream), data(stream, &message(b"a").repeat(2)), trailers(stream, "0")].concat();
+        |stream| [response_headers(stream), data(stream, &message(b"").repeat(2)), trailers(stream, "0")].concat();
     Bench::new(PLAIN, replies(twice)).fails("Protocol error", "several messages");
 }
 
@@ -328,7 +333,7 @@ fn a_silent_server_is_not_waited_for_beyond_the_deadline() {
         }
     });
     let begin = Instant::now();
-    bench.fails("Deadline exceeded", "deadline");
+    bench.fails("Deadline exceeded", "no answer within 100000 us (--client-timeout-us)");
     assert!(begin.elapsed() >= Duration::from_millis(100));
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), 8_u32.to_be_bytes());
     assert_eq!(bench.infer(), Ok(1));

@@ -36,14 +36,15 @@ pub struct Calls {
     pub common: Option<u32>,
     sink: Arc<dyn CompletionSink>,
     watch: bool,
+    late: Option<InferError>,
     reader: MessageReader,
     encoding: Compression,
     rejected: Option<InferError>,
 }
 
 impl Calls {
-    /// No requests yet.
-    pub fn new(sink: Arc<dyn CompletionSink>, watch: bool) -> Self {
+    /// No requests yet. `late` is said of those that meet their deadline, whoever notices it first.
+    pub fn new(sink: Arc<dyn CompletionSink>, watch: bool, late: Option<InferError>) -> Self {
         Self {
             now: Stamp::now(),
             slots: Vec::new(),
@@ -53,6 +54,7 @@ impl Calls {
             common: None,
             sink,
             watch,
+            late,
             reader: MessageReader::default(),
             encoding: Compression::None,
             rejected: None,
@@ -148,9 +150,12 @@ impl Calls {
         }
         let unpacked = unpacked(arrived, call.encoding)?;
         call.responded(self.now);
-        if let (true, Some(message)) = (self.watch, unpacked.as_deref().or(arrived.bytes)) {
+        if let Some(message) = unpacked.as_deref().or(arrived.bytes) {
             let model = call.model;
             let reply = InferReply::parse(message).ok_or_else(unreadable)?;
+            if !self.watch {
+                return Ok(());
+            }
             let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), model)?;
             let response = Response { at: self.now, empty: false, outputs: &outputs, error: None };
             self.sink.response(SlotId(slot as u32), &response);
@@ -166,7 +171,10 @@ impl Calls {
             Some(Ok(())) if call.messages == 0 => Err("the server reports success without an answer"),
             Some(Ok(())) if call.reader.is_inside() => Err("the answer ends inside a message"),
             Some(Ok(())) => return self.end(slot),
-            Some(Err(error)) => return self.fail(slot, error),
+            Some(Err(error)) => {
+                let late = self.late.clone().filter(|late| late.code == error.code);
+                return self.fail(slot, late.unwrap_or(error));
+            }
             None if call.error.is_some() => Ok(()),
             None => Err("the answer ends without a status"),
         };

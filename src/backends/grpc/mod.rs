@@ -39,7 +39,7 @@ use crate::backends::grpc::proto::control::{
 };
 use crate::backends::http::MetricsSource;
 use crate::backends::net::regions::Registry;
-use crate::backends::net::{Connector, Endpoint, TlsClient};
+use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -63,6 +63,8 @@ pub struct GrpcBackend {
     reconnect: bool,
     server_wait: Duration,
     deadline: Option<Duration>,
+    /// All connections of the backend's clients.
+    tally: Arc<LineTally>,
     statistics: bool,
 }
 
@@ -93,7 +95,8 @@ impl GrpcBackend {
             compression,
             reconnect: connection.reconnect,
             server_wait: connection.server_wait,
-            deadline: None,
+            deadline: connection.client_timeout,
+            tally: Arc::default(),
             statistics: false,
         };
         backend.await_ready("the server", || {
@@ -105,12 +108,6 @@ impl GrpcBackend {
             .map_err(|error| backend.failed("reading its metadata", &error))?;
         backend.statistics = metadata.extensions.iter().any(|extension| extension == "statistics");
         Ok(backend)
-    }
-
-    /// The same backend, whose requests fail where no answer has come within `deadline`; the server is told of it.
-    #[must_use]
-    pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline: Some(deadline), ..self }
     }
 
     fn call<Q: prost::Message, A: prost::Message + Default>(&self, method: &str, request: &Q) -> Result<A, InferError> {
@@ -218,6 +215,10 @@ impl Backend for GrpcBackend {
         self.metrics.read()
     }
 
+    fn is_gone(&self) -> bool {
+        !self.reconnect && self.tally.all_lost()
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
         let plan = CallPlan {
@@ -229,6 +230,7 @@ impl Backend for GrpcBackend {
             compression: self.compression,
             deadline: self.deadline,
             reconnect: self.reconnect,
+            tally: Arc::clone(&self.tally),
         };
         Ok(Box::new(GrpcClient::open(plan, spec, sink)?))
     }

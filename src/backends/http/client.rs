@@ -14,13 +14,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Route;
 use super::line::{Line, Stage, Step, TICK, Wire};
 use super::reply::{Checker, NoOutputs, ReplyOutputs, decompress, error_text};
 use super::template::Patch;
 use super::templates::Templates;
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
 use crate::backends::net::regions::{SlotOutputs, slot_tag};
-use crate::backends::net::{Connector, Poller, failure, wait_for};
+use crate::backends::net::{Poller, failure, late, wait_for};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
@@ -52,11 +53,13 @@ pub(super) struct HttpClient {
     checker: Checker,
     failed: Vec<Failed>,
     outstanding: usize,
+    /// No request is late before this moment.
+    none_late_before: Stamp,
 }
 
 impl HttpClient {
     pub(super) fn open(
-        (connector, reconnect): (Arc<Connector>, bool),
+        route: Route,
         templates: Arc<Templates>,
         spec: ClientSpec,
         sink: Arc<dyn CompletionSink>,
@@ -64,7 +67,7 @@ impl HttpClient {
         let slots = spec.slots;
         let number = templates.client_number();
         let mut client = Self {
-            wire: Wire { connector, reconnect, poller: None, watch: spec.watch_responses },
+            wire: Wire::new(route, spec.watch_responses),
             spec,
             sink,
             templates,
@@ -75,13 +78,14 @@ impl HttpClient {
             checker: Checker::default(),
             failed: Vec::new(),
             outstanding: 0,
+            none_late_before: Stamp::NEVER,
         };
         client.grow(slots)?;
         Ok(client)
     }
 
     fn broken(&self, error: &std::io::Error) -> Error {
-        Error::server(format!("{}: {}", self.wire.connector.endpoint().http_url(), failure(error)))
+        Error::server(format!("{}: {}", self.wire.route.connector.endpoint().http_url(), failure(error)))
     }
 
     /// Goes over from one blocking socket to many that do not block.
@@ -109,6 +113,9 @@ impl HttpClient {
             Ok(template) => line.begin(&self.wire, slot, template, patch),
             Err(error) => Err(error),
         };
+        if let Some(limit) = self.wire.route.limit {
+            self.none_late_before = self.none_late_before.min(line.sent.plus_duration(limit));
+        }
         if let Err(error) = begun {
             let pause = if had_connection { Duration::ZERO } else { PAUSE };
             self.fail_later(slot, error, pause);
@@ -129,6 +136,24 @@ impl HttpClient {
             delivered = true;
         }
         delivered
+    }
+
+    /// Gives up requests whose answers are late by `now`, as a cancellation would.
+    fn expire(&mut self, limit: Duration, now: Stamp) {
+        self.none_late_before = Stamp::NEVER;
+        for slot in 0..self.lines.len() {
+            let line = &mut self.lines[slot];
+            if !matches!(line.stage, Stage::Sending | Stage::Receiving) {
+                continue;
+            }
+            let due = line.sent.plus_duration(limit);
+            if due > now {
+                self.none_late_before = self.none_late_before.min(due);
+            } else {
+                line.hang_up();
+                self.fail_later(slot, late(limit), Duration::ZERO);
+            }
+        }
     }
 
     /// Goes on with a slot whose socket is ready; tells whether its request is over.
@@ -263,6 +288,11 @@ impl Client for HttpClient {
 
     fn drive(&mut self, deadline: Stamp) -> Result<()> {
         loop {
+            if let Some(limit) = self.wire.route.limit
+                && Stamp::now() >= self.none_late_before
+            {
+                self.expire(limit, Stamp::now());
+            }
             if !self.failed.is_empty() && self.deliver_failures(Stamp::now()) {
                 return Ok(());
             }
@@ -270,7 +300,7 @@ impl Client for HttpClient {
                 return Ok(());
             }
             let due = self.failed.iter().map(|failed| failed.due).min().unwrap_or(Stamp::NEVER);
-            let until = deadline.min(due);
+            let until = deadline.min(due).min(self.none_late_before);
             let over = if self.wire.poller.is_some() { self.drive_many(until) } else { self.drive_one(until) };
             if over.map_err(|error| self.broken(&error))? || Stamp::now() >= deadline {
                 return Ok(());

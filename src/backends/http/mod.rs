@@ -42,7 +42,7 @@ use self::render::{Format, model_path};
 use self::templates::Templates;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
 use crate::backends::net::regions::Registry;
-use crate::backends::net::{Connector, Endpoint, TlsClient};
+use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -54,10 +54,21 @@ const DEFAULT_PORT: u16 = 8000;
 /// Time between two looks at a server that is not ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// How a client's requests travel.
+#[derive(Clone)]
+struct Route {
+    connector: Arc<Connector>,
+    /// Whether lost connections are made again.
+    reconnect: bool,
+    /// How long an answer may take.
+    limit: Option<Duration>,
+    /// All connections of the backend's clients.
+    tally: Arc<LineTally>,
+}
+
 /// A server reached by KServe v2 over HTTP.
 pub struct HttpBackend {
-    connector: Arc<Connector>,
-    reconnect: bool,
+    route: Route,
     format: Arc<Format>,
     control: Arc<Control>,
     metrics: MetricsSource,
@@ -85,14 +96,15 @@ impl HttpBackend {
         let headers = Headers::new(&connection.headers)?;
         let connector = connector(connection, endpoint.clone())?;
         let control = Arc::new(Control::new(connector.clone(), headers.clone()));
+        let (reconnect, limit) = (connection.reconnect, connection.client_timeout);
+        let route = Route { connector, reconnect, limit, tally: Arc::default() };
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
         let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
             templates: Mutex::new(None),
             statistics: false,
-            reconnect: connection.reconnect,
-            connector,
+            route,
             format,
             control,
             metrics,
@@ -223,9 +235,12 @@ impl Backend for HttpBackend {
         self.metrics.read()
     }
 
+    fn is_gone(&self) -> bool {
+        !self.route.reconnect && self.route.tally.all_lost()
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let templates = self.templates_for(&spec)?;
-        let connection = (self.connector.clone(), self.reconnect);
-        Ok(Box::new(HttpClient::open(connection, templates, spec, sink)?))
+        Ok(Box::new(HttpClient::open(self.route.clone(), templates, spec, sink)?))
     }
 }

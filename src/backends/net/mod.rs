@@ -5,11 +5,13 @@ mod failure;
 mod poller;
 pub mod regions;
 mod stream;
+mod tally;
 mod tls;
 mod url;
 
-pub use failure::{closed, failure, is_unanswered};
+pub use failure::{closed, failure, is_unanswered, late};
 pub use poller::{Poller, wait_for};
 pub use stream::{Connector, Stream};
+pub use tally::{LineTally, TalliedLine};
 pub use tls::TlsClient;
 pub use url::Endpoint;

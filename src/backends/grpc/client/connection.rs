@@ -1,10 +1,15 @@
 //! What happens to a client's connection: bytes in and out, its loss, its replacement.
 
+use std::time::Duration;
+
 use super::{GrpcClient, RETRY_PAUSE, refused};
 use crate::backend::InferError;
 use crate::backends::grpc::h2::{Encoder, ErrorCode};
-use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
+use crate::backends::grpc::line::Line;
 use crate::clock::Stamp;
+
+/// How long each step of making a connection again may take: requests are due meanwhile.
+const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
 
 impl GrpcClient {
     /// Makes a new connection in place of one that is gone, if that was asked for.
@@ -16,14 +21,20 @@ impl GrpcClient {
     }
 
     fn replace_line(&mut self) {
-        match Line::connect(&self.plan.connector, CONNECT_LIMIT) {
+        let started = Stamp::now();
+        match Line::connect(&self.plan.connector, RECONNECT_LIMIT) {
             Ok(line) => {
                 self.headers = Encoder::new(&self.plan.fields);
                 self.line = Some(line);
+                self.place.find();
             }
-            Err(error) => self.lost = error,
+            Err(error) => {
+                self.lost = error;
+                self.place.lose();
+            }
         }
-        self.retry_at = Stamp::now().plus_duration(RETRY_PAUSE);
+        let now = Stamp::now();
+        self.retry_at = now.plus_duration(RETRY_PAUSE.max(now - started));
     }
 
     /// The connection is gone: nothing on it will be answered.
@@ -33,6 +44,7 @@ impl GrpcClient {
         self.queued.clear();
         self.deadlines.clear();
         self.lost = error;
+        self.place.lose();
         if let Some(mut line) = self.line.take() {
             line.shutdown();
         }
@@ -89,6 +101,8 @@ impl GrpcClient {
         }
         if exhausted || self.plan.reconnect {
             self.replace_line();
+        } else {
+            self.place.lose();
         }
     }
 }

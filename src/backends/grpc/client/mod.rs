@@ -18,9 +18,9 @@ use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::grpc::metadata::Fields;
 use crate::backends::grpc::regions::PlacedSlot;
 use crate::backends::grpc::request::{RequestEncoder, RequestForm};
-use crate::backends::grpc::status::{self, CANCELLED, LATE, UNAVAILABLE};
-use crate::backends::net::Connector;
+use crate::backends::grpc::status::{self, CANCELLED, UNAVAILABLE};
 use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, slot_tag};
+use crate::backends::net::{Connector, LineTally, TalliedLine, late};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
@@ -47,6 +47,8 @@ pub struct CallPlan {
     pub deadline: Option<Duration>,
     /// Whether a lost connection is made again.
     pub reconnect: bool,
+    /// All connections of the backend's clients.
+    pub tally: Arc<LineTally>,
 }
 
 /// A worker's line over gRPC.
@@ -58,6 +60,7 @@ pub struct GrpcClient {
     requests: RequestEncoder,
     headers: Encoder,
     line: Option<Line>,
+    place: TalliedLine,
     /// Why there is no line.
     lost: InferError,
     retry_at: Stamp,
@@ -85,7 +88,8 @@ impl GrpcClient {
         let requests = RequestEncoder::new(&spec, &inputs, form)?;
         let line = Line::connect(&plan.connector, CONNECT_LIMIT).map_err(|error| Error::server(error.to_string()))?;
         let mut client = Self {
-            calls: Calls::new(Arc::clone(&sink), spec.watch_responses),
+            calls: Calls::new(Arc::clone(&sink), spec.watch_responses, plan.deadline.map(late)),
+            place: TalliedLine::new(&plan.tally),
             headers: Encoder::new(&plan.fields),
             plan,
             requests,
@@ -178,6 +182,7 @@ impl GrpcClient {
 
     /// Ends requests that are late.
     fn expire(&mut self, now: Stamp) {
+        let Some(limit) = self.plan.deadline else { return };
         while let Some(&(late_at, token)) = self.deadlines.front() {
             let slot = token.0 as u32 as usize;
             let pending = self.calls.slots[slot].is_pending() && self.calls.token(slot) == token;
@@ -187,7 +192,7 @@ impl GrpcClient {
             self.deadlines.pop_front();
             if pending {
                 self.calls.now = now;
-                self.give_up(slot, status::error(LATE, "no answer within the deadline"));
+                self.give_up(slot, late(limit));
             }
         }
     }
