@@ -215,6 +215,9 @@ pub struct RunningLoad {
 /// How long after its workers were let go an open loop starts, so that they are awake for the first request.
 const LEAD_NS: u64 = 2_000_000;
 
+/// How long the workers of a load that cannot go on may take to end.
+const STRANDED_LIMIT: Duration = Duration::from_millis(500);
+
 /// A load whose clients are open and whose workers wait to be let go. Dropping it ends them.
 pub struct PreparedLoad {
     load: RunningLoad,
@@ -284,6 +287,19 @@ impl RunningLoad {
     /// Whether the load cannot go on: a client broke, or the server is gone.
     pub fn is_stranded(&self) -> bool {
         self.control.broken.load(Ordering::Acquire) || self.backend.is_gone()
+    }
+
+    /// Ends a load that cannot go on, so that the failures of its last requests are recorded: stops it, and waits a moment
+    /// until its workers have ended. Does nothing to others.
+    pub fn settle_if_stranded(&self) {
+        if !self.is_stranded() {
+            return;
+        }
+        self.end();
+        let patience = Stamp::now().plus_duration(STRANDED_LIMIT);
+        while !self.workers.iter().all(JoinHandle::is_finished) && Stamp::now() < patience {
+            thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// When the last worker ended, once all have.

@@ -240,6 +240,7 @@ impl<'a> Trials<'a> {
             self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
             thread::sleep(COUNT_LOOK_UP);
         }
+        self.running.settle_if_stranded();
         let end = self.running.ended().unwrap_or_else(Stamp::now);
         thread::sleep(GRACE);
         self.close(start, end, Stamp::NEVER)?;
@@ -313,6 +314,7 @@ impl<'a> Trials<'a> {
     fn wait_for_end(&self, start: Stamp) -> Stamp {
         let planned = self.planned_end(start);
         loop {
+            self.running.settle_if_stranded();
             let now = Stamp::now();
             if now >= planned {
                 return planned;

@@ -100,6 +100,7 @@ impl Stage {
                 return Ending::Interrupted;
             }
             if self.load.is_finished() {
+                self.load.settle_if_stranded();
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
                 return if complete { Ending::Complete } else { Ending::Failed };
             }

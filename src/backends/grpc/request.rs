@@ -228,7 +228,12 @@ fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, 
         put_parameter(head, field::PARAMETERS, "timeout", &ParameterValue::Int(options.timeout_us as i64));
     }
     for Parameter { name, value } in options.parameters_of(payload) {
-        put_parameter(head, field::PARAMETERS, name, value);
+        // To models all integers are of one type, and Triton up to 24.10 takes no others than those with a sign.
+        let signed = match value {
+            ParameterValue::Uint(number) => i64::try_from(*number).ok().map(ParameterValue::Int),
+            _ => None,
+        };
+        put_parameter(head, field::PARAMETERS, name, signed.as_ref().unwrap_or(value));
     }
 }
 

@@ -9,7 +9,7 @@ use super::reader::ReplyReader;
 use super::reply::{Kept, malformed};
 use super::template::{Patch, SLICES, Template};
 use crate::backend::{InferError, Request};
-use crate::backends::net::{Poller, Stream, TalliedLine, closed, failure};
+use crate::backends::net::{Poller, Stream, TalliedLine, closed, failure, wait_for};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 
@@ -197,6 +197,9 @@ impl Line {
             template.patch(&mut self.scratch, patch);
         }
         self.total = template.total(if template.changes() { &self.scratch } else { &template.front });
+        if self.place.enter() {
+            self.look_before_first_use();
+        }
         self.sent = Stamp::now();
         if self.is_dead(wire) {
             return Err(InferError {
@@ -208,6 +211,14 @@ impl Line {
             self.connect_again(wire, slot)?;
         }
         self.send(wire, slot, template)
+    }
+
+    /// A connection may have waited for its first request for long.
+    #[cold]
+    fn look_before_first_use(&mut self) {
+        if wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+            self.disturbed(&mut [0; 256]);
+        }
     }
 
     fn connect_again(&mut self, wire: &Wire, slot: usize) -> Result<(), InferError> {

@@ -49,8 +49,8 @@ use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
 
-/// Port of Triton's HTTP endpoint.
-const DEFAULT_PORT: u16 = 8000;
+/// Port of Triton's HTTP endpoint, where `-u` names none.
+pub const DEFAULT_PORT: u16 = 8000;
 /// Time between two looks at a server that is not ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 

@@ -60,12 +60,14 @@ impl GrpcClient {
         }
     }
 
-    /// Takes what has come.
-    pub(super) fn take(&mut self) {
-        let Some(line) = &mut self.line else { return };
+    /// Takes what has come; tells whether something has.
+    pub(super) fn take(&mut self) -> bool {
+        let Some(line) = &mut self.line else { return false };
+        let mut taken = false;
         let outcome = loop {
             match line.fill() {
                 Ok(true) => {
+                    taken = true;
                     self.calls.now = Stamp::now();
                     if let Err(error) = line.process(&mut self.calls) {
                         break Err(error);
@@ -84,6 +86,7 @@ impl GrpcClient {
         if let Err(error) = outcome {
             self.lose(error);
         }
+        taken
     }
 
     /// Acts on a server that takes no further streams, and on used-up stream numbers: what is under way ends first.

@@ -28,7 +28,7 @@ use crate::plan::Compression;
 /// Pause between attempts to connect again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between rounds of requests that fail because there is no connection.
-const DEAD_PAUSE: Duration = Duration::from_millis(1);
+const DEAD_PAUSE: Duration = Duration::from_millis(20);
 
 /// How a client calls.
 #[derive(Clone)]
@@ -111,6 +111,10 @@ impl GrpcClient {
 
     /// Starts a request in a free slot, or ends it at once with the reason why it cannot be.
     fn begin(&mut self, slot: u32, request: Request) -> Result<()> {
+        if self.place.enter() {
+            // The connection may have waited for its first request for long.
+            while self.take() {}
+        }
         let model = self.spec.payloads[request.payload.0 as usize].model;
         let decoupled = self.spec.models[model].decoupled;
         let now = Stamp::now();

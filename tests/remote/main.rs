@@ -1,0 +1,12 @@
+//! The program against a real `tritonserver` over HTTP and gRPC, end to end: what is promised of a session on the network.
+
+#![allow(clippy::disallowed_methods)] // Tests look at the program from outside, with a clock of their own.
+
+mod endings;
+mod parameters;
+mod regions;
+#[path = "../support/mod.rs"]
+mod support;
+
+/// Both protocols.
+const PROTOCOLS: [&str; 2] = ["http", "grpc"];
