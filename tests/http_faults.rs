@@ -17,6 +17,7 @@ use triton_bench::backends::http::HttpBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};
+use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -531,6 +532,24 @@ fn json_inputs_and_outputs_are_spoken() {
     let spec = RunSpec { values: vec![f32::NAN], ..RunSpec::default() };
     let error = Run::open(&backend, "m", &spec).err().unwrap().to_string();
     assert!(error.contains("INPUT0") && error.contains("--input-tensor-format binary"), "{error}");
+}
+
+#[test]
+fn a_server_that_forbids_shared_memory_gives_its_reason() {
+    let reason = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
+    let server = HttpServer::start(good);
+    let json = serde_json::json!({ "error": reason }).to_string();
+    server.answer_instead("/register", reply("503 Service Unavailable", "", json.as_bytes()));
+    let backend = connect(&server);
+    for (inputs, outputs) in [(Placement::System, Placement::Pageable), (Placement::Pageable, Placement::System)] {
+        let spec = RunSpec { inputs, outputs, ..RunSpec::default() };
+        let error = Run::open(&backend, "m", &spec).err().unwrap().to_string();
+        assert!(
+            error.contains(reason) && error.contains("--shared-memory: the server at http://127.0.0.1:"),
+            "{error}"
+        );
+    }
+    assert!(!server.others().iter().any(|request| request.head.contains("/unregister")), "nothing was registered");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peer::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, WIDE, answer, data, frame, goaway, headers, message,
-    response_headers, serve, trailers, window,
+    DATA, END_HEADERS, END_STREAM, HEADERS, NO_SHARED_MEMORY, Peer, RST_STREAM, WIDE, answer, data, frame, goaway,
+    headers, message, response_headers, serve, trailers, window,
 };
 use triton_bench::backend::{
     Backend, Client, ClientSpec, Completion, CompletionSink, Next, OutputPlan, Request, RequestOptions, Response,
@@ -265,6 +265,20 @@ fn answers_that_are_no_messages_are_failures_whoever_looks() {
         let garbage = |stream| answer(stream, b"\xff\xff\xff");
         Bench::new(Setup { watch, ..PLAIN }, replies(garbage)).fails("Protocol error", "no message of the protocol");
     }
+}
+
+#[test]
+fn a_server_that_forbids_shared_memory_gives_its_reason() {
+    let (address, _) = serve(|_, mut peer| {
+        peer.shake_hands(WIDE);
+        peer.linger();
+    });
+    let outputs = OutputPlan { placement: Placement::System, variable_bytes: 64 };
+    let begin = Instant::now();
+    let opened = backend(&address, PLAIN).open_client(ClientSpec { outputs, ..spec(PLAIN) }, Arc::new(Log::default()));
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains(NO_SHARED_MEMORY) && error.contains("--shared-memory: the server at "), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(1));
 }
 
 #[test]
