@@ -535,6 +535,22 @@ fn json_inputs_and_outputs_are_spoken() {
 }
 
 #[test]
+fn addresses_are_reached_by_number_and_by_name() {
+    let v6 = TcpListener::bind("[::1]:0");
+    let Ok(listener) = v6 else { return eprintln!("skipped: this machine has no IPv6") };
+    let server = HttpServer::start_with(listener, None, good);
+    let port = server.url().rsplit(':').next().unwrap().to_owned();
+    // A name may have several addresses; the first that answers is taken.
+    for url in [format!("[::1]:{port}"), format!("http://[::1]:{port}/")] {
+        let backend = HttpBackend::connect(&connection(&url), None).unwrap();
+        let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
+        assert_eq!(run.finish(LIMIT).succeeded(), 20, "{url}");
+    }
+    let error = HttpBackend::connect(&connection("no-such-host.invalid:1"), None).err().unwrap().to_string();
+    assert!(error.contains("no-such-host.invalid:1") && error.contains("-u HOST:PORT"), "{error}");
+}
+
+#[test]
 fn a_server_that_forbids_shared_memory_gives_its_reason() {
     let reason = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
     let server = HttpServer::start(good);

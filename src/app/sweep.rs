@@ -52,6 +52,11 @@ pub fn run(
             runner.screen.print(&format!("Saturation: {:.1} requests/sec\nKnee: {knee}\n\n", found.saturation))
         }
         None if runner.is_interrupted() => Ok(()),
+        None if runner.session.backend.is_gone() => {
+            runner.broke_off.set(true);
+            eprintln!("triton-bench: --sweep: the server went away before its rate was found");
+            Ok(())
+        }
         None => Err(Error::server(
             "--sweep: the server sustained no rate that was tried; see its log, or name rates with --request-rate-range",
         )),

@@ -284,7 +284,7 @@ nv_nothing{}
         fold.add(&parse(PAGE));
         fold.add(&parse(
             "nv_gpu_utilization{gpu_uuid=\"GPU-1\"} 0.75\nnv_gpu_memory_used_bytes{gpu_uuid=\"GPU-1\"} 5e8\n\
-             nv_gpu_memory_total_bytes{gpu_uuid=\"GPU-1\"} 1\nnv_cpu_utilization NaN\n\
+             nv_gpu_memory_total_bytes{gpu_uuid=\"GPU-1\"} 1\nnv_cpu_utilization NaN\nnv_cpu_utilization -3\n\
              nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1\n",
         ));
         let gpus = fold.gpus();

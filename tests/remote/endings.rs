@@ -87,3 +87,30 @@ fn a_server_that_comes_back_is_used_again_by_every_slot() {
         assert!(!finished.stderr.contains("do not add up"), "{}", finished.stderr);
     }
 }
+
+#[test]
+fn loads_without_levels_end_with_the_same_code() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::decoupled("stream", 2), Model::sleeping("brief", 2).instances(4)]);
+    let Some(mut server) = TritonServer::start(&repository) else { return };
+    for (protocol, model, load, said) in [
+        (
+            "grpc",
+            "stream",
+            "--streaming --periodic-concurrency-range 50:100000:50 --request-period 2",
+            "requests failed: Conn",
+        ),
+        ("http", "brief", "--sweep linear:4 -p 2000", "the server went away"),
+    ] {
+        let running = server.program(protocol, model).args(load).args("--server-wait 30").start();
+        thread::sleep(Duration::from_millis(1200));
+        server.kill();
+        let killed = Instant::now();
+        let finished = running.finish();
+        let took = killed.elapsed();
+        server.restart();
+        assert!(took < Duration::from_secs(2), "{load}: {took:?}");
+        assert_eq!(finished.code(), 3, "{load}: {}{}", finished.stdout, finished.stderr);
+        assert!(finished.stderr.contains(said), "{load}: {}", finished.stderr);
+    }
+}

@@ -92,13 +92,19 @@ impl Control {
             return Err(self.error(what, &refusal));
         }
         serde_json::from_slice(&answer.body).map_err(|error| {
-            self.error(what, &InferError { code: "Malformed reply".to_owned(), message: format!("not JSON: {error}") })
+            self.error(
+                what,
+                &InferError {
+                    code: "Malformed reply".to_owned(),
+                    message: format!("not JSON: {error}; is this the server's HTTP port?"),
+                },
+            )
         })
     }
 
     /// The error of a question about `what`.
     pub(super) fn error(&self, what: &str, error: &InferError) -> Error {
-        Error::server(format!("{what} from {}: {error}", self.connector.endpoint().http_url()))
+        Error::server(format!("HTTP server {}: {what}: {error}", self.connector.endpoint().http_url()))
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {

@@ -75,7 +75,8 @@ pub struct HttpBackend {
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
     statistics: bool,
-    /// Until when a model that is not ready is waited for.
+    /// How long a model that is not ready is waited for, and until when.
+    server_wait: Duration,
     patient_until: Stamp,
 }
 
@@ -108,6 +109,7 @@ impl HttpBackend {
             format,
             control,
             metrics,
+            server_wait: connection.server_wait,
             patient_until,
         };
         backend.wait_until_live()?;
@@ -163,6 +165,15 @@ impl HttpBackend {
         Ok(extensions.iter().any(|extension| extension == "statistics"))
     }
 
+    /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
+    /// no.
+    fn not_ready(&self, id: &ModelId, refusal: InferError) -> Error {
+        let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
+        let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
+        let waited = self.server_wait.as_secs_f64();
+        self.control.error(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)
+    }
+
     fn templates_for(&self, spec: &ClientSpec) -> Result<Arc<Templates>> {
         let mut known = self.templates.lock();
         if let Some(templates) = known.as_ref().filter(|templates| templates.fit(spec)) {
@@ -213,10 +224,9 @@ impl Backend for HttpBackend {
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
-        let what = format!("readiness of model '{id}'");
         self.patiently(|| match self.control.get(&ready, Patience::Setup) {
-            Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal))),
-            Err(error) => Err(self.control.error(&what, &error)),
+            Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.not_ready(id, refusal))),
+            Err(error) => Err(self.not_ready(id, error)),
         })?;
         let ask = |below, what: &str| {
             let what = format!("{what} of model '{id}'");
