@@ -438,6 +438,24 @@ fn a_server_that_is_not_there_is_waited_for_only_if_asked() {
 }
 
 #[test]
+fn a_server_that_says_nothing_is_waited_for_only_if_asked() {
+    use triton_bench::backends::grpc::GrpcBackend;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    let grpc = Protocol::Grpc { streaming: false, compression: Compression::None };
+    for wait in [0, 2] {
+        let connection = Connection { server_wait: Duration::from_secs(wait), ..connection(&url) };
+        let started = Instant::now();
+        let error = HttpBackend::connect(&connection, None).err().unwrap().to_string();
+        assert!(error.contains("timed out") && error.contains(&url), "{error}");
+        let error = GrpcBackend::connect(&Connection { protocol: grpc.clone(), ..connection }, None).err().unwrap();
+        assert!(error.to_string().contains("silent") && error.to_string().contains(&url), "{error}");
+        let took = started.elapsed().as_secs();
+        assert!((2 * wait.max(1)..2 * wait.max(1) + 2).contains(&took), "{took} s where {wait} s were asked for");
+    }
+}
+
+#[test]
 fn requests_say_what_they_carry() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let server = HttpServer::start(|request| {

@@ -215,6 +215,8 @@ pub struct RunningLoad {
 /// How long after its workers were let go an open loop starts, so that they are awake for the first request.
 const LEAD_NS: u64 = 2_000_000;
 
+/// How long outstanding requests are waited for where the server does not answer any more.
+const ABANDON_LIMIT: Duration = Duration::from_millis(100);
 /// How long the workers of a load that cannot go on may take to end.
 const STRANDED_LIMIT: Duration = Duration::from_millis(500);
 
@@ -326,6 +328,15 @@ impl RunningLoad {
             first = first.and(ended);
         }
         first.map(|()| self.report())
+    }
+
+    /// As [`RunningLoad::stop`], where the server does not answer any more: outstanding requests get but a moment.
+    ///
+    /// # Errors
+    /// As [`RunningLoad::stop`].
+    pub fn abandon(mut self) -> Result<LoadReport> {
+        self.drain_limit = self.drain_limit.min(ABANDON_LIMIT);
+        self.stop()
     }
 
     /// What has become of the requests so far.

@@ -123,7 +123,7 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLo
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let held_back = running.report().held_back;
     let Trials { windows, snapshots, readings, boundaries, under_way, .. } = trials;
-    let stopped = running.stop();
+    let stopped = if ended.is_ok() { running.stop() } else { running.abandon() };
     if windows.is_empty() {
         return Err(ended
             .err()

@@ -142,7 +142,8 @@ impl Stage {
     /// Waits for what is outstanding and gives the account of all requests.
     fn finish(self, summary: LevelSummary, trouble: Option<Error>) -> MeasuredLevel {
         let boundaries = vec![summary.client.start, summary.client.start.plus_duration(summary.client.duration)];
-        let (requests, broken) = match self.load.stop() {
+        let stopped = if trouble.is_none() { self.load.stop() } else { self.load.abandon() };
+        let (requests, broken) = match stopped {
             Ok(requests) => (requests, None),
             Err(error) => (LoadReport::default(), Some(error)),
         };

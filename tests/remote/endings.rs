@@ -47,13 +47,14 @@ fn a_server_that_dies_ends_every_load_within_two_seconds() {
                 continue;
             }
             let (name, more) = protocol.split_once(' ').unwrap_or((protocol, ""));
-            let running = server.program(name, "brief").args(more).args(load).args("--server-wait 30").start();
+            let running = server.program(name, "brief").args(more).args(load).start();
             thread::sleep(Duration::from_millis(1500));
             server.kill();
             let killed = Instant::now();
             let finished = running.finish();
             let took = killed.elapsed();
             server.restart();
+            server.wait_until_ready();
             assert!(took < Duration::from_secs(2), "{protocol} {load}: {took:?}");
             let report = finished.report_with(3);
             let level = &report.levels.first().unwrap_or_else(|| panic!("{}", report.text));
@@ -71,12 +72,13 @@ fn a_server_that_comes_back_is_used_again_by_every_slot() {
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
-        let load = "--reconnect --max-errors 100% --server-wait 30 --stage concurrency:8:4s --stage concurrency:8:2s";
+        let load = "--reconnect --max-errors 100% --stage concurrency:8:4s --stage concurrency:8:2s";
         let running = server.program(protocol, "brief").args(load).start();
         thread::sleep(Duration::from_millis(1500));
         server.kill();
         server.restart();
         let finished = running.finish();
+        server.wait_until_ready();
         let report = finished.report_even_if_late();
         let [first, second] = &report.levels[..] else { panic!("{}", report.text) };
         assert!(first.client_number("Failed request count") >= 8.0, "{protocol}: {}", report.text);
@@ -102,15 +104,42 @@ fn loads_without_levels_end_with_the_same_code() {
         ),
         ("http", "brief", "--sweep linear:4 -p 2000", "the server went away"),
     ] {
-        let running = server.program(protocol, model).args(load).args("--server-wait 30").start();
+        let running = server.program(protocol, model).args(load).start();
         thread::sleep(Duration::from_millis(1200));
         server.kill();
         let killed = Instant::now();
         let finished = running.finish();
         let took = killed.elapsed();
         server.restart();
+        server.wait_until_ready();
         assert!(took < Duration::from_secs(2), "{load}: {took:?}");
         assert_eq!(finished.code(), 3, "{load}: {}{}", finished.stdout, finished.stderr);
         assert!(finished.stderr.contains(said), "{load}: {}", finished.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_falls_silent_ends_the_level_after_its_window() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        for timeout in ["", "--client-timeout-us 300000"] {
+            let load = "-p 1000 -r 20 -s 0.001 --concurrency-range 2";
+            let running = server.program(protocol, "brief").args(load).args(timeout).start();
+            thread::sleep(Duration::from_millis(1500));
+            server.signal("STOP");
+            let stopped = Instant::now();
+            let finished = running.finish();
+            let took = stopped.elapsed();
+            server.signal("CONT");
+            // What is left of the window, and the time in which the server's counters should have come.
+            assert!(took < Duration::from_secs(4), "{protocol} {timeout}: {took:?}");
+            let report = finished.report_with(3);
+            assert!(report.level().client_number("Request count") > 50.0, "{}", report.text);
+            if !timeout.is_empty() {
+                assert!(report.level().failures("Deadline exceeded") >= 2, "{}", report.text);
+            }
+        }
     }
 }

@@ -53,7 +53,8 @@ impl TritonServer {
         Some(server)
     }
 
-    fn wait_until_ready(&mut self) {
+    /// Waits until it answers and its models are loaded.
+    pub fn wait_until_ready(&mut self) {
         let started = Instant::now();
         while self.get("/v2/health/ready").is_none_or(|answer| !answer.starts_with("HTTP/1.1 200")) {
             let ended = self.process.try_wait().unwrap();
@@ -79,6 +80,12 @@ impl TritonServer {
         format!("127.0.0.1:{}", if protocol == "grpc" { self.grpc } else { self.http })
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
+        assert!(sent.expect("kill can be run").success(), "the server is gone already");
+    }
+
     /// Ends it without warning.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
@@ -92,8 +99,7 @@ impl TritonServer {
 
     /// Lets it end by itself, so that models write what they write when they are unloaded.
     pub fn stop(mut self) {
-        let asked = Command::new("kill").arg(self.process.id().to_string()).status();
-        assert!(asked.unwrap().success());
+        self.signal("TERM");
         self.process.wait().unwrap();
     }
 

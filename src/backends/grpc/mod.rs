@@ -48,6 +48,8 @@ use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
 
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
+/// Even a server that is not waited for gets this long to answer.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// Pause between questions whether a server is ready.
 const READY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -99,8 +101,8 @@ impl GrpcBackend {
             tally: Arc::default(),
             statistics: false,
         };
-        backend.await_ready("the server", || {
-            let answer = backend.call::<_, Ready>("ServerReady", &Empty {})?;
+        backend.await_ready("the server", |limit| {
+            let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
             answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
         })?;
         let metadata: ServerMetadata = backend
@@ -120,10 +122,10 @@ impl GrpcBackend {
     }
 
     /// Asks until it works, or until the time to wait is over; at least once.
-    fn await_ready(&self, what: &str, ask: impl Fn() -> Result<(), InferError>) -> Result<()> {
+    fn await_ready(&self, what: &str, ask: impl Fn(Duration) -> Result<(), InferError>) -> Result<()> {
         let deadline = Stamp::now().plus_duration(self.server_wait);
         loop {
-            let Err(reason) = ask() else { return Ok(()) };
+            let Err(reason) = ask(deadline.from_now().max(LEAST_WAIT)) else { return Ok(()) };
             let left = deadline.from_now();
             if left.is_zero() {
                 let waited = self.server_wait.as_secs_f64();
@@ -187,9 +189,11 @@ impl Backend for GrpcBackend {
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let request = named(id);
-        self.await_ready(&format!("model '{id}'"), || match self.call("ModelReady", &request)? {
-            Ready { ready: true } => Ok(()),
-            Ready { ready: false } => Err(self.not_ready(id)),
+        self.await_ready(&format!("model '{id}'"), |limit| {
+            match self.control.call("ModelReady", &request, limit)? {
+                Ready { ready: true } => Ok(()),
+                Ready { ready: false } => Err(self.not_ready(id)),
+            }
         })?;
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)

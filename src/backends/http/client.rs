@@ -32,6 +32,10 @@ const OPEN_LIMIT: Duration = Duration::from_secs(5);
 /// Time between failures that cost nothing: of slots without a connection.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
+/// server that nobody does any more.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+
 /// A request that has failed and whose completion is due.
 struct Failed {
     slot: usize,
@@ -327,6 +331,6 @@ impl Client for HttpClient {
 
 impl Drop for HttpClient {
     fn drop(&mut self) {
-        self.drain(self.spec.drain_limit);
+        self.drain(self.spec.drain_limit.min(LAST_MOMENT));
     }
 }

@@ -23,6 +23,8 @@ const MAX_ANSWER: u64 = 256 * 1024 * 1024;
 pub(super) enum Patience {
     /// While a run is set up.
     Setup,
+    /// While a server is waited for, which may take this long.
+    Within(Duration),
     /// Between windows, and when a run ends: a server that has died must not hold up the report.
     Sample,
 }
@@ -31,6 +33,7 @@ impl Patience {
     fn limit(self) -> Duration {
         match self {
             Self::Setup => Duration::from_secs(10),
+            Self::Within(limit) => limit,
             Self::Sample => Duration::from_millis(1500),
         }
     }

@@ -51,6 +51,8 @@ use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
+/// Even a server that is not waited for gets this long to answer.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// Time between two looks at a server that is not ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -139,16 +141,16 @@ impl HttpBackend {
                 self.format.endpoint.http_url()
             ))
         };
-        self.patiently(|| match self.control.get(&path, Patience::Setup) {
+        self.patiently(|patience| match self.control.get(&path, patience) {
             Ok(answer) => answer.refusal().map_or(Ok(()), |error| Err(refusal(&error))),
             Err(error) => Err(refusal(&error)),
         })
     }
 
     /// Tries until it works or the time to wait is over; at least once.
-    fn patiently(&self, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
+    fn patiently(&self, mut attempt: impl FnMut(Patience) -> Result<()>) -> Result<()> {
         loop {
-            match attempt() {
+            match attempt(Patience::Within(self.patient_until.from_now().max(LEAST_WAIT))) {
                 Err(_) if Stamp::now() < self.patient_until => {
                     std::thread::sleep(LOOK_AGAIN.min(self.patient_until.from_now()));
                 }
@@ -224,7 +226,7 @@ impl Backend for HttpBackend {
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
-        self.patiently(|| match self.control.get(&ready, Patience::Setup) {
+        self.patiently(|patience| match self.control.get(&ready, patience) {
             Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.not_ready(id, refusal))),
             Err(error) => Err(self.not_ready(id, error)),
         })?;

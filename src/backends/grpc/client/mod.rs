@@ -30,6 +30,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between rounds of requests that fail because there is no connection.
 const DEAD_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
+/// server that nobody does any more.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+
 /// How a client calls.
 #[derive(Clone)]
 pub struct CallPlan {
@@ -333,10 +337,10 @@ impl Client for GrpcClient {
 }
 
 impl Drop for GrpcClient {
-    /// Requests that are still with the server are waited for, then forgotten: it has copies of all that they need, and its
+    /// Requests that are still with the server are waited for a moment, then forgotten: it has copies of all that they need, and its
     /// own view of shared memory, which it keeps for as long as they use it.
     fn drop(&mut self) {
-        self.drain(self.spec.drain_limit);
+        self.drain(self.spec.drain_limit.min(LAST_MOMENT));
         if let Some(line) = &mut self.line {
             if let Some(stream) = self.calls.common {
                 line.h2.finish(stream);
