@@ -62,6 +62,7 @@ fn connection(url: &str, streaming: bool) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: false,
+        client_timeout: None,
     }
 }
 

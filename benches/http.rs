@@ -60,6 +60,7 @@ fn connection(url: &str) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: false,
+        client_timeout: None,
     }
 }
 

@@ -40,6 +40,11 @@ use cli::Command;
 
 /// Both programs: parse, run, print the error once, exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Err(error) = backends::program::launch::become_program(&args) {
+        eprintln!("error: {error}");
+        return ExitCode::from(exit::FAILED);
+    }
     let outcome = match cli::parse(args) {
         Ok(Command::Run(plan)) => app::run(*plan),
         Ok(Command::Help(text)) => {

@@ -82,6 +82,7 @@ impl Server {
             tls: Tls::default(),
             server_wait: LIMIT,
             reconnect: false,
+            client_timeout: None,
         }
     }
 

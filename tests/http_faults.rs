@@ -17,6 +17,7 @@ use triton_bench::backends::http::HttpBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};
+use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -28,6 +29,7 @@ fn connection(url: &str) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: false,
+        client_timeout: None,
     }
 }
 
@@ -208,6 +210,9 @@ fn malformed_replies_fail_their_request_alone() {
         "hexadecimal",
     );
     one_failure(fifth!(vec![Act::Send([good_answer(), b"and more".to_vec()].concat())]), "8 bytes more than");
+    const CODED: &str = "Content-Encoding: gzip\r\nInference-Header-Content-Length: 2\r\n";
+    one_failure(fifth!(vec![Act::Send(reply("200 OK", CODED, b"no gzip"))]), "its compressed body is damaged");
+    one_failure(fifth!(vec![Act::Send(reply("200 OK", &CODED.replace("gzip", "br"), b"{}"))]), "was not asked for");
     let inside = "Inference-Header-Content-Length is 500, but the body has only 2 bytes";
     one_failure(fifth!(vec![Act::Send(reply("200 OK", "Inference-Header-Content-Length: 500\r\n", b"{}"))]), inside);
 }
@@ -302,6 +307,50 @@ fn a_silent_server_neither_blocks_nor_hangs_the_client() {
     }
 }
 
+#[test]
+fn answers_that_come_too_late_are_failures_and_spare_the_slot() {
+    for slots in [1, 4] {
+        let server = HttpServer::start(fifth!(vec![Act::Wait(Duration::from_secs(2)), Act::Send(good_answer())]));
+        let patience = Some(Duration::from_millis(150));
+        let backend =
+            HttpBackend::connect(&Connection { client_timeout: patience, ..connection(&server.url()) }, None).unwrap();
+        let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: 40, ..RunSpec::default() }).unwrap();
+        let started = Instant::now();
+        let counter = run.finish(LIMIT);
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+        assert_eq!((counter.succeeded(), counter.failed()), (39, 1), "{}", counter.texts());
+        let late = "Deadline exceeded: no answer within 150000 us (--client-timeout-us)";
+        assert!(counter.texts().contains(late), "{}", counter.texts());
+    }
+}
+
+#[test]
+fn a_host_that_swallows_connections_blocks_the_client_once_and_not_slot_by_slot() {
+    let mut server = HttpServer::start(|request| [vec![Act::Wait(Duration::from_millis(5))], good(request)].concat());
+    let backend = HttpBackend::connect(&Connection { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+    let mut run = Run::open(&backend, "m", &RunSpec { slots: 16, requests: i64::MAX, ..RunSpec::default() }).unwrap();
+    run.begin();
+    run.drive(Duration::from_millis(50));
+    let address: std::net::SocketAddr = server.url().parse().unwrap();
+    server.kill();
+    // A queue that is full: the kernel drops further attempts to connect.
+    let listener = TcpListener::bind(address).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let fill = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let queued: Vec<_> = std::iter::from_fn(|| fill().ok()).take(64).collect();
+    assert!(queued.len() < 64, "the queue takes them all");
+    let started = Instant::now();
+    while run.counter.failed() < 32 {
+        run.client.drive(Stamp::now().plus(50_000_000)).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(3), "{} failures", run.counter.failed());
+    }
+    assert!(!backend.is_gone(), "it is to be reached again");
+    run.stop();
+    let stopped = Instant::now();
+    assert!(run.drive(LIMIT));
+    assert!(stopped.elapsed() < Duration::from_millis(1500), "{:?}", stopped.elapsed());
+}
+
 /// A run whose requests carry 16 MiB.
 fn large(server: &HttpServer, slots: usize, requests: i64) -> Run {
     let spec = RunSpec { slots, requests, values: vec![0.5; 4 << 20], ..RunSpec::default() };
@@ -386,6 +435,24 @@ fn a_server_that_is_not_there_is_waited_for_only_if_asked() {
     let backend = HttpBackend::connect(&waiting, None).unwrap();
     assert_eq!(backend.model(&ModelId::latest("m")).unwrap().max_batch_size, 8);
     drop(later.join().unwrap());
+}
+
+#[test]
+fn a_server_that_says_nothing_is_waited_for_only_if_asked() {
+    use triton_bench::backends::grpc::GrpcBackend;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    let grpc = Protocol::Grpc { streaming: false, compression: Compression::None };
+    for wait in [0, 2] {
+        let connection = Connection { server_wait: Duration::from_secs(wait), ..connection(&url) };
+        let started = Instant::now();
+        let error = HttpBackend::connect(&connection, None).err().unwrap().to_string();
+        assert!(error.contains("timed out") && error.contains(&url), "{error}");
+        let error = GrpcBackend::connect(&Connection { protocol: grpc.clone(), ..connection }, None).err().unwrap();
+        assert!(error.to_string().contains("silent") && error.to_string().contains(&url), "{error}");
+        let took = started.elapsed().as_secs();
+        assert!((2 * wait.max(1)..2 * wait.max(1) + 2).contains(&took), "{took} s where {wait} s were asked for");
+    }
 }
 
 #[test]
@@ -483,6 +550,40 @@ fn json_inputs_and_outputs_are_spoken() {
     let spec = RunSpec { values: vec![f32::NAN], ..RunSpec::default() };
     let error = Run::open(&backend, "m", &spec).err().unwrap().to_string();
     assert!(error.contains("INPUT0") && error.contains("--input-tensor-format binary"), "{error}");
+}
+
+#[test]
+fn addresses_are_reached_by_number_and_by_name() {
+    let v6 = TcpListener::bind("[::1]:0");
+    let Ok(listener) = v6 else { return eprintln!("skipped: this machine has no IPv6") };
+    let server = HttpServer::start_with(listener, None, good);
+    let port = server.url().rsplit(':').next().unwrap().to_owned();
+    // A name may have several addresses; the first that answers is taken.
+    for url in [format!("[::1]:{port}"), format!("http://[::1]:{port}/")] {
+        let backend = HttpBackend::connect(&connection(&url), None).unwrap();
+        let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
+        assert_eq!(run.finish(LIMIT).succeeded(), 20, "{url}");
+    }
+    let error = HttpBackend::connect(&connection("no-such-host.invalid:1"), None).err().unwrap().to_string();
+    assert!(error.contains("no-such-host.invalid:1") && error.contains("-u HOST:PORT"), "{error}");
+}
+
+#[test]
+fn a_server_that_forbids_shared_memory_gives_its_reason() {
+    let reason = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
+    let server = HttpServer::start(good);
+    let json = serde_json::json!({ "error": reason }).to_string();
+    server.answer_instead("/register", reply("503 Service Unavailable", "", json.as_bytes()));
+    let backend = connect(&server);
+    for (inputs, outputs) in [(Placement::System, Placement::Pageable), (Placement::Pageable, Placement::System)] {
+        let spec = RunSpec { inputs, outputs, ..RunSpec::default() };
+        let error = Run::open(&backend, "m", &spec).err().unwrap().to_string();
+        assert!(
+            error.contains(reason) && error.contains("--shared-memory: the server at http://127.0.0.1:"),
+            "{error}"
+        );
+    }
+    assert!(!server.others().iter().any(|request| request.head.contains("/unregister")), "nothing was registered");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! HTTPS: which certificates are taken, and what is said of those that are not.
 
+#[path = "support/authority.rs"]
+#[allow(dead_code)]
+mod authority;
 #[path = "support/http_server.rs"]
 #[allow(dead_code)]
 mod http_server;
@@ -8,72 +11,25 @@ mod http_server;
 mod load;
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
+use authority::Authority;
 use http_server::{Act, HttpServer, good_answer};
 use load::{Run, RunSpec};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use rustls::RootCertStore;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::WebPkiClientVerifier;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use triton_bench::backends::http::HttpBackend;
 use triton_bench::plan::{Compression, Connection, CredentialFile, Protocol, Tls};
 
-/// An authority, and files that it wrote.
-struct Authority {
-    folder: tempfile::TempDir,
-    issuer: CertifiedIssuer<'static, KeyPair>,
+/// A server that shows a certificate; with `clients`, only to clients whose certificate the authority signed.
+fn serve(authority: &Authority, issued: &(rcgen::Certificate, KeyPair), clients: bool) -> HttpServer {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = authority.server_config(issued, clients);
+    HttpServer::start_with(listener, Some(config), |_| vec![Act::Send(good_answer())])
 }
 
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let folder = tempfile::tempdir().unwrap();
-        params.distinguished_name.push(DnType::CommonName, format!("authority of {}", folder.path().display()));
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        std::fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
-        Self { folder, issuer }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A certificate for names, valid until a year.
-    fn issue(&self, names: &[&str], until: i32) -> (rcgen::Certificate, KeyPair) {
-        let names = names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.not_before = date_time_ymd(2000, 1, 1);
-        params.not_after = date_time_ymd(until, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-
-    /// A server with such a certificate; with `clients`, only for clients whose certificate this authority signed.
-    fn serve(&self, (certificate, key): &(rcgen::Certificate, KeyPair), clients: bool) -> HttpServer {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder =
-            rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-        let builder = if clients {
-            let mut roots = RootCertStore::empty();
-            roots.add(self.issuer.der().clone()).unwrap();
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
-            builder.unwrap().with_client_cert_verifier(verifier)
-        } else {
-            builder.unwrap().with_no_client_auth()
-        };
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        HttpServer::start_with(listener, Some(Arc::new(config)), |_| vec![Act::Send(good_answer())])
-    }
-
-    fn trusting(&self) -> Tls {
-        Tls { ca_certificates: Some(self.file("ca.pem")), ..Tls::default() }
-    }
+fn trusting(authority: &Authority) -> Tls {
+    Tls { ca_certificates: Some(authority.file("ca.pem")), ..Tls::default() }
 }
 
 fn connection(server: &HttpServer, host: &str, tls: Tls) -> Connection {
@@ -85,6 +41,7 @@ fn connection(server: &HttpServer, host: &str, tls: Tls) -> Connection {
         tls,
         server_wait: Duration::ZERO,
         reconnect: false,
+        client_timeout: None,
     }
 }
 
@@ -110,13 +67,13 @@ fn refused(result: Result<(), String>, text: &str) {
 #[test]
 fn certificates_are_checked_as_far_as_asked() {
     let authority = Authority::new();
-    let good = authority.serve(&authority.issue(&["localhost"], 2090), false);
-    assert_eq!(reach(&good, "localhost", authority.trusting()), Ok(()));
-    refused(reach(&good, "127.0.0.1", authority.trusting()), "not valid for name");
-    let any_host = Tls { skip_host_verification: true, ..authority.trusting() };
+    let good = serve(&authority, &authority.issue(&["localhost"], 2090), false);
+    assert_eq!(reach(&good, "localhost", trusting(&authority)), Ok(()));
+    refused(reach(&good, "127.0.0.1", trusting(&authority)), "not valid for name");
+    let any_host = Tls { skip_host_verification: true, ..trusting(&authority) };
     assert_eq!(reach(&good, "127.0.0.1", any_host), Ok(()));
     let stranger = Authority::new();
-    refused(reach(&good, "localhost", stranger.trusting()), "UnknownIssuer");
+    refused(reach(&good, "localhost", trusting(&stranger)), "UnknownIssuer");
     let any_peer = Tls { skip_peer_verification: true, ..Tls::default() };
     assert_eq!(reach(&good, "localhost", any_peer.clone()), Ok(()));
     refused(reach(&good, "127.0.0.1", any_peer), "not valid for name");
@@ -127,9 +84,9 @@ fn certificates_are_checked_as_far_as_asked() {
 #[test]
 fn expired_certificates_are_refused() {
     let authority = Authority::new();
-    let server = authority.serve(&authority.issue(&["localhost"], 2001), false);
-    refused(reach(&server, "localhost", authority.trusting()), "expired");
-    let any_host = Tls { skip_host_verification: true, ..authority.trusting() };
+    let server = serve(&authority, &authority.issue(&["localhost"], 2001), false);
+    refused(reach(&server, "localhost", trusting(&authority)), "expired");
+    let any_host = Tls { skip_host_verification: true, ..trusting(&authority) };
     refused(reach(&server, "localhost", any_host), "expired");
 }
 
@@ -142,7 +99,7 @@ fn a_self_signed_certificate_may_be_trusted_itself() {
     let certificate = params.self_signed(&key).unwrap();
     let file = authority.file("self.pem");
     std::fs::write(&file, certificate.pem()).unwrap();
-    let server = authority.serve(&(certificate, key), false);
+    let server = serve(&authority, &(certificate, key), false);
     let tls = Tls { ca_certificates: Some(file), ..Tls::default() };
     assert_eq!(reach(&server, "localhost", tls.clone()), Ok(()));
     refused(reach(&server, "127.0.0.1", tls), "not valid for name");
@@ -151,7 +108,7 @@ fn a_self_signed_certificate_may_be_trusted_itself() {
 #[test]
 fn clients_show_certificates_in_pem_and_der() {
     let authority = Authority::new();
-    let server = authority.serve(&authority.issue(&["localhost"], 2090), true);
+    let server = serve(&authority, &authority.issue(&["localhost"], 2090), true);
     let (certificate, key) = authority.issue(&["client"], 2090);
     let write = |name: &str, bytes: &[u8]| {
         std::fs::write(authority.file(name), bytes).unwrap();
@@ -161,10 +118,10 @@ fn clients_show_certificates_in_pem_and_der() {
     let der = [write("client.der", certificate.der()), write("key.der", &key.serialize_der())];
     for (files, is_der) in [(pem, false), (der, true)] {
         let [certificate, key] = files.map(|path| Some(CredentialFile { path, der: is_der }));
-        let tls = Tls { client_certificate: certificate, private_key: key, ..authority.trusting() };
+        let tls = Tls { client_certificate: certificate, private_key: key, ..trusting(&authority) };
         assert_eq!(reach(&server, "localhost", tls), Ok(()));
     }
-    assert!(reach(&server, "localhost", authority.trusting()).is_err());
+    assert!(reach(&server, "localhost", trusting(&authority)).is_err());
 }
 
 fn rejection(server: &HttpServer, tls: Tls) -> String {
@@ -174,17 +131,17 @@ fn rejection(server: &HttpServer, tls: Tls) -> String {
 #[test]
 fn unusable_files_are_named() {
     let authority = Authority::new();
-    let server = authority.serve(&authority.issue(&["localhost"], 2090), false);
+    let server = serve(&authority, &authority.issue(&["localhost"], 2090), false);
     let text = authority.file("text");
     std::fs::write(&text, "hello").unwrap();
     let with_ca = |path: &Path| Tls { ca_certificates: Some(path.to_owned()), ..Tls::default() };
     assert!(rejection(&server, with_ca(&text)).contains("no certificate in it"));
     assert!(rejection(&server, with_ca(&authority.file("missing"))).contains("missing': No such file"));
     let file = |der| Some(CredentialFile { path: text.clone(), der });
-    let lone = Tls { client_certificate: file(false), ..authority.trusting() };
+    let lone = Tls { client_certificate: file(false), ..trusting(&authority) };
     assert!(rejection(&server, lone).contains("pass both or none"));
     for der in [false, true] {
-        let both = Tls { client_certificate: file(der), private_key: file(der), ..authority.trusting() };
+        let both = Tls { client_certificate: file(der), private_key: file(der), ..trusting(&authority) };
         assert!(rejection(&server, both).contains("text'"));
     }
 }
@@ -193,7 +150,7 @@ fn unusable_files_are_named() {
 fn a_server_without_tls_is_told_apart() {
     let server = HttpServer::start(|_| vec![Act::Send(good_answer())]);
     let authority = Authority::new();
-    let error = rejection(&server, authority.trusting());
+    let error = rejection(&server, trusting(&authority));
     assert!(
         error.contains("no server answers at https://localhost:") && error.contains("Connection closed"),
         "{error}"

@@ -31,6 +31,7 @@ fn connection(server: &Triton) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::from_secs(60),
         reconnect: false,
+        client_timeout: None,
     }
 }
 
@@ -106,7 +107,8 @@ fn failures_and_unknown_models_carry_the_servers_words() {
     assert!(counter.texts().contains("request 5"), "{}", counter.texts());
     let impatient = Connection { server_wait: Duration::ZERO, ..connection(&server) };
     let error = HttpBackend::connect(&impatient, None).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
-    assert!(error.to_string().contains("nothing"), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("unknown model: 'nothing'") && error.contains("--server-wait"), "{error}");
 }
 
 fn get(server: &Triton, path: &str) -> String {

@@ -1,5 +1,6 @@
 //! The levels of a run, one after the other.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -40,6 +41,8 @@ pub struct Runner<'a> {
     pub interrupts: &'a AtomicUsize,
     /// Who else sees requests.
     pub observers: Option<&'a Observers>,
+    /// A load that makes no level came to a bad end: the server went away, or too many requests failed.
+    pub broke_off: Cell<bool>,
 }
 
 impl Runner<'_> {
@@ -88,7 +91,7 @@ impl Runner<'_> {
             let summary = self.level(&job(value)?)?;
             last = Some(if passes(&summary) { Verdict::Pass } else { Verdict::Fail });
             levels.push(summary);
-            if self.is_interrupted() {
+            if self.is_interrupted() || self.session.backend.is_gone() {
                 break;
             }
         }

@@ -16,12 +16,15 @@ mod stages;
 mod sweep;
 mod validation;
 
+use std::cell::Cell;
+
 use crate::affinity;
 use crate::app::levels::Runner;
 use crate::app::outcome::exit_code;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::Result;
+use crate::exit;
 use crate::plan::Plan;
 use crate::report::{self, console};
 
@@ -44,9 +47,16 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     }
     screen.print(&console::settings(&plan, &session.run))?;
     let observers = session.observers(&plan)?;
-    let observers_of_run = observers.as_ref();
-    let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, observers: observers_of_run };
+    let runner = Runner {
+        plan: &plan,
+        session: &session,
+        screen: &screen,
+        interrupts,
+        observers: observers.as_ref(),
+        broke_off: Cell::default(),
+    };
     let measured = runner.measure_levels();
+    let broke_off = runner.broke_off.get();
     let (levels, failure) = match measured {
         Ok(levels) => (levels, None),
         Err(stopped) => (stopped.levels, Some(stopped.error)),
@@ -63,6 +73,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     session.close();
     match failure {
         Some(error) => Err(error),
+        None if broke_off => Ok(exit::NO_VALID_REQUESTS),
         None => Ok(exit_code(&levels)),
     }
 }

@@ -38,6 +38,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
     while !running.is_finished() && !runner.is_interrupted() {
         thread::sleep(LOOK_UP);
     }
+    let stranded = running.is_stranded();
     let stopped = running.stop();
     if let Some(observers) = runner.observers {
         observers.settle();
@@ -45,6 +46,8 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
         observers.end(vec![Stamp(0), Stamp::NEVER]);
     }
     let requests = stopped?;
+    let most_errors = runner.plan.measurement.max_errors * requests.sent as f64;
+    runner.broke_off.set(stranded || requests.failed as f64 > most_errors);
     let tally = level.recorder.advance(Stamp::NEVER);
     runner.screen.print(&table(&shape.stages()))?;
     let mut errors: Vec<_> = tally.errors.iter().collect();

@@ -24,7 +24,8 @@ pub fn run(
 ) -> Result<()> {
     let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
     let search_plan = search_plan(&runner.plan.measurement);
-    while let Some(step) = sweep.next().filter(|_| !runner.is_interrupted()) {
+    let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
+    while let Some(step) = sweep.next().filter(|_| may_go_on()) {
         let observed = match step {
             SweepStep::Burst => {
                 observe(&runner.measure_quietly(&Job::burst(runner.plan, runner.session, BURST), &search_plan)?, runner)
@@ -52,6 +53,11 @@ pub fn run(
             runner.screen.print(&format!("Saturation: {:.1} requests/sec\nKnee: {knee}\n\n", found.saturation))
         }
         None if runner.is_interrupted() => Ok(()),
+        None if runner.session.backend.is_gone() => {
+            runner.broke_off.set(true);
+            eprintln!("triton-bench: --sweep: the server went away before its rate was found");
+            Ok(())
+        }
         None => Err(Error::server(
             "--sweep: the server sustained no rate that was tried; see its log, or name rates with --request-rate-range",
         )),

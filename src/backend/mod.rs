@@ -57,6 +57,12 @@ pub trait Backend: Send + Sync {
     /// Where the server keeps none or cannot be reached.
     fn metrics(&self) -> Result<String>;
 
+    /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot
+    /// go on then.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Opens a worker's private line.
     ///
     /// # Errors

@@ -63,6 +63,11 @@ pub struct ServerArgs {
     #[arg(long)]
     reconnect: bool,
 
+    /// How long an answer may take in microseconds; then the client gives the request up, and it counts as failed. Over
+    /// gRPC this is the call's deadline, of which the server is told. Default: no limit
+    #[arg(long, value_name = "US", value_parser = whole::<u64>(1, 3_600_000_000))]
+    client_timeout_us: Option<u64>,
+
     /// Collects the server's own metrics (GPU load, power, memory and more). Default: off
     #[arg(long)]
     collect_metrics: bool,
@@ -131,6 +136,7 @@ impl ServerArgs {
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,
+            client_timeout: self.client_timeout_us.map(Duration::from_micros),
         }
     }
 

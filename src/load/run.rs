@@ -206,6 +206,7 @@ impl LoadReport {
 /// A load under way. Dropping it without [`RunningLoad::stop`] stops it, too.
 pub struct RunningLoad {
     control: Arc<Control>,
+    backend: Arc<dyn Backend>,
     workers: Vec<Worker>,
     started: Stamp,
     drain_limit: Duration,
@@ -213,6 +214,11 @@ pub struct RunningLoad {
 
 /// How long after its workers were let go an open loop starts, so that they are awake for the first request.
 const LEAD_NS: u64 = 2_000_000;
+
+/// How long outstanding requests are waited for where the server does not answer any more.
+const ABANDON_LIMIT: Duration = Duration::from_millis(100);
+/// How long the workers of a load that cannot go on may take to end.
+const STRANDED_LIMIT: Duration = Duration::from_millis(500);
 
 /// A load whose clients are open and whose workers wait to be let go. Dropping it ends them.
 pub struct PreparedLoad {
@@ -241,7 +247,8 @@ pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Prep
         LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape), 0),
     };
     let drain_limit = context.drain_limit;
-    let mut load = RunningLoad { control, workers, started: Stamp::NEVER, drain_limit };
+    let backend = Arc::clone(&context.backend);
+    let mut load = RunningLoad { control, backend, workers, started: Stamp::NEVER, drain_limit };
     while load.control.ready.load(Ordering::Acquire) < load.workers.len() {
         if load.workers.iter().any(JoinHandle::is_finished) {
             return Err(load.first_error());
@@ -274,9 +281,27 @@ impl RunningLoad {
         u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Whether every worker has ended by itself: the quota is used up, or clients broke.
+    /// Whether the load has come to its end by itself: every worker has, because the quota is used up, or it cannot go on.
     pub fn is_finished(&self) -> bool {
-        self.control.broken.load(Ordering::Acquire) || self.workers.iter().all(JoinHandle::is_finished)
+        self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Whether the load cannot go on: a client broke, or the server is gone.
+    pub fn is_stranded(&self) -> bool {
+        self.control.broken.load(Ordering::Acquire) || self.backend.is_gone()
+    }
+
+    /// Ends a load that cannot go on, so that the failures of its last requests are recorded: stops it, and waits a moment
+    /// until its workers have ended. Does nothing to others.
+    pub fn settle_if_stranded(&self) {
+        if !self.is_stranded() {
+            return;
+        }
+        self.end();
+        let patience = Stamp::now().plus_duration(STRANDED_LIMIT);
+        while !self.workers.iter().all(JoinHandle::is_finished) && Stamp::now() < patience {
+            thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// When the last worker ended, once all have.
@@ -303,6 +328,15 @@ impl RunningLoad {
             first = first.and(ended);
         }
         first.map(|()| self.report())
+    }
+
+    /// As [`RunningLoad::stop`], where the server does not answer any more: outstanding requests get but a moment.
+    ///
+    /// # Errors
+    /// As [`RunningLoad::stop`].
+    pub fn abandon(mut self) -> Result<LoadReport> {
+        self.drain_limit = self.drain_limit.min(ABANDON_LIMIT);
+        self.stop()
     }
 
     /// What has become of the requests so far.

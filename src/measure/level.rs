@@ -123,7 +123,7 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLo
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let held_back = running.report().held_back;
     let Trials { windows, snapshots, readings, boundaries, under_way, .. } = trials;
-    let stopped = running.stop();
+    let stopped = if ended.is_ok() { running.stop() } else { running.abandon() };
     if windows.is_empty() {
         return Err(ended
             .err()
@@ -240,6 +240,7 @@ impl<'a> Trials<'a> {
             self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
             thread::sleep(COUNT_LOOK_UP);
         }
+        self.running.settle_if_stranded();
         let end = self.running.ended().unwrap_or_else(Stamp::now);
         thread::sleep(GRACE);
         self.close(start, end, Stamp::NEVER)?;
@@ -313,6 +314,7 @@ impl<'a> Trials<'a> {
     fn wait_for_end(&self, start: Stamp) -> Stamp {
         let planned = self.planned_end(start);
         loop {
+            self.running.settle_if_stranded();
             let now = Stamp::now();
             if now >= planned {
                 return planned;
@@ -385,7 +387,7 @@ impl<'a> Trials<'a> {
 
     /// Whether the load ended although nothing asked it to.
     fn is_broken(&self) -> bool {
-        !self.run.finite && self.running.is_finished()
+        self.running.is_stranded() || (!self.run.finite && self.running.is_finished())
     }
 
     fn over_threshold(&self) -> bool {

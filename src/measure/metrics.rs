@@ -149,11 +149,12 @@ impl MetricsFold {
         Self { model: model.into(), ..Self::default() }
     }
 
-    /// Takes in one poll. Values that are not finite are left out.
+    /// Takes in one poll. Values that are not finite, or negative, are left out: nothing that
+    /// is read here can be.
     pub fn add(&mut self, page: &[Sample]) {
         // Versions of one model queue apart; together they are one poll.
         let mut pending = None;
-        for sample in page.iter().filter(|sample| sample.value.is_finite()) {
+        for sample in page.iter().filter(|sample| sample.value.is_finite() && sample.value >= 0.0) {
             if let Some(uuid) = sample.label("gpu_uuid") {
                 self.add_gpu(uuid.to_owned(), sample);
             } else if sample.name == "nv_inference_pending_request_count" {
@@ -283,7 +284,7 @@ nv_nothing{}
         fold.add(&parse(PAGE));
         fold.add(&parse(
             "nv_gpu_utilization{gpu_uuid=\"GPU-1\"} 0.75\nnv_gpu_memory_used_bytes{gpu_uuid=\"GPU-1\"} 5e8\n\
-             nv_gpu_memory_total_bytes{gpu_uuid=\"GPU-1\"} 1\nnv_cpu_utilization NaN\n\
+             nv_gpu_memory_total_bytes{gpu_uuid=\"GPU-1\"} 1\nnv_cpu_utilization NaN\nnv_cpu_utilization -3\n\
              nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1\n",
         ));
         let gpus = fold.gpus();

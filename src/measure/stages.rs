@@ -100,7 +100,9 @@ impl Stage {
                 return Ending::Interrupted;
             }
             if self.load.is_finished() {
-                return if self.planned_end == Stamp::NEVER { Ending::Complete } else { Ending::Failed };
+                self.load.settle_if_stranded();
+                let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
+                return if complete { Ending::Complete } else { Ending::Failed };
             }
             thread::sleep(LOOK_UP.min(self.planned_end.from_now()));
         }
@@ -140,7 +142,8 @@ impl Stage {
     /// Waits for what is outstanding and gives the account of all requests.
     fn finish(self, summary: LevelSummary, trouble: Option<Error>) -> MeasuredLevel {
         let boundaries = vec![summary.client.start, summary.client.start.plus_duration(summary.client.duration)];
-        let (requests, broken) = match self.load.stop() {
+        let stopped = if trouble.is_none() { self.load.stop() } else { self.load.abandon() };
+        let (requests, broken) = match stopped {
             Ok(requests) => (requests, None),
             Err(error) => (LoadReport::default(), Some(error)),
         };

@@ -18,6 +18,8 @@ pub struct Connection {
     pub server_wait: Duration,
     /// Whether lost connections are made again.
     pub reconnect: bool,
+    /// How long an answer may take before the client gives the request up and counts it as failed.
+    pub client_timeout: Option<Duration>,
 }
 
 /// Which protocol, with its own options.

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peer::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, WIDE, answer, data, frame, goaway, headers, message,
-    response_headers, serve, trailers, window,
+    DATA, END_HEADERS, END_STREAM, HEADERS, NO_SHARED_MEMORY, Peer, RST_STREAM, WIDE, answer, data, frame, goaway,
+    headers, message, response_headers, serve, trailers, window,
 };
 use triton_bench::backend::{
     Backend, Client, ClientSpec, Completion, CompletionSink, Next, OutputPlan, Request, RequestOptions, Response,
@@ -128,15 +128,12 @@ fn connection(address: &str, setup: Setup) -> Connection {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: setup.reconnect,
+        client_timeout: setup.deadline,
     }
 }
 
 fn backend(address: &str, setup: Setup) -> GrpcBackend {
-    let backend = GrpcBackend::connect(&connection(address, setup), None).unwrap();
-    match setup.deadline {
-        Some(deadline) => backend.with_deadline(deadline),
-        None => backend,
-    }
+    GrpcBackend::connect(&connection(address, setup), None).unwrap()
 }
 
 fn spec(setup: Setup) -> ClientSpec {
@@ -253,13 +250,35 @@ fn truncated_answers_are_failures() {
     let mut bench = Bench::new(
         PLAIN,
         replies(|stream| {
-            [response_headers(stream), data(stream, &message(b"12345")), data(stream, &[0, 0]), trailers(stream, "0")]
+            [response_headers(stream), data(stream, &message(b"")), data(stream, &[0, 0]), trailers(stream, "0")]
                 .concat()
         }),
     );
     bench.fails("Protocol error", "inside a message");
     let no_trailers = |stream| [response_headers(stream), frame(DATA, END_STREAM, stream, &message(b""))].concat();
     Bench::new(PLAIN, replies(no_trailers)).fails("Protocol error", "without a status");
+}
+
+#[test]
+fn answers_that_are_no_messages_are_failures_whoever_looks() {
+    for watch in [false, true] {
+        let garbage = |stream| answer(stream, b"\xff\xff\xff");
+        Bench::new(Setup { watch, ..PLAIN }, replies(garbage)).fails("Protocol error", "no message of the protocol");
+    }
+}
+
+#[test]
+fn a_server_that_forbids_shared_memory_gives_its_reason() {
+    let (address, _) = serve(|_, mut peer| {
+        peer.shake_hands(WIDE);
+        peer.linger();
+    });
+    let outputs = OutputPlan { placement: Placement::System, variable_bytes: 64 };
+    let begin = Instant::now();
+    let opened = backend(&address, PLAIN).open_client(ClientSpec { outputs, ..spec(PLAIN) }, Arc::new(Log::default()));
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains(NO_SHARED_MEMORY) && error.contains("--shared-memory: the server at "), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(1));
 }
 
 #[test]
@@ -276,7 +295,7 @@ fn sizes_beyond_the_limits_are_refused() {
     };
     Bench::new(PLAIN, replies(endless)).fails("Protocol error", "ENHANCE_YOUR_CALM");
     let twice =
-        |stream| [response_headers(stream), data(stream, &message(b"a").repeat(2)), trailers(stream, "0")].concat();
+        |stream| [response_headers(stream), data(stream, &message(b"").repeat(2)), trailers(stream, "0")].concat();
     Bench::new(PLAIN, replies(twice)).fails("Protocol error", "several messages");
 }
 
@@ -328,7 +347,7 @@ fn a_silent_server_is_not_waited_for_beyond_the_deadline() {
         }
     });
     let begin = Instant::now();
-    bench.fails("Deadline exceeded", "deadline");
+    bench.fails("Deadline exceeded", "no answer within 100000 us (--client-timeout-us)");
     assert!(begin.elapsed() >= Duration::from_millis(100));
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), 8_u32.to_be_bytes());
     assert_eq!(bench.infer(), Ok(1));
@@ -389,9 +408,11 @@ fn compressed_answers_are_unpacked_and_checked() {
         ("identity", b"x".to_vec(), Err(("Protocol error", "name no encoding"))),
         ("brotli", b"x".to_vec(), Err(("Unsupported", "brotli"))),
     ];
-    for (encoding, packed, expected) in cases {
+    for (watch, (encoding, packed, expected)) in
+        [true, false].iter().flat_map(|watch| cases.clone().map(|case| (*watch, case)))
+    {
         let mut bench = Bench::new(
-            Setup { watch: true, ..PLAIN },
+            Setup { watch, ..PLAIN },
             replies(move |stream| {
                 let fields = [(":status", "200"), ("grpc-encoding", encoding)];
                 let mut body = message(&packed);
@@ -402,7 +423,8 @@ fn compressed_answers_are_unpacked_and_checked() {
         match expected {
             Ok(_) => {
                 assert_eq!(bench.infer(), Ok(1));
-                assert_eq!(*bench.log.responses.lock().unwrap(), ["0 empty=false O=[7, 9]"]);
+                let seen = bench.log.responses.lock().unwrap();
+                assert_eq!(*seen, if watch { vec!["0 empty=false O=[7, 9]"] } else { Vec::new() });
             }
             Err((code, text)) => bench.fails(code, text),
         }

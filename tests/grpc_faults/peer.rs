@@ -166,12 +166,21 @@ pub fn serve(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> (String, J
     (address, server)
 }
 
-/// `ServerReady` is answered with yes, `ServerMetadata` with nothing special.
+/// What Triton says from 26.05 on where its operator has not allowed it.
+pub const NO_SHARED_MEMORY: &str =
+    "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
+
+/// `ServerReady` is answered with yes, `ServerMetadata` with nothing special, shared memory is
+/// refused.
 fn be_ready(mut peer: Peer) {
     peer.shake_hands(WIDE);
     for body in [&[8, 1][..], &[]] {
         let Some((stream, _)) = peer.request() else { return };
         peer.say(&answer(stream, body));
     }
-    peer.linger();
+    // Registrations of shared memory.
+    while let Some((stream, _)) = peer.request() {
+        let fields = [(":status", "200"), ("grpc-status", "14"), ("grpc-message", NO_SHARED_MEMORY)];
+        peer.say(&headers(stream, END_STREAM, &fields));
+    }
 }

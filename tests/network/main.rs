@@ -63,7 +63,7 @@ fn a_server_that_dies_ends_the_level_with_what_was_measured() {
         server.kill();
         let killed = Instant::now();
         let said = said(running.wait_with_output().unwrap());
-        assert!(killed.elapsed() < Duration::from_secs(3), "{protocol}: {:?}", killed.elapsed());
+        assert!(killed.elapsed() < Duration::from_secs(2), "{protocol}: {:?}", killed.elapsed());
         assert_eq!(said.code, 3, "{protocol}: {}{}", said.out, said.err);
         assert!(figure(&said, "Throughput:") > 100.0, "{}", said.out);
         assert!(figure(&said, "Failed request count:") >= 1.0, "{}", said.out);
@@ -155,11 +155,63 @@ fn an_interrupted_matrix_stops_its_server() {
     }
 }
 
+#[test]
+fn a_matrix_uses_a_running_server_and_leaves_it_running() {
+    let Some(directory) = directory() else { return };
+    let repository = repository();
+    let served = Server::start(&directory, repository.path());
+    let (http, grpc) = (served.ports[0], served.ports[1]);
+    let flags =
+        format!("{} -p 100 -r 2 --concurrency-range 2 --matrix transports", in_process(&directory, repository.path()));
+    let said = run(&format!("{flags} -u localhost:{http},localhost:{grpc}"));
+    assert_eq!(said.code, 0, "{}", said.err);
+    for way in ["C API", "HTTP", "gRPC", "C API + shared memory", "HTTP + shared memory", "gRPC + shared memory"] {
+        assert!(figure(&said, &format!("\n  {way} ")) > 100.0, "{way}: {}", said.out);
+    }
+    let own = format!("--http-port={http}");
+    let running = served_by(repository.path());
+    assert!(running.len() == 1 && running[0].contains(&own), "a server of its own was started: {running:?}");
+    let statistics = run(&format!("-u localhost:{http} --request-count 1"));
+    assert_eq!(statistics.code, 0, "it was stopped: {}", statistics.err);
+    // Half of the ways lead nowhere: they are named, the others are measured.
+    let said = run(&format!("{flags} -u localhost:{http},localhost:1 --server-wait 0"));
+    assert!(figure(&said, "\n  HTTP ") > 100.0, "{}", said.out);
+    assert!(said.err.contains("gRPC") && said.err.contains("Connection refused"), "{}", said.err);
+}
+
+#[test]
+fn a_matrix_that_is_killed_takes_its_server_along() {
+    let Some(directory) = directory() else { return };
+    let repository = repository();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM, rustix::process::Signal::HUP] {
+        let flags = format!("{} -p 500 -r 100 --matrix transports", in_process(&directory, repository.path()));
+        let running = bench(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !is_served(repository.path()) {
+            assert!(Instant::now() < patience, "no server program was started");
+            thread::sleep(Duration::from_millis(10));
+        }
+        rustix::process::kill_process(rustix::process::Pid::from_child(&running), signal).unwrap();
+        drop(running.wait_with_output().unwrap());
+        let patience = Instant::now() + Duration::from_secs(5);
+        while is_served(repository.path()) {
+            assert!(Instant::now() < patience, "{signal:?} left a server program behind");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
 /// Whether a server program runs on that repository.
 fn is_served(repository: &Path) -> bool {
+    !served_by(repository).is_empty()
+}
+
+/// The command lines of the server programs that run on that repository.
+fn served_by(repository: &Path) -> Vec<String> {
     let wanted = format!("--model-repository={}", repository.display());
-    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-        std::fs::read(entry.path().join("cmdline"))
-            .is_ok_and(|words| words.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes()))
-    })
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&words).replace('\0', " "))
+    });
+    lines.filter(|line| line.split(' ').any(|word| word == wanted)).collect()
 }

@@ -52,6 +52,8 @@ struct Shared {
     inferences: AtomicUsize,
     early: Mutex<Vec<Act>>,
     others: Mutex<Vec<Received>>,
+    /// Last part of paths that are answered with this.
+    instead: Mutex<Option<(&'static str, Vec<u8>)>>,
     open: Mutex<Vec<TcpStream>>,
     tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -89,6 +91,7 @@ impl HttpServer {
             inferences: AtomicUsize::new(0),
             early: Mutex::default(),
             others: Mutex::default(),
+            instead: Mutex::default(),
             open: Mutex::default(),
             tls,
         });
@@ -117,6 +120,11 @@ impl HttpServer {
     /// Does this from now on when an inference's head has come, before its body is read.
     pub fn answer_early(&self, acts: Vec<Act>) {
         *self.shared.early.lock().unwrap() = acts;
+    }
+
+    /// Answers requests whose path ends with `last` with these bytes from now on.
+    pub fn answer_instead(&self, last: &'static str, bytes: Vec<u8>) {
+        *self.shared.instead.lock().unwrap() = Some((last, bytes));
     }
 
     /// Requests that were no inferences.
@@ -175,7 +183,10 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
             (shared.script)(&request)
         } else {
             shared.others.lock().unwrap().push(request.clone());
-            vec![Act::Send(answer(&request))]
+            let instead = shared.instead.lock().unwrap().clone();
+            let path = request.head.split(' ').nth(1).unwrap_or_default();
+            let fitting = instead.filter(|(last, _)| path.ends_with(last)).map(|(_, bytes)| bytes);
+            vec![Act::Send(fitting.unwrap_or_else(|| answer(&request)))]
         };
         for act in acts {
             match act {

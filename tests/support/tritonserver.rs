@@ -12,6 +12,7 @@ use super::{Program, Repository, triton};
 /// A server under way; it is ended when dropped.
 pub struct TritonServer {
     process: Child,
+    command: Command,
     http: u16,
     grpc: u16,
 }
@@ -19,6 +20,11 @@ pub struct TritonServer {
 impl TritonServer {
     /// Starts one on `repository`. `None` where the server directory has no `tritonserver` program.
     pub fn start(repository: &Repository) -> Option<Self> {
+        Self::start_with(repository, &[])
+    }
+
+    /// Starts one with further flags.
+    pub fn start_with(repository: &Repository, flags: &[&str]) -> Option<Self> {
         let directory = triton();
         let program = directory.join("bin/tritonserver");
         if !program.exists() {
@@ -26,25 +32,29 @@ impl TritonServer {
             return None;
         }
         let [http, grpc] = free_ports();
-        let process = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .arg("--model-repository")
             .arg(repository.path())
             .arg("--backend-directory")
             .arg(directory.join("backends"))
+            .arg("--cache-directory")
+            .arg(directory.join("caches"))
             .args([format!("--http-port={http}"), format!("--grpc-port={grpc}")])
             .args(["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--allow-metrics=false"])
             .args(["--log-info=false", "--log-warning=false"])
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("tritonserver can be started");
-        let mut server = Self { process, http, grpc };
+            .stderr(Stdio::null());
+        let process = command.spawn().expect("tritonserver can be started");
+        let mut server = Self { process, command, http, grpc };
         server.wait_until_ready();
         Some(server)
     }
 
-    fn wait_until_ready(&mut self) {
+    /// Waits until it answers and its models are loaded.
+    pub fn wait_until_ready(&mut self) {
         let started = Instant::now();
         while self.get("/v2/health/ready").is_none_or(|answer| !answer.starts_with("HTTP/1.1 200")) {
             let ended = self.process.try_wait().unwrap();
@@ -65,10 +75,37 @@ impl TritonServer {
         Some(answer)
     }
 
+    /// `host:port` of `http` or `grpc`.
+    pub fn url(&self, protocol: &str) -> String {
+        format!("127.0.0.1:{}", if protocol == "grpc" { self.grpc } else { self.http })
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
+        assert!(sent.expect("kill can be run").success(), "the server is gone already");
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again where it was, without waiting.
+    pub fn restart(&mut self) {
+        self.process = self.command.spawn().unwrap();
+    }
+
+    /// Lets it end by itself, so that models write what they write when they are unloaded.
+    pub fn stop(mut self) {
+        self.signal("TERM");
+        self.process.wait().unwrap();
+    }
+
     /// The program on a model of this server, over `http` or `grpc`.
     pub fn program(&self, protocol: &str, model: &str) -> Program {
-        let port = if protocol == "grpc" { self.grpc } else { self.http };
-        Program::new().args(&format!("-i {protocol} -u 127.0.0.1:{port} -m {model}"))
+        Program::new().args(&format!("-i {protocol} -u {} -m {model}", self.url(protocol)))
     }
 }
 

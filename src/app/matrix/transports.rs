@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use crate::app::matrix::Way;
 use crate::backend::Backend;
 use crate::backends;
+use crate::backends::http::DEFAULT_PORT;
+use crate::backends::net::Endpoint;
 use crate::backends::program::TritonProgram;
 use crate::error::{Error, Result};
 use crate::plan::{Compression, Matrix, Plan, Protocol, ServiceKind};
@@ -70,19 +72,20 @@ fn grpc(plan: &Plan) -> Protocol {
     }
 }
 
-/// `HTTP[,GRPC]`: without the second, gRPC is at the next port, as Triton has it by itself.
+/// `HTTP[,GRPC]`: without the second, gRPC is at the port after HTTP's, as Triton has it by itself.
 fn addresses(given: &str) -> Result<[String; 2]> {
     if let Some((http, grpc)) = given.split_once(',') {
         return Ok([http.to_owned(), grpc.to_owned()]);
     }
-    let host = given.strip_prefix("http://").unwrap_or(given);
-    let next = |port: &str| port.parse::<u16>().ok()?.checked_add(1);
-    match host.rsplit_once(':').and_then(|(host, port)| Some((host, next(port)?))) {
-        Some((host, port)) => Ok([given.to_owned(), format!("{host}:{port}")]),
-        None => Err(Error::usage(format!(
-            "-u '{given}': --matrix transports wants HOST:PORT of HTTP, with gRPC at the next port, or both as HTTP,GRPC"
-        ))),
-    }
+    let mut endpoint = Endpoint::parse(given, DEFAULT_PORT)?;
+    let Some(next) = endpoint.port.checked_add(1) else {
+        return Err(Error::usage(format!(
+            "-u '{given}': --matrix transports looks for gRPC at the next port, which there is not; pass both as HTTP,GRPC"
+        )));
+    };
+    endpoint.port = next;
+    let scheme = if endpoint.secure { "grpcs://" } else { "" };
+    Ok([given.to_owned(), format!("{scheme}{}", endpoint.authority())])
 }
 
 #[cfg(test)]
@@ -92,8 +95,11 @@ mod tests {
     #[test]
     fn grpc_is_at_the_next_port_or_where_it_is_said() {
         assert_eq!(addresses("h:8000").unwrap(), ["h:8000", "h:8001"]);
+        assert_eq!(addresses("h").unwrap(), ["h", "h:8001"]);
+        assert_eq!(addresses("http://[::1]:9/x").unwrap(), ["http://[::1]:9/x", "[::1]:10"]);
+        assert_eq!(addresses("https://h:5").unwrap(), ["https://h:5", "grpcs://h:6"]);
         assert_eq!(addresses("h:1,g:2").unwrap(), ["h:1", "g:2"]);
-        for wrong in ["h", "h:x", "h:65535"] {
+        for wrong in ["h:x", "h:65535"] {
             assert!(addresses(wrong).unwrap_err().to_string().contains(wrong));
         }
     }

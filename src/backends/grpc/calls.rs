@@ -10,7 +10,7 @@ use crate::backends::grpc::compress;
 use crate::backends::grpc::h2::{ErrorCode, Events, HeaderList, Token};
 use crate::backends::grpc::message::{Arrived, MAX_MESSAGE, MessageReader};
 use crate::backends::grpc::proto::{InferReply, StreamReply};
-use crate::backends::grpc::regions::{PlacedOutputs, SlotOutputs};
+use crate::backends::grpc::regions::{PlacedOutputs, PlacedSlot};
 use crate::backends::grpc::status::{self, BROKEN};
 use crate::clock::Stamp;
 use crate::plan::Compression;
@@ -27,7 +27,7 @@ pub struct Calls {
     /// By slot.
     pub slots: Vec<Call>,
     /// Where outputs go, by slot, if not into replies.
-    pub outputs: Vec<Option<SlotOutputs>>,
+    pub outputs: Vec<Option<PlacedSlot>>,
     /// Slots whose requests are over, for the sink to be told.
     pub over: Vec<u32>,
     /// Streams that are broken and must be reset.
@@ -36,14 +36,15 @@ pub struct Calls {
     pub common: Option<u32>,
     sink: Arc<dyn CompletionSink>,
     watch: bool,
+    late: Option<InferError>,
     reader: MessageReader,
     encoding: Compression,
     rejected: Option<InferError>,
 }
 
 impl Calls {
-    /// No requests yet.
-    pub fn new(sink: Arc<dyn CompletionSink>, watch: bool) -> Self {
+    /// No requests yet. `late` is said of those that meet their deadline, whoever notices it first.
+    pub fn new(sink: Arc<dyn CompletionSink>, watch: bool, late: Option<InferError>) -> Self {
         Self {
             now: Stamp::now(),
             slots: Vec::new(),
@@ -53,6 +54,7 @@ impl Calls {
             common: None,
             sink,
             watch,
+            late,
             reader: MessageReader::default(),
             encoding: Compression::None,
             rejected: None,
@@ -148,10 +150,13 @@ impl Calls {
         }
         let unpacked = unpacked(arrived, call.encoding)?;
         call.responded(self.now);
-        if let (true, Some(message)) = (self.watch, unpacked.as_deref().or(arrived.bytes)) {
+        if let Some(message) = unpacked.as_deref().or(arrived.bytes) {
             let model = call.model;
             let reply = InferReply::parse(message).ok_or_else(unreadable)?;
-            let outputs = PlacedOutputs { reply: &reply, slot: self.outputs[slot].as_ref(), model };
+            if !self.watch {
+                return Ok(());
+            }
+            let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), model)?;
             let response = Response { at: self.now, empty: false, outputs: &outputs, error: None };
             self.sink.response(SlotId(slot as u32), &response);
         }
@@ -166,7 +171,10 @@ impl Calls {
             Some(Ok(())) if call.messages == 0 => Err("the server reports success without an answer"),
             Some(Ok(())) if call.reader.is_inside() => Err("the answer ends inside a message"),
             Some(Ok(())) => return self.end(slot),
-            Some(Err(error)) => return self.fail(slot, error),
+            Some(Err(error)) => {
+                let late = self.late.clone().filter(|late| late.code == error.code);
+                return self.fail(slot, late.unwrap_or(error));
+            }
             None if call.error.is_some() => Ok(()),
             None => Err("the answer ends without a status"),
         };
@@ -208,16 +216,19 @@ impl Calls {
         let failed = !reply.error.is_empty();
         let last = reply.response.last.unwrap_or(failed || !call.decoupled);
         let empty = last && !failed && !reply.response.has_outputs;
-        let error = failed.then(|| status::error(FAILED, reply.error));
+        let placed =
+            PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref().filter(|_| self.watch), call.model);
+        let error = if failed { Some(status::error(FAILED, reply.error)) } else { placed.as_ref().err().cloned() };
         match &error {
             Some(error) => call.fail(self.now, error.clone()),
             None if !empty => call.responded(self.now),
             None => {}
         }
         if self.watch {
-            let (slot_outputs, model) = (self.outputs[slot].as_ref(), self.slots[slot].model);
-            let placed = PlacedOutputs { reply: &reply.response, slot: slot_outputs, model };
-            let outputs: &dyn Outputs = if failed { &NoOutputs } else { &placed };
+            let outputs = match &placed {
+                Ok(placed) if !failed => placed as &dyn Outputs,
+                _ => &NoOutputs,
+            };
             let response = Response { at: self.now, empty, outputs, error: error.as_ref() };
             self.sink.response(SlotId(slot as u32), &response);
         }

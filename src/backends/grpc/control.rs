@@ -15,8 +15,13 @@ use crate::backends::net::Connector;
 use crate::clock::Stamp;
 use crate::plan::Compression;
 
-/// How long a call may take. Nothing here waits for an inference, but the server may be busy with them.
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// How long a call may take while a run is set up. Nothing here waits for an inference, but the server may be busy with them.
+pub const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// How long a call may take between windows, and when a run ends: a server that has died must not hold up the report.
+pub const SAMPLE_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Least time to connect in.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
 
 /// Makes single calls.
 pub struct Control {
@@ -31,7 +36,12 @@ impl Control {
         Self { connector, headers, line: Mutex::new(None) }
     }
 
-    /// Calls `method` and waits for its answer.
+    /// The server's address, for messages.
+    pub fn address(&self) -> String {
+        self.connector.endpoint().to_string()
+    }
+
+    /// Calls `method` and waits for its answer, for at most `limit`.
     ///
     /// # Errors
     /// What the server answers, or why it does not.
@@ -39,13 +49,14 @@ impl Control {
         &self,
         method: &str,
         request: &Q,
+        limit: Duration,
     ) -> Result<A, InferError> {
-        let fields = self.headers.fields(method, Compression::None, Some(CALL_LIMIT));
+        let fields = self.headers.fields(method, Compression::None, Some(limit));
         let encoded = request.encode_to_vec();
         let mut body = message::prefix(false, encoded.len()).to_vec();
         body.extend_from_slice(&encoded);
         let block = Encoder::literal(&fields);
-        let deadline = Stamp::now().plus_duration(CALL_LIMIT);
+        let deadline = Stamp::now().plus_duration(limit);
         let mut held = self.line.lock();
         // A connection that was idle may have been closed meanwhile; a fresh one tells the truth.
         if let Some(mut line) = held.take()
@@ -54,7 +65,8 @@ impl Control {
             *held = Some(line);
             return read(answer);
         }
-        let mut line = Line::connect(&self.connector, CONNECT_LIMIT)?;
+        let left = deadline.from_now().min(CONNECT_LIMIT);
+        let mut line = Line::connect(&self.connector, left.max(SHORTEST_LIMIT))?;
         let answer = exchange(&mut line, &block, &body, deadline)?;
         *held = Some(line);
         read(answer)
@@ -83,8 +95,7 @@ fn exchange(line: &mut Line, block: &[u8], body: &[u8], deadline: Stamp) -> Resu
         } else if Stamp::now() >= deadline {
             line.h2.reset(stream, ErrorCode::CANCEL);
             line.flush(|_| ())?;
-            let limit = CALL_LIMIT.as_secs();
-            return Err(status::error(LATE, format!("no answer within {limit} s")));
+            return Err(status::error(LATE, "the server did not answer in time"));
         }
     }
     line.flush(|_| ())?;

@@ -17,7 +17,7 @@ pub fn prefix(compressed: bool, length: usize) -> [u8; PREFIX_LEN] {
 pub struct Arrived<'a> {
     /// Whether its bytes are compressed.
     pub compressed: bool,
-    /// Its bytes; `None` where they were not wanted and not compressed.
+    /// Its bytes; `None` where they were not wanted, not compressed, and came in several pieces.
     pub bytes: Option<&'a [u8]>,
 }
 
@@ -30,6 +30,8 @@ pub struct MessageReader {
     missing: usize,
     /// `kept` was handed out and is to be cleared.
     handed_out: bool,
+    /// Bytes of the message have come and were not kept.
+    passed_over: bool,
 }
 
 impl MessageReader {
@@ -43,10 +45,11 @@ impl MessageReader {
         self.prefix_len = 0;
         self.kept.clear();
         self.handed_out = false;
+        self.passed_over = false;
     }
 
     /// Takes bytes from the front of `input` until a message is complete; `None` where more bytes are needed. Bytes of
-    /// messages are kept if `keep`, or where they are compressed.
+    /// messages are kept if `keep`, or where they are compressed; of others those that come in one piece are shown.
     ///
     /// # Errors
     /// Where a prefix is malformed or announces more than [`MAX_MESSAGE`] bytes; says which.
@@ -68,17 +71,19 @@ impl MessageReader {
         let (now, rest) = input.split_at(self.missing.min(input.len()));
         *input = rest;
         self.missing -= now.len();
-        let whole = keep && self.missing == 0 && self.kept.is_empty();
+        let whole = self.missing == 0 && self.kept.is_empty() && !self.passed_over;
         if keep && !whole {
             self.kept.extend_from_slice(now);
         }
         if self.missing > 0 {
+            self.passed_over = !keep && (self.passed_over || !now.is_empty());
             return Ok(None);
         }
         self.prefix_len = 0;
+        self.passed_over = false;
         self.handed_out = true;
         let bytes = if whole { now } else { &self.kept[..] };
-        Ok(Some(Arrived { compressed, bytes: keep.then_some(bytes) }))
+        Ok(Some(Arrived { compressed, bytes: (keep || whole).then_some(bytes) }))
     }
 
     fn take_prefix(&mut self, input: &mut &[u8]) -> Result<bool, String> {
@@ -129,7 +134,12 @@ mod tests {
             let chunks: Vec<&[u8]> = body.chunks(step).collect();
             assert_eq!(read(&chunks, true).unwrap(), expected, "step {step}");
             let unkept = read(&chunks, false).unwrap();
-            assert_eq!(unkept, [(false, None), (false, None), (true, Some(b"zz".to_vec()))], "step {step}");
+            assert_eq!(unkept.len(), 3);
+            for (seen, wanted) in unkept.iter().zip(&expected) {
+                // What is not kept is shown where it came in one piece, and never in part.
+                let shown = seen.1.is_some() || (!seen.0 && step < body.len());
+                assert!(seen.0 == wanted.0 && shown && (seen.1.is_none() || seen == wanted), "step {step}: {seen:?}");
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
 //! client        a worker's slots on one connection      control   single calls that are waited for
 //! calls, call   what events mean for requests           request   requests, encoded once
-//! regions       shared memory that the server knows
+//! regions       shared memory, as gRPC speaks of it
 //! line          socket and connection                   message, status, compress, metadata: gRPC over HTTP/2
 //! h2            HTTP/2 without sockets                  proto     protocol buffers
 //! ```
@@ -31,15 +31,15 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
 use crate::backends::grpc::client::{CallPlan, GrpcClient};
-use crate::backends::grpc::control::Control;
+use crate::backends::grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::grpc::metadata::CallHeaders;
 use crate::backends::grpc::proto::control::{
     Empty, ModelConfigResponse, ModelMetadata, ModelRequest, Ready, ServerMetadata, StatisticsResponse, TraceSetting,
     TraceValue,
 };
-use crate::backends::grpc::regions::Registry;
 use crate::backends::http::MetricsSource;
-use crate::backends::net::{Connector, Endpoint, TlsClient};
+use crate::backends::net::regions::Registry;
+use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -48,6 +48,8 @@ use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
 
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
+/// Even a server that is not waited for gets this long to answer.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// Pause between questions whether a server is ready.
 const READY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -63,6 +65,8 @@ pub struct GrpcBackend {
     reconnect: bool,
     server_wait: Duration,
     deadline: Option<Duration>,
+    /// All connections of the backend's clients.
+    tally: Arc<LineTally>,
     statistics: bool,
 }
 
@@ -84,7 +88,7 @@ impl GrpcBackend {
         let connector = Arc::new(Connector::new(endpoint, tls));
         let control = Arc::new(Control::new(Arc::clone(&connector), headers.clone()));
         let mut backend = Self {
-            registry: Arc::new(Registry::new(Arc::clone(&control))),
+            registry: Arc::new(Registry::new(control.clone())),
             control,
             metrics,
             connector,
@@ -93,11 +97,12 @@ impl GrpcBackend {
             compression,
             reconnect: connection.reconnect,
             server_wait: connection.server_wait,
-            deadline: None,
+            deadline: connection.client_timeout,
+            tally: Arc::default(),
             statistics: false,
         };
-        backend.await_ready("the server", || {
-            let answer = backend.call::<_, Ready>("ServerReady", &Empty {})?;
+        backend.await_ready("the server", |limit| {
+            let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
             answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
         })?;
         let metadata: ServerMetadata = backend
@@ -107,14 +112,8 @@ impl GrpcBackend {
         Ok(backend)
     }
 
-    /// The same backend, whose requests fail where no answer has come within `deadline`; the server is told of it.
-    #[must_use]
-    pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline: Some(deadline), ..self }
-    }
-
     fn call<Q: prost::Message, A: prost::Message + Default>(&self, method: &str, request: &Q) -> Result<A, InferError> {
-        self.control.call(method, request)
+        self.control.call(method, request, CALL_LIMIT)
     }
 
     /// An error of this server, with what was being done.
@@ -123,10 +122,10 @@ impl GrpcBackend {
     }
 
     /// Asks until it works, or until the time to wait is over; at least once.
-    fn await_ready(&self, what: &str, ask: impl Fn() -> Result<(), InferError>) -> Result<()> {
+    fn await_ready(&self, what: &str, ask: impl Fn(Duration) -> Result<(), InferError>) -> Result<()> {
         let deadline = Stamp::now().plus_duration(self.server_wait);
         loop {
-            let Err(reason) = ask() else { return Ok(()) };
+            let Err(reason) = ask(deadline.from_now().max(LEAST_WAIT)) else { return Ok(()) };
             let left = deadline.from_now();
             if left.is_zero() {
                 let waited = self.server_wait.as_secs_f64();
@@ -190,9 +189,11 @@ impl Backend for GrpcBackend {
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let request = named(id);
-        self.await_ready(&format!("model '{id}'"), || match self.call("ModelReady", &request)? {
-            Ready { ready: true } => Ok(()),
-            Ready { ready: false } => Err(self.not_ready(id)),
+        self.await_ready(&format!("model '{id}'"), |limit| {
+            match self.control.call("ModelReady", &request, limit)? {
+                Ready { ready: true } => Ok(()),
+                Ready { ready: false } => Err(self.not_ready(id)),
+            }
         })?;
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)
@@ -208,13 +209,18 @@ impl Backend for GrpcBackend {
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let response: StatisticsResponse = self
-            .call("ModelStatistics", &named(id))
+            .control
+            .call("ModelStatistics", &named(id), SAMPLE_LIMIT)
             .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))?;
         Ok(model::statistics(response))
     }
 
     fn metrics(&self) -> Result<String> {
         self.metrics.read()
+    }
+
+    fn is_gone(&self) -> bool {
+        !self.reconnect && self.tally.all_lost()
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
@@ -228,6 +234,7 @@ impl Backend for GrpcBackend {
             compression: self.compression,
             deadline: self.deadline,
             reconnect: self.reconnect,
+            tally: Arc::clone(&self.tally),
         };
         Ok(Box::new(GrpcClient::open(plan, spec, sink)?))
     }

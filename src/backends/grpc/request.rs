@@ -12,7 +12,8 @@ use crate::backends::grpc::compress;
 use crate::backends::grpc::message::{self, MAX_MESSAGE, PREFIX_LEN};
 use crate::backends::grpc::proto::put_parameter;
 use crate::backends::grpc::proto::wire::{put_bytes, put_prefix, put_varint};
-use crate::backends::grpc::regions::{self, InputRegions, is_shared};
+use crate::backends::grpc::regions::put_place;
+use crate::backends::net::regions::{InputRegions, is_shared};
 use crate::data::{InputTensor, Payload};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
@@ -192,7 +193,7 @@ fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, stream
     put_options(&mut head, &spec.options, payload, streaming);
     let mut tensors = Vec::new();
     for input in &payload.inputs {
-        let region = regions::name_of(regions, &input.region);
+        let region = regions.name_of(&input.region);
         put_input(&mut head, input, region);
         if region.is_none() {
             tensors.push(tensor_bytes(input)?);
@@ -227,7 +228,12 @@ fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, 
         put_parameter(head, field::PARAMETERS, "timeout", &ParameterValue::Int(options.timeout_us as i64));
     }
     for Parameter { name, value } in options.parameters_of(payload) {
-        put_parameter(head, field::PARAMETERS, name, value);
+        // To models all integers are of one type, and Triton up to 24.10 takes no others than those with a sign.
+        let signed = match value {
+            ParameterValue::Uint(number) => i64::try_from(*number).ok().map(ParameterValue::Int),
+            _ => None,
+        };
+        put_parameter(head, field::PARAMETERS, name, signed.as_ref().unwrap_or(value));
     }
 }
 
@@ -250,7 +256,7 @@ fn put_input(head: &mut Vec<u8>, input: &InputTensor, region: Option<&str>) {
     input.shape.iter().for_each(|&dim| put_varint(&mut shape, dim as u64));
     put_bytes(&mut message, 3, &shape);
     if let Some(region) = region {
-        regions::put_place(&mut message, 4, region, (input.offset, input.len));
+        put_place(&mut message, 4, region, (input.offset, input.len));
     }
     put_bytes(head, field::INPUTS, &message);
 }

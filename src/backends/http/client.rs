@@ -15,13 +15,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Route;
 use super::line::{Line, Stage, Step, TICK, Wire};
-use super::regions::SlotRegions;
 use super::reply::{Checker, NoOutputs, ReplyOutputs, decompress, error_text};
-use super::template::{Patch, slot_tag};
+use super::template::Patch;
 use super::templates::Templates;
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
-use crate::backends::net::{Connector, Poller, failure, wait_for};
+use crate::backends::net::regions::{SlotOutputs, slot_tag};
+use crate::backends::net::{Poller, failure, late, wait_for};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
@@ -31,6 +32,10 @@ const BUFFER: usize = 256 * 1024;
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 /// Time between failures that cost nothing: of slots without a connection.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
+/// server that nobody does any more.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// A request that has failed and whose completion is due.
 struct Failed {
@@ -47,18 +52,21 @@ pub(super) struct HttpClient {
     templates: Arc<Templates>,
     number: u32,
     lines: Vec<Line>,
-    regions: Vec<SlotRegions>,
+    /// Where outputs go, by slot; empty where they come in replies.
+    placed: Vec<SlotOutputs>,
     buffer: Vec<u8>,
     checker: Checker,
     failed: Vec<Failed>,
     outstanding: usize,
     /// Requests that follow completed ones in their slots.
     due: Vec<(usize, Request)>,
+    /// No request is late before this moment.
+    none_late_before: Stamp,
 }
 
 impl HttpClient {
     pub(super) fn open(
-        (connector, reconnect): (Arc<Connector>, bool),
+        route: Route,
         templates: Arc<Templates>,
         spec: ClientSpec,
         sink: Arc<dyn CompletionSink>,
@@ -66,25 +74,26 @@ impl HttpClient {
         let slots = spec.slots;
         let number = templates.client_number();
         let mut client = Self {
-            wire: Wire { connector, reconnect, poller: None, watch: spec.watch_responses },
+            wire: Wire::new(route, spec.watch_responses),
             spec,
             sink,
             templates,
             number,
             lines: Vec::new(),
-            regions: Vec::new(),
+            placed: Vec::new(),
             buffer: vec![0; BUFFER],
             checker: Checker::default(),
             failed: Vec::new(),
             outstanding: 0,
             due: Vec::new(),
+            none_late_before: Stamp::NEVER,
         };
         client.grow(slots)?;
         Ok(client)
     }
 
     fn broken(&self, error: &std::io::Error) -> Error {
-        Error::server(format!("{}: {}", self.wire.connector.endpoint().http_url(), failure(error)))
+        Error::server(format!("{}: {}", self.wire.route.connector.endpoint().http_url(), failure(error)))
     }
 
     /// Goes over from one blocking socket to many that do not block.
@@ -103,7 +112,7 @@ impl HttpClient {
         let patch = Patch {
             sequence: request.sequence,
             correlation: self.spec.options.correlation,
-            tag: if self.regions.is_empty() { Default::default() } else { slot_tag(self.number, slot) },
+            tag: if self.placed.is_empty() { Default::default() } else { slot_tag(self.number, slot) },
         };
         let line = &mut self.lines[slot];
         line.take_up(request);
@@ -112,6 +121,9 @@ impl HttpClient {
             Ok(template) => line.begin(&self.wire, slot, template, patch),
             Err(error) => Err(error),
         };
+        if let Some(limit) = self.wire.route.limit {
+            self.none_late_before = self.none_late_before.min(line.sent.plus_duration(limit));
+        }
         if let Err(error) = begun {
             let pause = if had_connection { Duration::ZERO } else { PAUSE };
             self.fail_later(slot, error, pause);
@@ -132,6 +144,24 @@ impl HttpClient {
             delivered = true;
         }
         delivered
+    }
+
+    /// Gives up requests whose answers are late by `now`, as a cancellation would.
+    fn expire(&mut self, limit: Duration, now: Stamp) {
+        self.none_late_before = Stamp::NEVER;
+        for slot in 0..self.lines.len() {
+            let line = &mut self.lines[slot];
+            if !matches!(line.stage, Stage::Sending | Stage::Receiving) {
+                continue;
+            }
+            let due = line.sent.plus_duration(limit);
+            if due > now {
+                self.none_late_before = self.none_late_before.min(due);
+            } else {
+                line.hang_up();
+                self.fail_later(slot, late(limit), Duration::ZERO);
+            }
+        }
     }
 
     /// Goes on with a slot whose socket is ready; tells whether its request is over.
@@ -175,10 +205,10 @@ impl HttpClient {
             return Err(error_text(head.status, &head.location, unpacked.as_deref().unwrap_or(body)));
         }
         if !self.spec.watch_responses {
-            return self.checker.check(head, body, line.reader.body_bytes(), !self.regions.is_empty());
+            return self.checker.check(head, body, line.reader.body_bytes(), !self.placed.is_empty());
         }
         let model = self.templates.model_of(line.request);
-        let outputs = ReplyOutputs::read(head, body, (model, &self.spec.models[model]), self.regions.get(slot))?;
+        let outputs = ReplyOutputs::read(head, body, self.placed.get(slot).map(|placed| (placed, model)))?;
         let response = Response { at: line.last, empty: false, outputs: &outputs, error: None };
         self.sink.response(SlotId(slot as u32), &response);
         Ok(())
@@ -256,9 +286,7 @@ impl Client for HttpClient {
         }
         while self.lines.len() < slots {
             let slot = self.lines.len();
-            if let Some(regions) = self.templates.slot_regions(self.spec.outputs.placement, (self.number, slot))? {
-                self.regions.push(regions);
-            }
+            self.placed.extend(self.templates.slot_outputs(slot_tag(self.number, slot))?);
             let line = Line::open(&self.wire, slot, OPEN_LIMIT).map_err(|error| self.broken(&error))?;
             self.lines.push(line);
         }
@@ -277,6 +305,11 @@ impl Client for HttpClient {
 
     fn drive(&mut self, deadline: Stamp) -> Result<()> {
         loop {
+            if let Some(limit) = self.wire.route.limit
+                && Stamp::now() >= self.none_late_before
+            {
+                self.expire(limit, Stamp::now());
+            }
             if !self.failed.is_empty() && self.deliver_failures(Stamp::now()) {
                 self.go_on();
                 return Ok(());
@@ -285,7 +318,7 @@ impl Client for HttpClient {
                 return Ok(());
             }
             let due = self.failed.iter().map(|failed| failed.due).min().unwrap_or(Stamp::NEVER);
-            let until = deadline.min(due);
+            let until = deadline.min(due).min(self.none_late_before);
             let over = if self.wire.poller.is_some() { self.drive_many(until) } else { self.drive_one(until) };
             self.go_on();
             if over.map_err(|error| self.broken(&error))? || Stamp::now() >= deadline {
@@ -313,6 +346,6 @@ impl Client for HttpClient {
 
 impl Drop for HttpClient {
     fn drop(&mut self) {
-        self.drain(self.spec.drain_limit);
+        self.drain(self.spec.drain_limit.min(LAST_MOMENT));
     }
 }

@@ -23,6 +23,8 @@ const MAX_ANSWER: u64 = 256 * 1024 * 1024;
 pub(super) enum Patience {
     /// While a run is set up.
     Setup,
+    /// While a server is waited for, which may take this long.
+    Within(Duration),
     /// Between windows, and when a run ends: a server that has died must not hold up the report.
     Sample,
 }
@@ -31,6 +33,7 @@ impl Patience {
     fn limit(self) -> Duration {
         match self {
             Self::Setup => Duration::from_secs(10),
+            Self::Within(limit) => limit,
             Self::Sample => Duration::from_millis(1500),
         }
     }
@@ -67,6 +70,11 @@ impl Control {
         &self.connector.endpoint().prefix
     }
 
+    /// The server's URL, for messages.
+    pub(super) fn url(&self) -> String {
+        self.connector.endpoint().http_url()
+    }
+
     /// The answer to a GET, or why there was none.
     pub(super) fn get(&self, path: &str, patience: Patience) -> Result<Answer, InferError> {
         self.ask("GET", path, None, patience)
@@ -87,13 +95,19 @@ impl Control {
             return Err(self.error(what, &refusal));
         }
         serde_json::from_slice(&answer.body).map_err(|error| {
-            self.error(what, &InferError { code: "Malformed reply".to_owned(), message: format!("not JSON: {error}") })
+            self.error(
+                what,
+                &InferError {
+                    code: "Malformed reply".to_owned(),
+                    message: format!("not JSON: {error}; is this the server's HTTP port?"),
+                },
+            )
         })
     }
 
     /// The error of a question about `what`.
     pub(super) fn error(&self, what: &str, error: &InferError) -> Error {
-        Error::server(format!("{what} from {}: {error}", self.connector.endpoint().http_url()))
+        Error::server(format!("HTTP server {}: {what}: {error}", self.connector.endpoint().http_url()))
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {

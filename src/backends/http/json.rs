@@ -64,7 +64,7 @@ fn write_texts(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), String> {
 }
 
 /// The first element of a BYTES tensor and what follows it.
-pub(super) fn split_element(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_element(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }

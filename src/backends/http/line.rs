@@ -1,19 +1,24 @@
 //! [`Line`]: one slot's connection, and the request that is on it.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::Route;
 use super::reader::ReplyReader;
 use super::reply::{Kept, malformed};
 use super::template::{Patch, SLICES, Template};
 use crate::backend::{InferError, Request};
-use crate::backends::net::{Connector, Poller, Stream, closed, failure};
+use crate::backends::net::{Poller, Stream, TalliedLine, closed, failure, wait_for};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 
 /// How long a connection may take to be made while requests are under way.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+/// Least time for that, where answers must come sooner.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
+/// Least pause between two attempts to connect again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long a blocking read or write waits before the deadline is looked at again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
@@ -41,13 +46,38 @@ enum Link {
 
 /// What all lines of a client have in common.
 pub(super) struct Wire {
-    pub(super) connector: Arc<Connector>,
-    /// Whether lost connections are made again.
-    pub(super) reconnect: bool,
+    pub(super) route: Route,
     /// Where sockets do not block.
     pub(super) poller: Option<Poller>,
     /// Whether outputs are looked at.
     pub(super) watch: bool,
+    /// The last attempt to connect again failed: until when no other is made, and why.
+    unreachable: RefCell<Option<(Stamp, InferError)>>,
+}
+
+impl Wire {
+    pub(super) fn new(route: Route, watch: bool) -> Self {
+        Self { route, poller: None, watch, unreachable: RefCell::new(None) }
+    }
+
+    /// Why no connection can be had at the moment, if that is known. An attempt blocks every slot of the client, so slots
+    /// do not make theirs one after the other.
+    fn known_unreachable(&self) -> Option<InferError> {
+        let known = self.unreachable.borrow();
+        known.as_ref().filter(|(until, _)| Stamp::now() < *until).map(|(_, error)| error.clone())
+    }
+
+    /// An attempt that was begun at `started` has failed. The next is made after a pause of at least its length.
+    fn note_unreachable(&self, started: Stamp, error: &InferError) {
+        let now = Stamp::now();
+        let pause = RETRY_PAUSE.max(now - started);
+        *self.unreachable.borrow_mut() = Some((now.plus_duration(pause), error.clone()));
+    }
+
+    /// How long a connection may take to be made while requests are under way.
+    fn connect_limit(&self) -> Duration {
+        self.route.limit.map_or(CONNECT_LIMIT, |limit| limit.clamp(SHORTEST_LIMIT, CONNECT_LIMIT))
+    }
 }
 
 /// What came of sending or receiving.
@@ -63,6 +93,7 @@ pub(super) enum Step {
 pub(super) struct Line {
     stream: Option<Stream>,
     link: Link,
+    place: TalliedLine,
     pub(super) stage: Stage,
     pub(super) request: Request,
     pub(super) reader: ReplyReader,
@@ -89,6 +120,7 @@ impl Line {
         let mut line = Self {
             stream: None,
             link: Link::Fresh,
+            place: TalliedLine::new(&wire.route.tally),
             stage: Stage::Idle,
             request: Request { payload: PayloadId(0), sequence: None },
             reader: ReplyReader::default(),
@@ -114,9 +146,10 @@ impl Line {
     }
 
     fn connect(&mut self, wire: &Wire, slot: usize, limit: Duration) -> io::Result<()> {
-        let stream = wire.connector.connect(limit)?;
+        let stream = wire.route.connector.connect(limit)?;
         self.stream = Some(stream);
         self.link = Link::Fresh;
+        self.place.find();
         self.attach(wire.poller.as_ref(), slot)
     }
 
@@ -135,7 +168,7 @@ impl Line {
 
     /// Whether a request would have to fail at once, because its connection was lost and is not to be made again.
     pub(super) fn is_dead(&self, wire: &Wire) -> bool {
-        self.stream.is_none() && self.link == Link::Lost && !wire.reconnect
+        self.stream.is_none() && self.link == Link::Lost && !wire.route.reconnect
     }
 
     /// Forgets the last request for this one.
@@ -164,6 +197,9 @@ impl Line {
             template.patch(&mut self.scratch, patch);
         }
         self.total = template.total(if template.changes() { &self.scratch } else { &template.front });
+        if self.place.enter() {
+            self.look_before_first_use();
+        }
         self.sent = Stamp::now();
         if self.is_dead(wire) {
             return Err(InferError {
@@ -172,9 +208,29 @@ impl Line {
             });
         }
         if self.stream.is_none() {
-            self.connect(wire, slot, CONNECT_LIMIT).map_err(|error| self.lose(failure(&error)))?;
+            self.connect_again(wire, slot)?;
         }
         self.send(wire, slot, template)
+    }
+
+    /// A connection may have waited for its first request for long.
+    #[cold]
+    fn look_before_first_use(&mut self) {
+        if wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+            self.disturbed(&mut [0; 256]);
+        }
+    }
+
+    fn connect_again(&mut self, wire: &Wire, slot: usize) -> Result<(), InferError> {
+        if let Some(error) = wire.known_unreachable() {
+            return Err(self.lose(error));
+        }
+        let started = Stamp::now();
+        self.connect(wire, slot, wire.connect_limit()).map_err(|error| {
+            let error = failure(&error);
+            wire.note_unreachable(started, &error);
+            self.lose(error)
+        })
     }
 
     /// Sends as much as the socket takes.
@@ -308,6 +364,7 @@ impl Line {
     fn lose(&mut self, error: InferError) -> InferError {
         self.stream = None;
         self.link = Link::Lost;
+        self.place.lose();
         error
     }
 }

@@ -38,33 +38,47 @@ use self::client::HttpClient;
 use self::control::{Control, Patience};
 use self::headers::Headers;
 pub use self::metrics::MetricsSource;
-use self::regions::Registry;
 use self::render::{Format, model_path};
 use self::templates::Templates;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
-use crate::backends::net::{Connector, Endpoint, TlsClient};
+use crate::backends::net::regions::Registry;
+use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
 
-/// Port of Triton's HTTP endpoint.
-const DEFAULT_PORT: u16 = 8000;
+/// Port of Triton's HTTP endpoint, where `-u` names none.
+pub const DEFAULT_PORT: u16 = 8000;
+/// Even a server that is not waited for gets this long to answer.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// Time between two looks at a server that is not ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// How a client's requests travel.
+#[derive(Clone)]
+struct Route {
+    connector: Arc<Connector>,
+    /// Whether lost connections are made again.
+    reconnect: bool,
+    /// How long an answer may take.
+    limit: Option<Duration>,
+    /// All connections of the backend's clients.
+    tally: Arc<LineTally>,
+}
+
 /// A server reached by KServe v2 over HTTP.
 pub struct HttpBackend {
-    connector: Arc<Connector>,
-    reconnect: bool,
+    route: Route,
     format: Arc<Format>,
     control: Arc<Control>,
     metrics: MetricsSource,
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
     statistics: bool,
-    /// Until when a model that is not ready is waited for.
+    /// How long a model that is not ready is waited for, and until when.
+    server_wait: Duration,
     patient_until: Stamp,
 }
 
@@ -85,17 +99,19 @@ impl HttpBackend {
         let headers = Headers::new(&connection.headers)?;
         let connector = connector(connection, endpoint.clone())?;
         let control = Arc::new(Control::new(connector.clone(), headers.clone()));
+        let (reconnect, limit) = (connection.reconnect, connection.client_timeout);
+        let route = Route { connector, reconnect, limit, tally: Arc::default() };
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
         let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
             templates: Mutex::new(None),
             statistics: false,
-            reconnect: connection.reconnect,
-            connector,
+            route,
             format,
             control,
             metrics,
+            server_wait: connection.server_wait,
             patient_until,
         };
         backend.wait_until_live()?;
@@ -125,16 +141,16 @@ impl HttpBackend {
                 self.format.endpoint.http_url()
             ))
         };
-        self.patiently(|| match self.control.get(&path, Patience::Setup) {
+        self.patiently(|patience| match self.control.get(&path, patience) {
             Ok(answer) => answer.refusal().map_or(Ok(()), |error| Err(refusal(&error))),
             Err(error) => Err(refusal(&error)),
         })
     }
 
     /// Tries until it works or the time to wait is over; at least once.
-    fn patiently(&self, mut attempt: impl FnMut() -> Result<()>) -> Result<()> {
+    fn patiently(&self, mut attempt: impl FnMut(Patience) -> Result<()>) -> Result<()> {
         loop {
-            match attempt() {
+            match attempt(Patience::Within(self.patient_until.from_now().max(LEAST_WAIT))) {
                 Err(_) if Stamp::now() < self.patient_until => {
                     std::thread::sleep(LOOK_AGAIN.min(self.patient_until.from_now()));
                 }
@@ -149,6 +165,15 @@ impl HttpBackend {
         let metadata = self.control.get_json(&path, "server metadata", Patience::Setup)?;
         let extensions = metadata["extensions"].as_array().map_or(&[][..], Vec::as_slice);
         Ok(extensions.iter().any(|extension| extension == "statistics"))
+    }
+
+    /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
+    /// no.
+    fn not_ready(&self, id: &ModelId, refusal: InferError) -> Error {
+        let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
+        let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
+        let waited = self.server_wait.as_secs_f64();
+        self.control.error(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)
     }
 
     fn templates_for(&self, spec: &ClientSpec) -> Result<Arc<Templates>> {
@@ -201,10 +226,9 @@ impl Backend for HttpBackend {
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
-        let what = format!("readiness of model '{id}'");
-        self.patiently(|| match self.control.get(&ready, Patience::Setup) {
-            Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal))),
-            Err(error) => Err(self.control.error(&what, &error)),
+        self.patiently(|patience| match self.control.get(&ready, patience) {
+            Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.not_ready(id, refusal))),
+            Err(error) => Err(self.not_ready(id, error)),
         })?;
         let ask = |below, what: &str| {
             let what = format!("{what} of model '{id}'");
@@ -223,9 +247,12 @@ impl Backend for HttpBackend {
         self.metrics.read()
     }
 
+    fn is_gone(&self) -> bool {
+        !self.route.reconnect && self.route.tally.all_lost()
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let templates = self.templates_for(&spec)?;
-        let connection = (self.connector.clone(), self.reconnect);
-        Ok(Box::new(HttpClient::open(connection, templates, spec, sink)?))
+        Ok(Box::new(HttpClient::open(self.route.clone(), templates, spec, sink)?))
     }
 }

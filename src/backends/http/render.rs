@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::headers::{Headers, write_field};
 use super::json;
-use super::regions::InputRegions;
-use super::template::{SEQUENCE_WIDTH, TAG_WIDTH, Template, Tensor, compress, write_length};
+use super::template::{SEQUENCE_WIDTH, Template, Tensor, compress, write_length};
 use crate::backend::{ParameterValue, RequestOptions};
 use crate::backends::net::Endpoint;
+use crate::backends::net::regions::{InputRegions, OutputPlace, TAG_WIDTH};
 use crate::data::{InputTensor, Payload};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
@@ -29,15 +29,12 @@ pub(super) struct Format {
     pub(super) compression: Compression,
 }
 
-/// An output that goes to a region of the slot.
-#[derive(Clone, Debug)]
-pub(super) struct OutputRegionName {
-    /// Name of the output.
-    pub(super) output: String,
-    /// Name of the region before and after the slot's tag.
-    pub(super) around: (String, String),
-    /// Bytes that the output may take.
-    pub(super) bytes: usize,
+/// Outputs that go to the region of the slot.
+pub(super) struct PlacedOutputs<'a> {
+    /// Name of the region before the slot's tag.
+    pub(super) prefix: String,
+    /// Where each output goes.
+    pub(super) places: &'a [OutputPlace],
 }
 
 /// What a request needs besides its payload.
@@ -45,8 +42,8 @@ pub(super) struct Rendering<'a> {
     pub(super) format: &'a Format,
     pub(super) options: &'a RequestOptions,
     pub(super) inputs: &'a InputRegions,
-    /// Outputs that go to regions; empty where they come in the reply.
-    pub(super) outputs: &'a [OutputRegionName],
+    /// Outputs that go to the slot's region; none where they come in the reply.
+    pub(super) outputs: Option<&'a PlacedOutputs<'a>>,
     /// Whether the request is one of a sequence.
     pub(super) sequence: bool,
 }
@@ -165,7 +162,7 @@ impl Rendering<'_> {
             };
             fields.push(format!("{}:{value}", quoted(&parameter.name)));
         }
-        if !self.format.json_outputs && self.outputs.is_empty() {
+        if !self.format.json_outputs && self.outputs.is_none() {
             fields.push("\"binary_data_output\":true".to_owned());
         }
         out.push(b'{');
@@ -186,20 +183,21 @@ impl Rendering<'_> {
     }
 
     fn write_outputs(&self, out: &mut Vec<u8>, template: &mut Template) {
-        if self.outputs.is_empty() {
-            return;
-        }
+        let Some(PlacedOutputs { prefix, places }) = self.outputs else { return };
         out.extend_from_slice(b"\"outputs\":[");
-        for (index, region) in self.outputs.iter().enumerate() {
+        for (index, place) in places.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            let (before, after) = &region.around;
-            let name = quoted(&region.output);
+            let name = quoted(&place.name);
             out.extend_from_slice(
-                format!("{comma}{{\"name\":{name},\"parameters\":{{\"shared_memory_region\":\"{before}").as_bytes(),
+                format!("{comma}{{\"name\":{name},\"parameters\":{{\"shared_memory_region\":\"{prefix}").as_bytes(),
             );
             template.tags_at.push(out.len());
             out.extend_from_slice(&[b'0'; TAG_WIDTH]);
-            out.extend_from_slice(format!("{after}\",\"shared_memory_byte_size\":{}}}}}", region.bytes).as_bytes());
+            out.extend_from_slice(format!("\",\"shared_memory_byte_size\":{}", place.room).as_bytes());
+            if place.offset > 0 {
+                out.extend_from_slice(format!(",\"shared_memory_offset\":{}", place.offset).as_bytes());
+            }
+            out.extend_from_slice(b"}}");
         }
         out.extend_from_slice(b"],");
     }

@@ -1,7 +1,7 @@
 //! What a complete reply says: the server's error, or outputs that fit the bytes that came.
 
 use std::borrow::Cow;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Range;
 
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
@@ -9,12 +9,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use super::json::{pack_elements, split_element};
+use super::json::pack_elements;
 use super::reader::{Encoding, Head};
-use super::regions::SlotRegions;
 use crate::backend::{InferError, OutputView, Outputs};
-use crate::model::{DataType, ModelSpec};
-use crate::shm::Region;
+use crate::backends::net::regions::SlotOutputs;
+use crate::model::DataType;
 
 /// Most bytes of a refusal that are kept for its text.
 const KEPT_OF_REFUSAL: usize = 64 * 1024;
@@ -58,18 +57,40 @@ pub(super) fn error_text(status: u16, location: &str, body: &[u8]) -> InferError
 /// # Errors
 /// Where it is damaged, too long, or compressed in an unknown way.
 pub(super) fn decompress(encoding: Encoding, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
-    let mut out = Vec::new();
-    let read = match encoding {
-        Encoding::Identity => return Ok(None),
-        Encoding::Unknown => return Err("compressed in a way that was not asked for".to_owned()),
-        Encoding::Gzip => MultiGzDecoder::new(body).take(MAX_BODY + 1).read_to_end(&mut out),
-        Encoding::Deflate => ZlibDecoder::new(body).take(MAX_BODY + 1).read_to_end(&mut out),
-    };
-    match read {
-        Err(error) => Err(format!("its compressed body is damaged: {error}")),
-        Ok(_) if out.len() as u64 > MAX_BODY => Err(format!("its body unpacks to more than {MAX_BODY} bytes")),
-        Ok(_) => Ok(Some(out)),
+    if encoding == Encoding::Identity {
+        return Ok(None);
     }
+    let mut out = Vec::new();
+    let read = with_unpacked(encoding, body, |reader| {
+        reader.take(MAX_BODY + 1).read_to_end(&mut out).map(|_| out.len() as u64)
+    })?;
+    if read > MAX_BODY { Err(too_much()) } else { Ok(Some(out)) }
+}
+
+fn too_much() -> String {
+    format!("its body unpacks to more than {MAX_BODY} bytes")
+}
+
+/// What `act` makes of the unpacked bytes of a compressed body.
+fn with_unpacked(
+    encoding: Encoding,
+    body: &[u8],
+    act: impl FnOnce(&mut dyn Read) -> io::Result<u64>,
+) -> Result<u64, String> {
+    let done = match encoding {
+        Encoding::Gzip => act(&mut MultiGzDecoder::new(body)),
+        Encoding::Deflate => act(&mut ZlibDecoder::new(body)),
+        Encoding::Identity | Encoding::Unknown => return Err("compressed in a way that was not asked for".to_owned()),
+    };
+    done.map_err(|error| format!("its compressed body is damaged: {error}"))
+}
+
+/// Reads a body's JSON, which is all of it where no length is given, and counts the bytes that follow.
+fn count_unpacked(reader: &mut dyn Read, json_length: Option<u64>, json: &mut Vec<u8>) -> io::Result<u64> {
+    json.clear();
+    reader.take(json_length.unwrap_or(MAX_BODY + 1)).read_to_end(json)?;
+    let mut rest = reader.take(MAX_BODY + 1);
+    io::copy(&mut rest, &mut io::sink())
 }
 
 /// The part of a body that is kept while it comes in.
@@ -81,13 +102,13 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Decides, when the head has come, how much is worth keeping: all of it for outputs that are looked at, the JSON
-    /// otherwise, nothing of compressed tensors that nobody looks at.
+    /// otherwise, and all of what is compressed, which can be checked only when it is unpacked.
     pub(super) fn begin(&mut self, head: &Head, watch: bool) {
         self.bytes.clear();
         self.limit = match head.json_length {
             _ if head.status != 200 => KEPT_OF_REFUSAL,
             _ if watch => MAX_BODY as usize + 1,
-            _ if head.encoding != Encoding::Identity => 0,
+            _ if head.encoding != Encoding::Identity => MAX_BODY as usize + 1,
             Some(length) => usize::try_from(length).unwrap_or(usize::MAX).min(MAX_BODY as usize),
             None => MAX_BODY as usize + 1,
         };
@@ -196,18 +217,30 @@ fn sizes_differ(promised: u64, came: u64) -> InferError {
 pub(super) struct Checker {
     known: Vec<u8>,
     known_tensors: u64,
+    /// The JSON of a reply that came compressed.
+    unpacked: Vec<u8>,
 }
 
 impl Checker {
     /// Checks a successful reply: its JSON, which is the beginning of `kept`, and that as many bytes of tensors came as
-    /// it promises. `shared` says whether outputs may be elsewhere. Compressed replies are taken as they are.
+    /// it promises. `shared` says whether outputs may be elsewhere. Compressed replies are unpacked, their tensors only to
+    /// be counted.
     pub(super) fn check(&mut self, head: &Head, kept: &[u8], body: u64, shared: bool) -> Result<(), InferError> {
-        match head.encoding {
-            Encoding::Unknown => return Err(malformed("its body is compressed in a way that was not asked for")),
-            Encoding::Gzip | Encoding::Deflate => return Ok(()),
-            Encoding::Identity => {}
+        if head.encoding == Encoding::Identity {
+            return self.check_parts(kept, body - kept.len() as u64, shared);
         }
-        let came = body - kept.len() as u64;
+        let mut json = std::mem::take(&mut self.unpacked);
+        let counted = with_unpacked(head.encoding, kept, |reader| count_unpacked(reader, head.json_length, &mut json));
+        let outcome = match counted {
+            Ok(tensors) => split(head, &json).and_then(|_| self.check_parts(&json, tensors, shared)),
+            Err(why) => Err(malformed(why)),
+        };
+        self.unpacked = json;
+        outcome
+    }
+
+    /// Checks the JSON of a reply, and that `came` bytes of tensors are as many as it promises.
+    fn check_parts(&mut self, kept: &[u8], came: u64, shared: bool) -> Result<(), InferError> {
         if self.known.is_empty() || kept != self.known {
             let promised = promised_bytes(kept, shared)?;
             self.known.clear();
@@ -253,16 +286,12 @@ pub(super) struct ReplyOutputs<'b> {
 }
 
 impl<'b> ReplyOutputs<'b> {
-    /// Reads a successful reply. Outputs that went to regions are copied out of those of the slot.
+    /// Reads a successful reply. Outputs that went to the slot's region are copied out of it; `placed` is that region and
+    /// the index of the request's model.
     ///
     /// # Errors
     /// Where the reply is not what was asked for, or does not fit itself.
-    pub(super) fn read(
-        head: &Head,
-        body: &'b [u8],
-        model: (usize, &ModelSpec),
-        regions: Option<&SlotRegions>,
-    ) -> Result<Self, InferError> {
+    pub(super) fn read(head: &Head, body: &'b [u8], placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
         let unpacked = decompress(head.encoding, body).map_err(malformed)?;
         let body = unpacked.map_or(Cow::Borrowed(body), Cow::Owned);
         let (json, rest) = split(head, &body)?;
@@ -276,10 +305,10 @@ impl<'b> ReplyOutputs<'b> {
                 }
                 (None, Some(data)) => Place::Own(pack(&output, data)?),
                 (None, None) => {
-                    let number = model.1.outputs.iter().position(|spec| spec.name == output.name);
-                    let region = number.and_then(|number| regions?.region(model.0, number));
-                    let region = region.ok_or_else(|| output.refuse("has neither data nor binary_data_size"))?;
-                    Place::Own(read_region(&output, region)?)
+                    let datatype = output.datatype()?;
+                    let read = placed.and_then(|(slot, model)| slot.read(model, &output.name, datatype, &output.shape));
+                    let read = read.ok_or_else(|| output.refuse("has neither data nor binary_data_size"))?;
+                    Place::Own(read.map_err(|why| output.refuse(why))?)
                 }
             };
             let datatype = output.datatype()?;
@@ -307,25 +336,6 @@ fn pack(output: &OutputJson<'_, Value>, data: &Value) -> Result<Vec<u8>, InferEr
         }
         _ => Ok(bytes),
     }
-}
-
-/// The output's bytes, copied from the beginning of its region.
-fn read_region(output: &OutputJson<'_, Value>, region: &Region) -> Result<Vec<u8>, InferError> {
-    let too_small = || output.refuse(format_args!("does not fit its region of {} bytes", region.len()));
-    let fixed = output.bytes()?;
-    let length = fixed.map_or(region.len() as u64, |bytes| bytes);
-    let length = usize::try_from(length).ok().filter(|&length| length <= region.len()).ok_or_else(too_small)?;
-    let mut bytes = vec![0; length];
-    region.read(0, &mut bytes).map_err(|error| output.refuse(error))?;
-    if fixed.is_none() {
-        let mut rest = bytes.as_slice();
-        for _ in 0..output.shape.iter().product::<i64>().max(0) {
-            rest = split_element(rest).ok_or_else(too_small)?.1;
-        }
-        let used = bytes.len() - rest.len();
-        bytes.truncate(used);
-    }
-    Ok(bytes)
 }
 
 impl Outputs for ReplyOutputs<'_> {

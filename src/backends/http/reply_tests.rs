@@ -1,22 +1,6 @@
 use std::io::Write;
 
 use super::*;
-use crate::model::{ModelId, Scheduler};
-
-fn model() -> ModelSpec {
-    ModelSpec {
-        id: ModelId::latest("m"),
-        versions: Vec::new(),
-        platform: String::new(),
-        max_batch_size: 0,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        scheduler: Scheduler::Default,
-        decoupled: false,
-        response_cache: false,
-        composing: Vec::new(),
-    }
-}
 
 const BINARY: &str = r#"{"model_name":"m","outputs":[{"name":"O","datatype":"FP32","shape":[1,2],"parameters":{"binary_data_size":8}}]}"#;
 
@@ -30,14 +14,12 @@ fn judge(head: &Head, body: &[u8]) -> (Result<(), InferError>, Result<(), InferE
     kept.begin(head, false);
     body.chunks(5).for_each(|piece| kept.push(piece));
     let checked = Checker::default().check(head, kept.bytes(), body.len() as u64, false);
-    let model = model();
-    let read = ReplyOutputs::read(head, body, (0, &model), None).map(|_| ());
+    let read = ReplyOutputs::read(head, body, None).map(|_| ());
     (checked, read)
 }
 
 fn outputs(head: &Head, body: &[u8]) -> Vec<(String, Vec<i64>, Vec<u8>)> {
-    let model = model();
-    let outputs = ReplyOutputs::read(head, body, (0, &model), None).unwrap();
+    let outputs = ReplyOutputs::read(head, body, None).unwrap();
     let mut seen = Vec::new();
     outputs.visit(&mut |view| seen.push((view.name.to_owned(), view.shape.to_vec(), view.bytes.to_vec())));
     seen
@@ -94,6 +76,36 @@ fn replies_that_do_not_fit_themselves_are_failures() {
             assert!(error.message.contains(text), "{text}: {error}");
         }
     }
+}
+
+#[test]
+fn damaged_compressed_replies_are_found_whoever_looks() {
+    let packed = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let whole = packed(&[BINARY.as_bytes(), &[0; 8]].concat());
+    let mut bent = whole.clone();
+    bent[whole.len() - 5] ^= 1;
+    let more = packed(&[BINARY.as_bytes(), &[0; 9]].concat());
+    let cases = [
+        ("damaged", b"no gzip at all".to_vec(), BINARY.len()),
+        ("damaged", whole[..whole.len() - 12].to_vec(), BINARY.len()),
+        ("damaged", bent, BINARY.len()),
+        ("promises 8 bytes of tensors, but 9 came", more, BINARY.len()),
+        ("JSON", whole.clone(), BINARY.len() - 1),
+        ("but the body has only", whole.clone(), 500),
+    ];
+    for (text, body, json) in cases {
+        let head = Head { encoding: Encoding::Gzip, ..head(Some(json)) };
+        let (checked, read) = judge(&head, &body);
+        for error in [checked.unwrap_err(), read.unwrap_err()] {
+            assert!(error.message.contains(text), "{text}: {error}");
+        }
+    }
+    let head = Head { encoding: Encoding::Gzip, ..head(Some(BINARY.len())) };
+    assert_eq!(judge(&head, &whole), (Ok(()), Ok(())));
 }
 
 #[test]

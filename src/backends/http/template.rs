@@ -1,7 +1,7 @@
 //! [`Template`]: a request that was rendered once and is sent many times.
 //!
 //! What changes between two sendings has a fixed width: the sequence's ID and flags, padded with the blanks that JSON allows,
-//! and the tag of the slot in the names of output regions. So lengths, and with them the head, never change, and a request is
+//! and the tag of the slot in the names of regions for outputs. So lengths, and with them the head, never change, and a request is
 //! patched into a copy of its small front part; tensors are sent from where they lie.
 
 use std::borrow::Cow;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use flate2::write::{GzEncoder, ZlibEncoder};
 
 use crate::backend::{CorrelationForm, SequencePosition};
+use crate::backends::net::regions::TAG_WIDTH;
 use crate::plan::Compression;
 use crate::shm::Region;
 
@@ -18,8 +19,6 @@ use crate::shm::Region;
 pub(super) const SLICES: usize = 16;
 /// Width of [`write_sequence`]'s text.
 pub(super) const SEQUENCE_WIDTH: usize = 80;
-/// Width of a slot's tag.
-pub(super) const TAG_WIDTH: usize = 13;
 
 /// The part of a region that one tensor takes.
 #[derive(Clone, Debug)]
@@ -129,14 +128,6 @@ pub(super) struct Patch {
     pub(super) sequence: Option<SequencePosition>,
     pub(super) correlation: CorrelationForm,
     pub(super) tag: [u8; TAG_WIDTH],
-}
-
-/// The tag of a client's slot, in the names of its output regions.
-pub(super) fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
-    let mut tag = [b'_'; TAG_WIDTH];
-    let text = format!("{:06}_{:06}", client % 1_000_000, slot % 1_000_000);
-    tag.copy_from_slice(text.as_bytes());
-    tag
 }
 
 /// Appends the head's last field and its end.

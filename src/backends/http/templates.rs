@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::regions::{InputRegions, Registry, SlotRegions, output_names};
-use super::render::{Format, OutputRegionName, Rendering};
+use super::render::{Format, PlacedOutputs, Rendering};
 use super::template::Template;
 use crate::backend::{ClientSpec, InferError, OutputPlan, Request, RequestOptions};
+use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::data::Payload;
 use crate::error::Result;
 use crate::model::{ModelSpec, Scheduler};
-use crate::shm::Placement;
 
 /// A payload's requests: alone, and as one of a sequence. A form that is not expected is rendered when it is first
 /// asked for.
@@ -28,7 +27,8 @@ pub(super) struct Templates {
     outputs: OutputPlan,
     registry: Arc<Registry>,
     inputs: InputRegions,
-    output_names: Vec<Vec<OutputRegionName>>,
+    /// Where outputs go in the region of a slot; none where they come in replies.
+    layout: Option<Arc<OutputLayout>>,
     forms: Vec<Forms>,
 }
 
@@ -38,11 +38,9 @@ impl Templates {
     /// # Errors
     /// Where a payload cannot be rendered or the server refuses a region.
     pub(super) fn new(format: Arc<Format>, registry: Arc<Registry>, spec: &ClientSpec) -> Result<Self> {
-        let batch = spec.payloads.iter().map(|payload| payload.batch).max().unwrap_or(1);
-        let names = |(index, model)| output_names(index, model, spec.outputs, batch);
         let templates = Self {
-            inputs: registry.register_inputs(&spec.payloads)?,
-            output_names: spec.models.iter().enumerate().map(names).collect(),
+            inputs: registry.inputs(&spec.payloads)?,
+            layout: OutputLayout::of(spec).map(Arc::new),
             forms: spec.payloads.iter().map(|_| Forms::default()).collect(),
             models: spec.models.clone(),
             payloads: spec.payloads.clone(),
@@ -69,11 +67,15 @@ impl Templates {
     }
 
     fn render(&self, payload: &Payload, sequence: bool) -> Result<Template> {
+        let placed = self.layout.as_ref().map(|layout| PlacedOutputs {
+            prefix: self.registry.output_prefix(),
+            places: layout.places(payload.model),
+        });
         let rendering = Rendering {
             format: &self.format,
             options: &self.options,
             inputs: &self.inputs,
-            outputs: &self.output_names[payload.model],
+            outputs: placed.as_ref().filter(|placed| !placed.places.is_empty()),
             sequence,
         };
         rendering.render(&self.models[payload.model], payload)
@@ -100,14 +102,11 @@ impl Templates {
         self.registry.client_number()
     }
 
-    /// The output regions of a client's slot; `None` where outputs come in the reply.
+    /// A region for the outputs of the slot with that tag; `None` where outputs come in the reply.
     ///
     /// # Errors
     /// Where memory is lacking or the server refuses.
-    pub(super) fn slot_regions(&self, placement: Placement, slot: (u32, usize)) -> Result<Option<SlotRegions>> {
-        if self.output_names.iter().all(Vec::is_empty) {
-            return Ok(None);
-        }
-        SlotRegions::new(&self.registry, &self.output_names, placement, slot).map(Some)
+    pub(super) fn slot_outputs(&self, tag: [u8; TAG_WIDTH]) -> Result<Option<SlotOutputs>> {
+        self.layout.as_ref().map(|layout| self.registry.outputs(layout, tag)).transpose()
     }
 }

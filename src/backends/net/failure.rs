@@ -1,8 +1,12 @@
 //! Words for what breaks on a connection, short enough to group failures by.
 
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use crate::backend::InferError;
+
+/// Word for answers that did not come in time; gRPC's own.
+const LATE: &str = "Deadline exceeded";
 
 /// What an error of a socket means for the request that was on it.
 pub fn failure(error: &io::Error) -> InferError {
@@ -26,4 +30,17 @@ pub fn failure(error: &io::Error) -> InferError {
 /// The server hung up where an answer, or the rest of one, was due.
 pub fn closed(when: &str) -> InferError {
     InferError { code: "Connection closed".to_owned(), message: format!("the server closed the connection {when}") }
+}
+
+/// No answer came within `limit`, the user's patience with one request.
+pub fn late(limit: Duration) -> InferError {
+    InferError {
+        code: LATE.to_owned(),
+        message: format!("no answer within {} us (--client-timeout-us)", limit.as_micros()),
+    }
+}
+
+/// Whether an error says that no answer came, and not what the answer was.
+pub fn is_unanswered(error: &InferError) -> bool {
+    error.code.starts_with("Connection ") || ["TLS error", LATE].contains(&error.code.as_str())
 }

@@ -1,15 +1,17 @@
-//! What the network backends share: addresses, sockets with or without TLS, and words for what breaks on the way.
+//! What the network backends share: addresses, sockets with or without TLS, words for what breaks on
+//! the way, and shared memory that the server was told of.
 
 mod failure;
 mod poller;
+pub mod regions;
 mod stream;
+mod tally;
 mod tls;
-mod unregister;
 mod url;
 
-pub use failure::{closed, failure};
+pub use failure::{closed, failure, is_unanswered, late};
 pub use poller::{Poller, wait_for};
 pub use stream::{Connector, Stream};
+pub use tally::{LineTally, TalliedLine};
 pub use tls::TlsClient;
-pub use unregister::unregister;
 pub use url::Endpoint;

@@ -180,6 +180,7 @@ const NETWORK_ONLY: &[&str] = &[
     "--http-compression",
     "--server-wait",
     "--reconnect",
+    "--client-timeout-us",
     "--metrics-url",
     "--trace-level",
     "--trace-rate",

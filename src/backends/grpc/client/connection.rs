@@ -1,10 +1,15 @@
 //! What happens to a client's connection: bytes in and out, its loss, its replacement.
 
+use std::time::Duration;
+
 use super::{GrpcClient, RETRY_PAUSE, refused};
 use crate::backend::InferError;
 use crate::backends::grpc::h2::{Encoder, ErrorCode};
-use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
+use crate::backends::grpc::line::Line;
 use crate::clock::Stamp;
+
+/// How long each step of making a connection again may take: requests are due meanwhile.
+const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
 
 impl GrpcClient {
     /// Makes a new connection in place of one that is gone, if that was asked for.
@@ -16,14 +21,20 @@ impl GrpcClient {
     }
 
     fn replace_line(&mut self) {
-        match Line::connect(&self.plan.connector, CONNECT_LIMIT) {
+        let started = Stamp::now();
+        match Line::connect(&self.plan.connector, RECONNECT_LIMIT) {
             Ok(line) => {
                 self.headers = Encoder::new(&self.plan.fields);
                 self.line = Some(line);
+                self.place.find();
             }
-            Err(error) => self.lost = error,
+            Err(error) => {
+                self.lost = error;
+                self.place.lose();
+            }
         }
-        self.retry_at = Stamp::now().plus_duration(RETRY_PAUSE);
+        let now = Stamp::now();
+        self.retry_at = now.plus_duration(RETRY_PAUSE.max(now - started));
     }
 
     /// The connection is gone: nothing on it will be answered.
@@ -33,6 +44,7 @@ impl GrpcClient {
         self.queued.clear();
         self.deadlines.clear();
         self.lost = error;
+        self.place.lose();
         if let Some(mut line) = self.line.take() {
             line.shutdown();
         }
@@ -48,12 +60,14 @@ impl GrpcClient {
         }
     }
 
-    /// Takes what has come.
-    pub(super) fn take(&mut self) {
-        let Some(line) = &mut self.line else { return };
+    /// Takes what has come; tells whether something has.
+    pub(super) fn take(&mut self) -> bool {
+        let Some(line) = &mut self.line else { return false };
+        let mut taken = false;
         let outcome = loop {
             match line.fill() {
                 Ok(true) => {
+                    taken = true;
                     self.calls.now = Stamp::now();
                     if let Err(error) = line.process(&mut self.calls) {
                         break Err(error);
@@ -72,6 +86,7 @@ impl GrpcClient {
         if let Err(error) = outcome {
             self.lose(error);
         }
+        taken
     }
 
     /// Acts on a server that takes no further streams, and on used-up stream numbers: what is under way ends first.
@@ -89,6 +104,8 @@ impl GrpcClient {
         }
         if exhausted || self.plan.reconnect {
             self.replace_line();
+        } else {
+            self.place.lose();
         }
     }
 }

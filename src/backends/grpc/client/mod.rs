@@ -16,10 +16,11 @@ use crate::backends::grpc::calls::{COMMON, Calls, request_id};
 use crate::backends::grpc::h2::{Encoder, ErrorCode, GoAway, Message, Token};
 use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::grpc::metadata::Fields;
-use crate::backends::grpc::regions::{InputRegions, Registry};
+use crate::backends::grpc::regions::PlacedSlot;
 use crate::backends::grpc::request::{RequestEncoder, RequestForm};
-use crate::backends::grpc::status::{self, CANCELLED, LATE, UNAVAILABLE};
-use crate::backends::net::Connector;
+use crate::backends::grpc::status::{self, CANCELLED, UNAVAILABLE};
+use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, slot_tag};
+use crate::backends::net::{Connector, LineTally, TalliedLine, late};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
@@ -27,7 +28,11 @@ use crate::plan::Compression;
 /// Pause between attempts to connect again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between rounds of requests that fail because there is no connection.
-const DEAD_PAUSE: Duration = Duration::from_millis(1);
+const DEAD_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
+/// server that nobody does any more.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// How a client calls.
 #[derive(Clone)]
@@ -46,6 +51,8 @@ pub struct CallPlan {
     pub deadline: Option<Duration>,
     /// Whether a lost connection is made again.
     pub reconnect: bool,
+    /// All connections of the backend's clients.
+    pub tally: Arc<LineTally>,
 }
 
 /// A worker's line over gRPC.
@@ -57,6 +64,7 @@ pub struct GrpcClient {
     requests: RequestEncoder,
     headers: Encoder,
     line: Option<Line>,
+    place: TalliedLine,
     /// Why there is no line.
     lost: InferError,
     retry_at: Stamp,
@@ -66,7 +74,11 @@ pub struct GrpcClient {
     deadlines: VecDeque<(Stamp, Token)>,
     telling: Vec<u32>,
     /// Kept for as long as requests name them.
-    regions: InputRegions,
+    _inputs: InputRegions,
+    /// Where outputs go in the region of a slot; none where they come in replies.
+    layout: Option<Arc<OutputLayout>>,
+    /// In the names of its slots' regions.
+    number: u32,
 }
 
 impl GrpcClient {
@@ -75,12 +87,13 @@ impl GrpcClient {
     /// # Errors
     /// Where the server cannot be reached or a request cannot be prepared.
     pub fn open(plan: CallPlan, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Self> {
-        let regions = plan.registry.inputs(&spec.payloads)?;
+        let (inputs, number) = (plan.registry.inputs(&spec.payloads)?, plan.registry.client_number());
         let form = RequestForm { encoding: plan.compression, streaming: plan.streaming };
-        let requests = RequestEncoder::new(&spec, &regions, form)?;
+        let requests = RequestEncoder::new(&spec, &inputs, form)?;
         let line = Line::connect(&plan.connector, CONNECT_LIMIT).map_err(|error| Error::server(error.to_string()))?;
         let mut client = Self {
-            calls: Calls::new(Arc::clone(&sink), spec.watch_responses),
+            calls: Calls::new(Arc::clone(&sink), spec.watch_responses, plan.deadline.map(late)),
+            place: TalliedLine::new(&plan.tally),
             headers: Encoder::new(&plan.fields),
             plan,
             requests,
@@ -91,7 +104,9 @@ impl GrpcClient {
             queued: VecDeque::new(),
             deadlines: VecDeque::new(),
             telling: Vec::new(),
-            regions,
+            _inputs: inputs,
+            layout: OutputLayout::of(&spec).map(Arc::new),
+            number,
             spec,
         };
         client.grow(client.spec.slots)?;
@@ -100,6 +115,10 @@ impl GrpcClient {
 
     /// Starts a request in a free slot, or ends it at once with the reason why it cannot be.
     fn begin(&mut self, slot: u32, request: Request) -> Result<()> {
+        if self.place.enter() {
+            // The connection may have waited for its first request for long.
+            while self.take() {}
+        }
         let model = self.spec.payloads[request.payload.0 as usize].model;
         let decoupled = self.spec.models[model].decoupled;
         let now = Stamp::now();
@@ -171,6 +190,7 @@ impl GrpcClient {
 
     /// Ends requests that are late.
     fn expire(&mut self, now: Stamp) {
+        let Some(limit) = self.plan.deadline else { return };
         while let Some(&(late_at, token)) = self.deadlines.front() {
             let slot = token.0 as u32 as usize;
             let pending = self.calls.slots[slot].is_pending() && self.calls.token(slot) == token;
@@ -180,7 +200,7 @@ impl GrpcClient {
             self.deadlines.pop_front();
             if pending {
                 self.calls.now = now;
-                self.give_up(slot, status::error(LATE, "no answer within the deadline"));
+                self.give_up(slot, late(limit));
             }
         }
     }
@@ -239,7 +259,9 @@ impl Client for GrpcClient {
             return Err(Error::usage(format!("{slots} outstanding requests on one client are too many")));
         }
         while self.calls.slots.len() < slots {
-            self.calls.outputs.push(self.plan.registry.outputs(&self.spec)?);
+            let tag = slot_tag(self.number, self.calls.slots.len());
+            let placed = self.layout.as_ref().map(|layout| self.plan.registry.outputs(layout, tag)).transpose()?;
+            self.calls.outputs.push(placed.map(|slot| PlacedSlot::new(slot, self.spec.models.len())));
             self.calls.slots.push(Call::default());
         }
         Ok(())
@@ -315,13 +337,10 @@ impl Client for GrpcClient {
 }
 
 impl Drop for GrpcClient {
-    /// Requests that are still with the server are waited for, then forgotten. It has copies of all that they need but
-    /// shared memory: that stays registered where a request may still use it.
+    /// Requests that are still with the server are waited for a moment, then forgotten: it has copies of all that they need, and its
+    /// own view of shared memory, which it keeps for as long as they use it.
     fn drop(&mut self) {
-        if self.drain(self.spec.drain_limit) > 0 {
-            std::mem::forget(std::mem::take(&mut self.calls.outputs));
-            std::mem::forget(std::mem::take(&mut self.regions));
-        }
+        self.drain(self.spec.drain_limit.min(LAST_MOMENT));
         if let Some(line) = &mut self.line {
             if let Some(stream) = self.calls.common {
                 line.h2.finish(stream);

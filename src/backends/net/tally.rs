@@ -1,0 +1,117 @@
+//! How many of a backend's connections are there, and how many are lost: where all are, the server is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The connections that a backend's requests go over. Changed only where one is made or lost.
+#[derive(Debug, Default)]
+pub struct LineTally {
+    lines: AtomicUsize,
+    lost: AtomicUsize,
+    gone: AtomicBool,
+}
+
+impl LineTally {
+    /// Whether all connections have been lost, and none has been made since.
+    pub fn all_lost(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+}
+
+/// A connection's place in a tally, until it is dropped. It counts from its first request on: a load may wait with its
+/// connections made, and does not look whether they are still there.
+#[derive(Debug)]
+pub struct TalliedLine {
+    tally: Arc<LineTally>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unused,
+    There,
+    Lost,
+}
+
+impl TalliedLine {
+    /// A place that does not count yet.
+    pub fn new(tally: &Arc<LineTally>) -> Self {
+        Self { tally: Arc::clone(tally), state: State::Unused }
+    }
+
+    /// A request is to go over the connection. Whether it is the first.
+    #[inline]
+    pub fn enter(&mut self) -> bool {
+        if self.state != State::Unused {
+            return false;
+        }
+        self.tally.lines.fetch_add(1, Ordering::AcqRel);
+        self.tally.gone.store(false, Ordering::Release);
+        self.state = State::There;
+        true
+    }
+
+    /// The server or the network has ended the connection.
+    pub fn lose(&mut self) {
+        if self.state != State::There {
+            return;
+        }
+        self.state = State::Lost;
+        let lost = self.tally.lost.fetch_add(1, Ordering::AcqRel) + 1;
+        if lost >= self.tally.lines.load(Ordering::Acquire) {
+            self.tally.gone.store(true, Ordering::Release);
+        }
+    }
+
+    /// There is a connection again.
+    pub fn find(&mut self) {
+        if self.state == State::Lost {
+            self.state = State::There;
+            self.tally.lost.fetch_sub(1, Ordering::AcqRel);
+            self.tally.gone.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for TalliedLine {
+    fn drop(&mut self) {
+        if self.state != State::Unused {
+            self.tally.lines.fetch_sub(1, Ordering::AcqRel);
+        }
+        if self.state == State::Lost {
+            self.tally.lost.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(tally: &Arc<LineTally>) -> TalliedLine {
+        let mut line = TalliedLine::new(tally);
+        assert!(line.enter() && !line.enter());
+        line
+    }
+
+    #[test]
+    fn a_server_is_gone_when_its_last_connection_is_lost_and_until_one_is_made() {
+        let tally = Arc::new(LineTally::default());
+        let (mut first, mut second) = (used(&tally), used(&tally));
+        let mut waiting = TalliedLine::new(&tally);
+        first.lose();
+        first.lose();
+        waiting.lose();
+        assert!(!tally.all_lost());
+        second.lose();
+        assert!(tally.all_lost(), "one that waits does not count");
+        first.find();
+        assert!(!tally.all_lost());
+        first.lose();
+        drop((first, second));
+        assert!(tally.all_lost(), "a load that has ended leaves the server as it was");
+        assert!(waiting.enter() && !tally.all_lost());
+        drop(waiting);
+        assert!(!tally.all_lost(), "a connection that we ended was not lost");
+    }
+}
