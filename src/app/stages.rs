@@ -32,6 +32,7 @@ pub fn run(
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared })
     };
+    runner.warm_up(&jobs[0], &runner.plan.measurement)?;
     if let Some(observers) = runner.observers {
         observers.begin(jobs[0].load);
     }

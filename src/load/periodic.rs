@@ -154,8 +154,17 @@ impl StageBook {
 }
 
 /// Starts the one worker of a periodic load.
-pub(super) fn spawn(context: &Arc<LoadContext>, control: &Arc<Control>, shape: PeriodicLoop) -> Vec<Worker> {
-    vec![worker::spawn(0, context, control, move |context, control| work(context, control, &shape))]
+///
+/// # Errors
+/// Where a thread cannot be had.
+pub(super) fn spawn(
+    context: &Arc<LoadContext>,
+    control: &Arc<Control>,
+    shape: PeriodicLoop,
+    workers: &mut Vec<Worker>,
+) -> Result<()> {
+    workers.push(worker::spawn(0, context, control, move |context, control| work(context, control, &shape))?);
+    Ok(())
 }
 
 struct PeriodicSink {

@@ -231,17 +231,20 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
 /// Opens every worker's client, so that the load can start at once when it is wanted.
 ///
 /// # Errors
-/// Where a client cannot be opened.
+/// Where a client cannot be opened, or a thread cannot be had.
 pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
-    let (workers, lead_ns) = match shape.into() {
-        LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape), 0),
-        LoadShape::Open(shape) => (open::spawn(&context, &control, &shape), LEAD_NS),
-        LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape), 0),
-    };
     let drain_limit = context.drain_limit;
-    let mut load = RunningLoad { control, workers, started: Stamp::NEVER, drain_limit };
+    let mut load =
+        RunningLoad { control: Arc::clone(&control), workers: Vec::new(), started: Stamp::NEVER, drain_limit };
+    // Workers that are there already end with the load where a further one cannot be had.
+    let (spawned, lead_ns) = match shape.into() {
+        LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
+        LoadShape::Open(shape) => (open::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
+        LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape, &mut load.workers), 0),
+    };
+    spawned?;
     while load.control.ready.load(Ordering::Acquire) < load.workers.len() {
         if load.workers.iter().any(JoinHandle::is_finished) {
             return Err(load.first_error());

@@ -25,6 +25,29 @@ fn a_concurrency_without_end_grows_to_the_threshold() {
 }
 
 #[test]
+fn a_synchronous_growth_ends_at_its_threads() {
+    let _turn = turns::shared();
+    let finished = run(Model::identity("m"), "--sync --concurrency-range 1:0:2 --max-threads 4 -l 60000 -p 100 -s 1e6");
+    assert_eq!(finished.report().values(), [1.0, 3.0]);
+    let line = finished.stderr.lines().find(|line| line.contains("--concurrency-range 1:0:2 ended")).unwrap();
+    assert!(line.contains("--max-threads allows 4"), "{line}");
+}
+
+#[test]
+fn what_is_said_of_synchronous_calls_is_what_runs() {
+    let _turn = turns::shared();
+    for (load, sync) in
+        [("--request-rate-range 50", false), ("--stage rate:50:5req", false), ("--concurrency-range 1", true)]
+    {
+        let count = if load.starts_with("--stage") { "" } else { "--request-count 50" };
+        let finished = run(Model::identity("m"), &format!("--sync {load} {count}"));
+        let word = if sync { "synchronous" } else { "asynchronous" };
+        assert!(finished.stdout.contains(&format!("  Using {word} calls for inference\n")), "{}", finished.stdout);
+        assert_eq!(finished.stderr.contains("--sync: requests of a schedule leave"), !sync, "{}", finished.stderr);
+    }
+}
+
+#[test]
 fn rates_are_searched_for_the_last_that_holds() {
     let _turn = turns::alone();
     let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000 -r 3";
@@ -87,6 +110,13 @@ fn a_warm_up_time_is_waited_for() {
     let requests = finished.report().level().client_number("Request count");
     let all = repository.counters("m").get("requests") as f64;
     assert!(all > requests + 150.0, "{all} requests in all, {requests} of them measured");
+    for load in ["--request-count 50", "--request-rate-range 50 --request-count 50", "--stage concurrency:1:50req"] {
+        let repository = Repository::counted(Model::sleeping("m", 2));
+        let finished = Program::on(&repository, "m").args("--warmup-duration 1s").args(load).run();
+        assert_eq!(open(&finished).levels[0].client_number("Request count"), 50.0, "{load}");
+        let all = repository.counters("m").get("requests");
+        assert!(all > 50 + 40, "{load}: {all} requests in all");
+    }
 }
 
 #[test]
