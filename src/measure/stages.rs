@@ -11,9 +11,11 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
-use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, Windows};
+use crate::measure::history::Stretch;
+use crate::measure::level::{LevelRun, MeasuredLevel, Measurement};
+use crate::measure::precision::{WindowFigures, intervals};
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::verdict::Circumstances;
+use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::summarize;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::StageLength;
@@ -115,7 +117,7 @@ impl Stage {
         &self,
         measurement: &Measurement<'_>,
         (end, ending): (Stamp, Ending),
-        snapshots: [Option<StatisticsSnapshot>; 2],
+        [before, after]: [Option<StatisticsSnapshot>; 2],
     ) -> LevelSummary {
         let start = self.load.started();
         (measurement.settle)();
@@ -127,14 +129,14 @@ impl Stage {
             mean_outstanding: None,
             held_back: self.load.report().held_back,
         };
-        let snapshots = snapshots.into_iter().flatten().collect();
-        let readings = measurement.readings().into_iter().collect();
-        Windows { windows: vec![client], snapshots, readings }.summarize(
-            measurement,
-            self.level.load,
-            ending,
-            &circumstances,
-        )
+        let percentile = measurement.plan.percentile;
+        let intervals = intervals(&[WindowFigures::of(&client)], &client, percentile);
+        let window = Stretch { client, before, after, readings: measurement.readings() };
+        let windows = vec![window.client.clone()];
+        let summary = window.summarize(measurement, self.level.load, (ending, intervals));
+        let mut summary = LevelSummary { windows, ..summary };
+        summary.verdict = judge(&summary, &circumstances);
+        summary
     }
 
     /// Waits for what is outstanding and gives the account of all requests.
@@ -163,10 +165,10 @@ mod tests {
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
     use crate::measure::level::Watcher;
-    use crate::measure::summary::{ClientSummary, Headline, LevelLoad};
+    use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
-    use crate::plan::{DecoupledLatency, Distribution, LatencyOrigin, MeasurementPlan, Wait, WindowRule};
+    use crate::plan::{Distribution, Wait};
     use crate::record::{Recorder, RecorderSpec};
     use crate::shm::Placement;
 
@@ -175,24 +177,6 @@ mod tests {
     impl Watcher for Silent {
         fn window(&self, _: usize, _: &ClientSummary) {}
         fn progress(&self, _: usize, _: f64, _: u64) {}
-    }
-
-    fn plan() -> MeasurementPlan {
-        MeasurementPlan {
-            window: WindowRule::Time(Duration::from_secs(1)),
-            stability: 0.1,
-            max_trials: 10,
-            percentile: None,
-            latency_threshold: None,
-            binary_search: false,
-            request_count: None,
-            warmup_requests: 0,
-            warmup: Duration::ZERO,
-            max_errors: 0.0,
-            precision: None,
-            decoupled_latency: DecoupledLatency::Last,
-            latency_from: LatencyOrigin::Intended,
-        }
     }
 
     fn stage(backend: &Arc<NullBackend>, load: LevelLoad, length: StageLength) -> StageRun {
@@ -250,7 +234,7 @@ mod tests {
 
     fn run(stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
         let backend = Arc::new(NullBackend);
-        let plan = plan();
+        let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
         let interrupts = AtomicUsize::new(interrupts);
         let measurement = Measurement {

@@ -226,7 +226,7 @@ pub enum Ending {
 pub struct LevelSummary {
     /// What load it was.
     pub load: LevelLoad,
-    /// Every window, in order.
+    /// The last windows, in order: three, or as many as there were.
     pub windows: Vec<ClientSummary>,
     /// The windows that the result is made of, merged.
     pub client: ClientSummary,
@@ -299,6 +299,7 @@ impl Headline {
 pub(crate) mod sample {
     use super::*;
     use crate::backend::{ClientTimes, Threading};
+    use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, WindowRule};
 
     /// A distribution of `count` equal values.
     pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
@@ -347,6 +348,25 @@ pub(crate) mod sample {
             intervals: Vec::new(),
             ending: Ending::Stable,
             verdict: Verdict::Valid,
+        }
+    }
+
+    /// Windows of a second, until three agree within 10 %.
+    pub(crate) fn plan() -> MeasurementPlan {
+        MeasurementPlan {
+            window: WindowRule::Time(Duration::from_secs(1)),
+            stability: 0.1,
+            max_trials: 10,
+            percentile: None,
+            latency_threshold: None,
+            binary_search: false,
+            request_count: None,
+            warmup_requests: 0,
+            warmup: Duration::ZERO,
+            max_errors: 0.0,
+            precision: None,
+            decoupled_latency: DecoupledLatency::Last,
+            latency_from: LatencyOrigin::Intended,
         }
     }
 

@@ -88,7 +88,8 @@ pub fn merge(windows: &[ClientSummary]) -> ClientSummary {
     rest.iter().fold(first.clone(), merge_two)
 }
 
-fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
+/// A window and the windows before it as one; see [`merge`].
+pub(super) fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
     let weighted = |a: f64, b: f64| {
         let (n, m) = (sum.requests as f64, window.requests as f64);
         if n + m == 0.0 { 0.0 } else { (a * n + b * m) / (n + m) }
