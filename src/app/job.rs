@@ -1,5 +1,7 @@
 //! One level's load, decided: shape, lanes, threads, when it ends.
 
+use std::time::Duration;
+
 use crate::app::session::Session;
 use crate::error::Result;
 use crate::load::open::{DEFAULT_MAX_OUTSTANDING, issuing_threads};
@@ -129,6 +131,12 @@ impl Job {
             LevelLoad::Concurrency(_) => None,
             LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => Some(rate),
         }
+    }
+
+    /// How long a rate is sent for, where the number of its requests is given.
+    pub fn sending(&self) -> Option<Duration> {
+        let LevelLoad::RequestRate(rate) = self.load else { return None };
+        Duration::try_from_secs_f64(self.quota? as f64 / rate).ok()
     }
 
     /// Whether requests follow a schedule.

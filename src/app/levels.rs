@@ -134,14 +134,14 @@ impl Runner<'_> {
         }
         let running = self.start(&run.recorder, job, job.quota)?;
         let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
-        Ok(self.finish(measured))
+        if let Some(observers) = self.observers {
+            observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
+        }
+        Ok(self.account(measured))
     }
 
-    /// Ends the level in the export, and says what became of its requests where that needs saying.
-    pub fn finish(&self, measured: MeasuredLevel) -> LevelSummary {
-        if let Some(observers) = self.observers {
-            observers.end(measured.boundaries);
-        }
+    /// Says what became of a level's requests, where that needs saying.
+    pub fn account(&self, measured: MeasuredLevel) -> LevelSummary {
         if let Some(trouble) = measured.trouble {
             eprintln!("triton-bench: the level ended early: {trouble}");
         }
@@ -172,6 +172,7 @@ impl Runner<'_> {
             ramp: if open_loop { 1 } else { job.lanes as u64 },
             finite: job.finite,
             gap_variation: job.gap_variation,
+            sending: job.sending(),
         }
     }
 

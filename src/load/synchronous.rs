@@ -171,8 +171,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         worked = worker.infer(last, control);
     }
     worker.catch_up();
-    let lost = worker.sent - worker.completed - worker.failed;
-    control.report_end(worker.sent, worker.completed, worker.failed, lost);
+    control.report_end(worker.sent, worker.completed, worker.failed, Stamp::now());
     worked
 }
 

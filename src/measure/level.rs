@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
 use crate::measure::collect::Collector;
 use crate::measure::complaint::Verdict;
+use crate::measure::growth::{Growth, settle_rates};
 use crate::measure::history::{History, Stretch};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::server_summary;
@@ -70,6 +71,8 @@ pub struct LevelRun {
     pub finite: bool,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
+    /// How long a rate is sent for, where that is known.
+    pub sending: Option<Duration>,
 }
 
 /// A level, and what became of all its requests.
@@ -211,13 +214,16 @@ impl<'a> Trials<'a> {
         drop(self.measurement.readings());
         let start = self.running.started();
         self.boundaries.push(start);
+        let mut growth = Growth::of(self.run.sending);
         while !self.running.is_finished() && !self.is_interrupted() && !self.fails_too_often(start) {
+            growth.look(Stamp::now() - start, self.running.under_way());
             self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
             thread::sleep(COUNT_LOOK_UP);
         }
         let end = self.running.ended().unwrap_or_else(Stamp::now);
         thread::sleep(GRACE);
-        self.close(start, end, Stamp::NEVER)?;
+        let sends = self.running.sends();
+        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth))?;
         Ok(self.early_ending().unwrap_or(Ending::Complete))
     }
 
@@ -233,7 +239,7 @@ impl<'a> Trials<'a> {
         loop {
             let end = self.wait_for_end(start);
             thread::sleep(GRACE);
-            self.close(start, end, self.planned_end(end))?;
+            self.close((start, end), self.planned_end(end), |_| ())?;
             start = end;
             if let Some(ending) = self.early_ending() {
                 return Ok(ending);
@@ -304,8 +310,13 @@ impl<'a> Trials<'a> {
         self.run.recorder.completed().all() >= requests && Stamp::now() - start >= COUNT_WINDOW_LEAST
     }
 
-    /// Ends the window in the recorder and remembers it.
-    fn close(&mut self, start: Stamp, end: Stamp, next_end: Stamp) -> Result<()> {
+    /// Ends the window in the recorder and remembers it, as `correct` leaves it.
+    fn close(
+        &mut self,
+        (start, end): (Stamp, Stamp),
+        next_end: Stamp,
+        correct: impl FnOnce(&mut ClientSummary),
+    ) -> Result<()> {
         (self.measurement.settle)();
         let tally = self.run.recorder.advance(next_end);
         let readings = self.measurement.readings();
@@ -313,7 +324,8 @@ impl<'a> Trials<'a> {
             Ok(after) => (after, Ok(())),
             Err(error) => (None, Err(error)),
         };
-        let client = summarize(tally, start, end - start, &self.run.facts);
+        let mut client = summarize(tally, start, end - start, &self.run.facts);
+        correct(&mut client);
         self.measurement.watcher.window(self.history.closed() + 1, &client);
         let before = mem::replace(&mut self.snapshot, after.clone());
         self.history.push(Stretch { client, before, after, readings });

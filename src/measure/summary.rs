@@ -77,8 +77,10 @@ pub struct OpenLoopSummary {
     pub schedule_delay: Distribution,
     /// Intended sends a second.
     pub requested_rate: f64,
-    /// Actual sends a second.
+    /// Actual sends a second; of a load that is measured whole, from the first to the last.
     pub achieved_rate: f64,
+    /// Requests that were over a second while others were sent, whatever became of them.
+    pub completed_rate: f64,
 }
 
 /// Times between the responses of a decoupled model.

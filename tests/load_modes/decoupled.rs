@@ -111,7 +111,18 @@ fn a_periodic_load_grows_with_the_responses() {
     );
     assert!(rows.iter().all(|row| (4_000.0..12_000.0).contains(&row[5])), "mean gaps: {rows:?}");
     assert!(finished.stdout.contains("Requests: 6 sent, 6 completed, 0 failed"), "{}", finished.stdout);
+    // Percentiles of the gaps beside their mean.
+    assert!(rows.iter().all(|row| row[5] > 0.0 && row[6] <= row[7] && row[7] <= row[8]), "gaps: {rows:?}");
     let export = Export::read(&path);
+    let experiment = &export.experiments()[0];
+    assert_eq!(experiment["window_boundaries"], serde_json::json!([0, u64::MAX]));
+    let stages = experiment["summary"]["stages"].as_array().unwrap();
+    assert_eq!(stages.len(), 3);
+    for (stage, row) in stages.iter().zip(&rows) {
+        let gaps = &stage["time_between_responses_ns"];
+        assert_eq!((&stage["responses"], &gaps["count"]), (&16.into(), &14.into()));
+        assert_near("p99 of the gaps", gaps["p99"].as_f64().unwrap() / 1e3, row[7], 1.0);
+    }
     let mut sent: Vec<u64> = export.experiments()[0]["requests"]
         .as_array()
         .unwrap()

@@ -147,6 +147,53 @@ fn stages_follow_each_other_without_a_pause() {
 }
 
 #[test]
+fn every_stage_is_an_experiment_of_the_export() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 5).instances(2)]);
+    let path = repository.file("export.json");
+    let stages = "--stage concurrency:2:30req --stage rate:100:300ms --stage concurrency:1:10req";
+    Program::on(&repository, "m").args(stages).args("--profile-export-file").arg(&path).run();
+    let export = Export::read(&path);
+    let of = |experiment: &serde_json::Value| {
+        // Requests that were over after the stage's end are those of no stage.
+        let end = experiment["window_boundaries"][1].as_u64().unwrap();
+        let requests = Export::spans(experiment).iter().filter(|span| span.1 < end).count() as u64;
+        assert_eq!(experiment["summary"]["requests"], requests, "{}", experiment["summary"]);
+        assert_eq!(experiment["window_boundaries"].as_array().unwrap().len(), 2);
+        (experiment["experiment"]["mode"].as_str().unwrap().to_owned(), requests)
+    };
+    let all: Vec<_> = export.experiments().iter().map(of).collect();
+    assert_eq!((all.len(), &all[0], &all[2]), (3, &("concurrency".into(), 30), &("concurrency".into(), 10)), "{all:?}");
+    assert!(all[1].0 == "request_rate" && (25..=30).contains(&all[1].1), "{all:?}");
+}
+
+#[test]
+fn the_three_times_of_an_open_loop_are_in_the_export() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 10)]);
+    let path = repository.file("export.json");
+    // Twice as many as one instance can do: each waits longer than the one before it.
+    let arguments = "--request-rate-range 200 --request-count 200 --profile-export-file";
+    let finished = Program::on(&repository, "m").args(arguments).arg(&path).run();
+    assert_eq!(finished.code(), 4, "{}", finished.stdout);
+    let export = Export::read(&path);
+    let summary = &export.experiments()[0]["summary"];
+    assert_eq!((&summary["latency"], &summary["valid"]), (&"response_time".into(), &false.into()));
+    assert!(summary["reasons"].as_array().unwrap().contains(&"overloaded".into()), "{summary}");
+    for times in ["response_time_ns", "service_time_ns", "schedule_delay_ns"] {
+        let at = |name: &str| summary[times][name].as_u64().unwrap_or_else(|| panic!("{times}.{name}: {summary}"));
+        let values = ["p50", "p90", "p95", "p99", "p99.9", "max"].map(at);
+        assert!(values.is_sorted(), "{times}: {values:?}");
+    }
+    assert_eq!(summary["latency_ns"], summary["response_time_ns"]);
+    assert_near("requested", summary["requested_rate"].as_f64().unwrap(), 200.0, 1e-9);
+    // All were sent in time; it is the server that did not keep up.
+    assert_near("achieved", summary["achieved_rate"].as_f64().unwrap(), 200.0, 10.0);
+    assert!(summary["later_than_1ms_share"].is_f64(), "{summary}");
+    assert!(summary["confidence_95"].is_object(), "{summary}");
+}
+
+#[test]
 fn a_sweep_finds_the_saturation() {
     let _turn = turns::alone();
     let finished = run(Model::sleeping("m", 10).instances(2), "--sweep linear:2 -p 700 -s 1000 -r 3");
