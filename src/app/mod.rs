@@ -64,7 +64,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     session.close();
     match failure {
         Some(error) => Err(error),
-        None => Ok(exit_code(&levels)),
+        None => Ok(exit_code(&plan.load.mode, &levels)),
     }
 }
 

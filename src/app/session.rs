@@ -28,6 +28,10 @@ use crate::shm::Placement;
 
 /// Outstanding requests are waited for this long when a load ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// The same where another level may follow, which would meet the queue that this one leaves behind.
+const DRAIN_LIMIT_BETWEEN: Duration = Duration::from_secs(60);
+/// A client whose load has waited already waits for this long yet when it is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Everything that the levels of a run share.
 pub struct Session {
@@ -198,7 +202,7 @@ impl Session {
             options: Arc::new(options),
             watch_responses: self.run.decoupled || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
-            drain_limit: DRAIN_LIMIT,
+            drain_limit: CLOSE_LIMIT,
         };
         Ok(LoadContext {
             backend: Arc::clone(&self.backend),
@@ -209,7 +213,7 @@ impl Session {
             worker_cpus: plan.load.worker_cpus.clone(),
             quota: None,
             cancel_after: plan.data.cancel_after,
-            drain_limit: DRAIN_LIMIT,
+            drain_limit: if plan.load.mode.has_levels() { DRAIN_LIMIT_BETWEEN } else { DRAIN_LIMIT },
             observer,
         })
     }

@@ -299,6 +299,11 @@ impl RunningLoad {
         self.workers.iter().all(JoinHandle::is_finished).then(|| Stamp(self.control.ended.load(Ordering::Acquire)))
     }
 
+    /// Waits for outstanding requests no longer than `limit` when the load is stopped.
+    pub fn limit_drain(&mut self, limit: Duration) {
+        self.drain_limit = self.drain_limit.min(limit);
+    }
+
     /// Stops sending and returns at once; outstanding requests still complete.
     pub fn halt(&self) {
         self.end();

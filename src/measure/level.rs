@@ -98,10 +98,15 @@ const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_micros(200);
 /// Errors are judged before a window's end only after so much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
+/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 /// Fewer looks at the requests under way say too little about their mean.
 const UNDER_WAY_SAMPLES: u64 = 500;
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
+
+/// Whoever interrupts waits for outstanding requests no longer than this.
+const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// The trials of one level.
 struct Trials<'a> {
@@ -120,11 +125,14 @@ struct Trials<'a> {
 ///
 /// # Errors
 /// Where no window could be measured: a client broke, or the server's statistics cannot be read.
-pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLoad) -> Result<MeasuredLevel> {
+pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: RunningLoad) -> Result<MeasuredLevel> {
     let mut trials = Trials::new(measurement, run, &running);
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let held_back = running.report().held_back;
     let Trials { history, boundaries, under_way, .. } = trials;
+    if measurement.interrupts.load(Ordering::Relaxed) > 0 {
+        running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
+    }
     let stopped = running.stop();
     let Some(result) = history.result() else {
         return Err(ended
@@ -141,9 +149,9 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLo
         percentile: measurement.plan.percentile,
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
-        mean_outstanding: Some(under_way.get())
+        outstanding: Some(under_way.get())
             .filter(|seen| seen.1 >= UNDER_WAY_SAMPLES)
-            .map(|seen| seen.0 as f64 / seen.1 as f64),
+            .map(|seen| (seen.0 as f64 / seen.1 as f64, seen.1)),
         held_back,
     };
     let intervals = history.intervals(&result.client, measurement.plan.percentile);
@@ -300,7 +308,9 @@ impl<'a> Trials<'a> {
             self.measurement.watcher.progress(self.history.closed() + 1, done, self.run.recorder.completed().succeeded);
             let (sum, count) = self.under_way.get();
             self.under_way.set((sum + self.running.under_way(), count + 1));
-            thread::sleep(look_up.min(planned.from_now()));
+            // A steady rhythm could fall in with that of the requests and always see the same moment of theirs.
+            let uneven = look_up.mul_f64(0.5 + (count as f64 * GOLDEN_RATIO).fract());
+            thread::sleep(uneven.min(planned.from_now()));
         }
     }
 

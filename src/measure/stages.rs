@@ -155,7 +155,7 @@ impl Stage {
             percentile: measurement.plan.percentile,
             max_errors: measurement.plan.max_errors,
             gap_variation: self.level.gap_variation,
-            mean_outstanding: None,
+            outstanding: None,
             held_back: self.load.report().held_back,
         };
         let percentile = measurement.plan.percentile;

@@ -96,6 +96,16 @@ impl LoadMode {
         }
     }
 
+    /// Whether several levels are measured one after the other.
+    pub fn has_levels(&self) -> bool {
+        match self {
+            Self::Concurrency(range) => range.end != Some(range.start),
+            Self::RequestRate { range, .. } => range.end != Some(range.start),
+            Self::Sweep { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Most requests outstanding at once, or sequences alive at once, that the flags ask for; `None` where nothing
     /// bounds it or where the load is a rate.
     pub fn peak_concurrency(&self) -> Option<u32> {

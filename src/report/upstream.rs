@@ -127,7 +127,8 @@ fn shape(text: &str) -> String {
 }
 
 /// Lines that upstream does not have.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
+    "Highest level within ",
     "  Random seed:",
     "  Requests leave when",
     "  Latency: ",

@@ -26,9 +26,10 @@ fn slow() -> Model {
 #[test]
 fn times_to_between_and_of_the_last_response() {
     let _turn = turns::alone();
-    for more in ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"] {
+    let models = ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"];
+    for (more, calls) in models.map(|more| (more, "--async")).into_iter().chain([("final=null", "--sync")]) {
         let (key, value) = more.split_once('=').unwrap();
-        let report = run(&slow().parameter(key, value), "--async --request-count 20");
+        let report = run(&slow().parameter(key, value), &format!("{calls} --request-count 20"));
         assert_near(&format!("{more}: gap"), figure(&report, "Time between responses", "p50"), 10_000.0, 2_000.0);
         assert_near(&format!("{more}: last"), figure(&report, "Time to last response", "p50"), 30_000.0, 5_000.0);
         let first = figure(&report, "Time to first response", "p50");
@@ -89,6 +90,7 @@ fn an_open_loop_measures_decoupled_models_too() {
     assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
     let report = finished.report_with(finished.code());
     assert_near("gap", figure(&report, "Time between responses", "p50"), 10_000.0, 3_000.0);
+    assert_eq!(report.text.matches("(the latency above)").count(), 1, "{}", report.text);
 }
 
 #[test]

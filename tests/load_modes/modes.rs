@@ -22,6 +22,32 @@ fn a_concurrency_without_end_grows_to_the_threshold() {
     // 20 ms up to two, which is the instances' number, 30 ms at three.
     assert_eq!(report.values(), [1.0, 2.0, 3.0], "{}", report.text);
     assert!(report.summary()[2].ends_with("[over latency threshold]"), "{}", report.text);
+    assert!(report.text.contains("\nHighest level within 30 msec: concurrency 2\n"), "{}", report.text);
+}
+
+/// perf_analyzer's synchronous search answers 1 here, because its concurrency cannot go down again.
+#[test]
+fn the_knee_is_found_by_halving_in_both_ways_to_call() {
+    let _turn = turns::alone();
+    for calls in ["--sync", "--async"] {
+        // Five at a time in 40 ms; a sixth waits for one of them.
+        let arguments = format!("{calls} --binary-search --concurrency-range 1:8 -l 46 -p 800 -s 1000 -r 3");
+        let report = run(Model::sleeping("m", 40).instances(5), &arguments).report();
+        let answer = report.text.lines().find(|line| line.starts_with("Highest level within 46 msec: ")).unwrap();
+        assert!(answer.ends_with("concurrency 5"), "{calls}: {}", report.text);
+    }
+}
+
+/// A level whose queue is left to the next one would spoil that: here a second's worth of requests piles up.
+#[test]
+fn the_level_after_an_overload_does_not_meet_its_queue() {
+    let _turn = turns::alone();
+    let repository = Repository::counted(Model::sleeping("m", 10));
+    let arguments = "--binary-search --request-rate-range 20:1500:1400 -l 60 -p 1000 -s 1000 -r 3";
+    let finished = Program::on(&repository, "m").args(arguments).run();
+    assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("had no answer"), "{}", finished.stderr);
+    assert!(finished.wall.as_secs() >= 14, "1 400 requests of 10 ms are waited for: {:?}", finished.wall);
 }
 
 #[test]
@@ -197,7 +223,8 @@ fn the_three_times_of_an_open_loop_are_in_the_export() {
 fn a_sweep_finds_the_saturation() {
     let _turn = turns::alone();
     let finished = run(Model::sleeping("m", 10).instances(2), "--sweep linear:2 -p 700 -s 1000 -r 3");
-    assert!([0, 2, 4].contains(&finished.code()), "{}", finished.stderr);
+    // The rate at saturation and the one past it may be unstable; that is no fault of the run.
+    assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
     let report = finished.report_with(finished.code());
     assert_near("saturation of 2 instances of 10 ms", number_in(&report.text, "Saturation"), 200.0, 30.0);
     assert_eq!(report.levels.len(), 3, "two rates up to it and one past it: {}", report.text);
