@@ -95,7 +95,8 @@ fn files_of_intervals() {
     refused_file(FLAG, "100\nten\n", &["line 2", "'ten'"]);
     refused_file(FLAG, "100\n\n200\n", &["line 2", "blank"]);
     refused_file(FLAG, "100\n-1\n", &["line 2", "'-1'"]);
-    refused("--request-intervals /nonexistent/file", &["--request-intervals", "/nonexistent/file"]);
+    refused("--request-intervals /nonexistent/file", &["--request-intervals", "/nonexistent/file", "no such file"]);
+    refused("--request-intervals src", &["--request-intervals", "directory"]);
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn mixes() {
     mix(&none, "a:1").args("-m a").run().refusal(&["--model-mix", "-m"]);
     let one = Repository::of(&[Model::identity("a")]);
     mix(&one, "a:0.5,nobody:0.5").run().failure(&["nobody"]);
-    mix(&one, "a:0.5,a:7:0.5").run().failure(&["7"]);
+    mix(&one, "a:0.5,a:7:0.5").run().failure(&["'a'", "version 7", "--model-mix", "ready: 1"]);
 }
 
 #[test]
