@@ -146,7 +146,7 @@ fn loads_are_read() {
     let expected = Range { start: 10.0, end: Some(20.0), step: 2.5 };
     assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: Distribution::Gamma(shape) }
         if range == expected && (shape - 0.5).abs() < 1e-12));
-    assert_eq!((rate.load.max_threads, rate.load.synchronous), (4, true));
+    assert_eq!((rate.load.max_threads, rate.load.synchronous), (4, false));
     let periodic = plan(&format!("{IN_PROCESS} --periodic-concurrency-range 10:100:30 --request-period 5"));
     assert!(!periodic.load.synchronous);
     let expected = Periodic { start: 10, end: 100, step: 30, request_period: 5 };
@@ -169,6 +169,9 @@ fn threads_follow_the_concurrency_of_synchronous_loads() {
     assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2").load.max_threads, 40);
     assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2 -a").load.max_threads, 2);
     assert_eq!(plan("-m m --concurrency-range 1:40 -a").load.max_threads, 16);
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9").load.max_threads, 1024, "as far as it may grow");
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5").load.most_concurrency(), 5);
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5 -a").load.most_concurrency(), 100_000);
     assert!(!plan("-m m -i grpc --streaming").load.synchronous, "streams are asynchronous");
     assert!(!plan("-m m --sync").load.synchronous_by_default);
     let pinned = plan("-m m --cpus 0-3 --worker-cpus 1,2 --wait spin --seed 42");

@@ -1,5 +1,7 @@
 //! One level's load, decided: shape, lanes, threads, when it ends.
 
+use std::time::Duration;
+
 use crate::affinity::client_processors;
 use crate::app::session::Session;
 use crate::error::Result;
@@ -9,7 +11,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop};
 use crate::measure::summary::LevelLoad;
-use crate::plan::{Distribution, Plan, StageLoad};
+use crate::plan::{Distribution, LoadMode, Plan, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ pub struct Job {
     pub finite: bool,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
+    /// Entry of the data that the first request carries.
+    pub first_entry: u64,
+    /// What warms up, where that is another load than this one.
+    pub warm_up: Option<Box<Job>>,
 }
 
 impl Job {
@@ -54,6 +60,8 @@ impl Job {
             quota: plan.measurement.request_count,
             finite: plan.measurement.request_count.is_some(),
             gap_variation: 0.0,
+            first_entry: 0,
+            warm_up: None,
         }
     }
 
@@ -71,10 +79,18 @@ impl Job {
         Ok(Self { gap_variation, ..Self::open(plan, session, LevelLoad::RequestRate(rate), arrivals) })
     }
 
-    /// Requests leave at given times.
+    /// Requests leave at given times. Of a schedule that is played once, warm-up requests are the first; the others keep
+    /// their times and their data.
     pub fn schedule(plan: &Plan, session: &Session, arrivals: Arrivals) -> Self {
-        let load = LevelLoad::Schedule(arrivals.mean_rate());
-        Self::open(plan, session, load, arrivals)
+        let play = |arrivals: Arrivals| {
+            let load = LevelLoad::Schedule(arrivals.mean_rate());
+            Self::open(plan, session, load, arrivals)
+        };
+        let first_entry = plan.measurement.warmup_requests;
+        match arrivals.split(usize::try_from(first_entry).unwrap_or(usize::MAX)) {
+            Some((before, after)) => Self { first_entry, warm_up: Some(Box::new(play(before))), ..play(after) },
+            None => play(arrivals),
+        }
     }
 
     /// A stage's load.
@@ -102,14 +118,22 @@ impl Job {
             spin: DEFAULT_SPIN,
         };
         let quota = plan.measurement.request_count;
+        let lanes = match plan.load.mode {
+            // The data are one sequence, whose steps have their times.
+            LoadMode::FixedSchedule if sequences => 1,
+            _ if sequences => plan.load.sequences.concurrent,
+            _ => threads,
+        };
         Self {
             load,
             shape: shape.into(),
-            lanes: if sequences { plan.load.sequences.concurrent } else { threads },
+            lanes,
             issuers: threads,
             quota,
             finite: quota.is_some() || length.is_some(),
             gap_variation: 0.0,
+            first_entry: 0,
+            warm_up: None,
         }
     }
 
@@ -119,6 +143,12 @@ impl Job {
             LevelLoad::Concurrency(_) => None,
             LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => Some(rate),
         }
+    }
+
+    /// How long a rate is sent for, where the number of its requests is given.
+    pub fn sending(&self) -> Option<Duration> {
+        let LevelLoad::RequestRate(rate) = self.load else { return None };
+        Duration::try_from_secs_f64(self.quota? as f64 / rate).ok()
     }
 
     /// Whether requests follow a schedule.

@@ -62,7 +62,13 @@ impl Runner<'_> {
         let (plan, session) = (self.plan, self.session);
         match &plan.load.mode {
             LoadMode::Concurrency(range) => {
-                self.search(*range, levels, |concurrency| Ok(Job::closed(plan, session, concurrency)))
+                let limit = plan.load.most_concurrency();
+                let bounded = Range { end: range.end.or(Some(limit)), ..*range };
+                self.search(bounded, levels, |concurrency| Ok(Job::closed(plan, session, concurrency)))?;
+                if range.end.is_none() && !self.is_interrupted() && levels.last().is_some_and(passes) {
+                    eprintln!("triton-bench: {}", end_of_growth(plan, *range, limit));
+                }
+                Ok(())
             }
             LoadMode::RequestRate { range, distribution } => {
                 self.search(*range, levels, |rate| Job::rate(plan, session, rate, *distribution))
@@ -122,22 +128,23 @@ impl Runner<'_> {
     /// As [`Runner::level`].
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
         let run = self.level_run(job);
-        if plan.warmup_requests > 0 {
-            self.warm_up(&run.recorder, job, plan.warmup_requests)?;
+        // Windows that are measured until they agree leave out the time of the warm-up themselves.
+        if plan.warmup_requests > 0 || job.finite {
+            self.warm_up(job, plan)?;
         }
         if let Some(observers) = self.observers {
             observers.begin(job.load);
         }
         let running = self.start(&run.recorder, job, job.quota)?;
         let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
-        Ok(self.finish(measured))
+        if let Some(observers) = self.observers {
+            observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
+        }
+        Ok(self.account(measured))
     }
 
-    /// Ends the level in the export, and says what became of its requests where that needs saying.
-    pub fn finish(&self, measured: MeasuredLevel) -> LevelSummary {
-        if let Some(observers) = self.observers {
-            observers.end(measured.boundaries);
-        }
+    /// Says what became of a level's requests, where that needs saying.
+    pub fn account(&self, measured: MeasuredLevel) -> LevelSummary {
         if let Some(trouble) = measured.trouble {
             eprintln!("triton-bench: the level ended early: {trouble}");
         }
@@ -168,6 +175,7 @@ impl Runner<'_> {
             ramp: if open_loop { 1 } else { job.lanes as u64 },
             finite: job.finite,
             gap_variation: job.gap_variation,
+            sending: job.sending(),
         }
     }
 
@@ -198,16 +206,34 @@ impl Runner<'_> {
         start(crate::load::LoadContext { quota, ..context }, job.shape.clone())
     }
 
-    /// Sends the warm-up requests and forgets them.
-    fn warm_up(&self, recorder: &Arc<Recorder>, job: &Job, requests: u64) -> Result<()> {
-        let running = self.start(recorder, job, Some(requests))?;
-        while !running.is_finished() && !self.is_interrupted() {
+    /// Warms up with the load of `job` as far as the measurement itself does not, and forgets what came of it.
+    ///
+    /// # Errors
+    /// Where the load cannot be started or breaks.
+    pub fn warm_up(&self, job: &Job, plan: &MeasurementPlan) -> Result<()> {
+        let job = job.warm_up.as_deref().unwrap_or(job);
+        let quota = (plan.warmup_requests > 0).then_some(plan.warmup_requests);
+        if quota.is_none() && plan.warmup.is_zero() {
+            return Ok(());
+        }
+        let running = self.start(&self.level_run(job).recorder, job, quota)?;
+        let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
+        while !running.is_finished() && !self.is_interrupted() && Stamp::now() < end {
             thread::sleep(Duration::from_millis(1));
         }
-        running.stop()?;
-        drop(recorder.advance(Stamp::NEVER));
-        Ok(())
+        running.stop().map(drop)
     }
+}
+
+/// What is said where a range without an end met the limit of its growth before the latency threshold.
+fn end_of_growth(plan: &Plan, range: Range<u32>, limit: u32) -> String {
+    let reason = if plan.load.synchronous {
+        format!("synchronous requests have a thread each, and --max-threads allows {limit}; raise it, or use --async")
+    } else {
+        format!("no more than {limit} requests may be outstanding")
+    };
+    let Range { start, step, .. } = range;
+    format!("--concurrency-range {start}:0:{step} ended before the latency threshold was met: {reason}")
 }
 
 /// Whether a search may go on above this level.

@@ -7,6 +7,7 @@ mod observe;
 mod outcome;
 mod payloads;
 mod periodic;
+mod recorded;
 mod replay;
 mod schedule;
 mod screen;
@@ -74,7 +75,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     match failure {
         Some(error) => Err(error),
         None if broke_off => Ok(exit::NO_VALID_REQUESTS),
-        None => Ok(exit_code(&levels)),
+        None => Ok(exit_code(&plan.load.mode, &levels)),
     }
 }
 

@@ -12,9 +12,10 @@ use crate::backend::Response;
 use crate::clock::Stamp;
 use crate::data::{OutputValues, Payload, Tolerance};
 use crate::error::Result;
-use crate::measure::summary::LevelLoad;
+use crate::load::PeriodicStage;
+use crate::measure::summary::{LevelLoad, LevelSummary, RunSummary};
 use crate::record::{Finished, Observer, RawRecord, RawResponse, Recorder};
-use crate::report::export::{ExportStream, RecordSender};
+use crate::report::export::{ExperimentEnd, ExportStream, RecordSender, figures};
 
 /// The observers of a run.
 pub struct Observers {
@@ -35,11 +36,21 @@ impl Observers {
         Ok((export.is_some() || validator.is_some()).then_some(Self { export, validator }))
     }
 
-    /// An observer for the load of one level, which records into `recorder`.
+    /// An observer for the load of the level that has begun, which records into `recorder`; before a level begins, one for
+    /// its warm-up.
     pub fn of_level(&self, recorder: &Arc<Recorder>) -> Arc<dyn Observer> {
+        self.observer(recorder, ExportStream::sender)
+    }
+
+    /// An observer for the load of the level that begins next.
+    pub fn of_next_level(&self, recorder: &Arc<Recorder>) -> Arc<dyn Observer> {
+        self.observer(recorder, ExportStream::next_sender)
+    }
+
+    fn observer(&self, recorder: &Arc<Recorder>, sender: fn(&ExportStream) -> RecordSender) -> Arc<dyn Observer> {
         Arc::new(LevelObserver {
             lanes: RwLock::default(),
-            export: self.export.as_ref().map(ExportStream::sender),
+            export: self.export.as_ref().map(sender),
             checks: self.validator.as_ref().map(Validator::checks),
             recorder: Arc::clone(recorder),
         })
@@ -53,9 +64,21 @@ impl Observers {
     }
 
     /// A level is over; its windows had these boundaries.
-    pub fn end(&self, boundaries: Vec<Stamp>) {
+    pub fn end(&self, boundaries: Vec<Stamp>, level: &LevelSummary, run: &RunSummary) {
+        self.end_with(|| ExperimentEnd {
+            boundaries: Some(boundaries),
+            figures: figures::level(level, run.headline, &run.entries),
+        });
+    }
+
+    /// A periodic load is over, which has no windows.
+    pub fn end_periodic(&self, stages: &[PeriodicStage]) {
+        self.end_with(|| ExperimentEnd { boundaries: None, figures: figures::periodic(stages) });
+    }
+
+    fn end_with(&self, end: impl FnOnce() -> ExperimentEnd) {
         if let Some(export) = &self.export {
-            export.end_experiment(boundaries);
+            export.end_experiment(end());
         }
     }
 

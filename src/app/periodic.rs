@@ -42,8 +42,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
     let stopped = running.stop();
     if let Some(observers) = runner.observers {
         observers.settle();
-        // As perf_analyzer has it: everything is in one window.
-        observers.end(vec![Stamp(0), Stamp::NEVER]);
+        observers.end_periodic(&shape.stages());
     }
     let requests = stopped?;
     let most_errors = runner.plan.measurement.max_errors * requests.sent as f64;
@@ -63,7 +62,8 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
 
 fn table(stages: &[PeriodicStage]) -> String {
     let mut text = "Periodic concurrency (times in usec)\n".to_owned();
-    let columns = ["Concurrency", "Requests", "Responses", "First avg", "First p99", "Gap avg", "Gap max"];
+    let columns =
+        ["Concurrency", "Requests", "Responses", "First avg", "First p99", "Gap avg", "Gap p50", "Gap p99", "Gap max"];
     let _ = writeln!(text, "  {}", columns.map(|name| format!("{name:>12}")).join(""));
     for stage in stages {
         let us = |ns: f64| format!("{:.0}", ns / 1e3);
@@ -74,7 +74,9 @@ fn table(stages: &[PeriodicStage]) -> String {
             stage.responses.to_string(),
             us(first.mean_ns()),
             us(first.percentile_ns(99.0) as f64),
-            us(stage.gap_mean_ns),
+            us(stage.gap.mean_ns()),
+            us(stage.gap.percentile_ns(50.0).min(stage.gap_max_ns) as f64),
+            us(stage.gap.percentile_ns(99.0).min(stage.gap_max_ns) as f64),
             us(stage.gap_max_ns as f64),
         ];
         let _ = writeln!(text, "  {}", cells.map(|cell| format!("{cell:>12}")).join(""));

@@ -1,22 +1,38 @@
 //! `--fixed-schedule`: the input data say when each request is due, in an input of their own that is not sent.
 
-use crate::data::Payload;
+use std::path::PathBuf;
+
+use crate::data::{Payload, timestamps};
 use crate::error::{Error, Result};
+use crate::load::schedule::Arrivals;
 use crate::model::{DataType, ModelSpec, TensorSpec};
 
 /// The input that holds the time of a request: milliseconds from the start.
 const TIMESTAMP: &str = "timestamp";
 
-/// The model with the schedule's input, so that data files may hold it.
-pub fn with_timestamp(model: &ModelSpec) -> ModelSpec {
-    let mut model = model.clone();
-    model.inputs.push(TensorSpec {
+fn input() -> TensorSpec {
+    TensorSpec {
         name: TIMESTAMP.to_owned(),
         datatype: DataType::Uint64,
         shape: vec![1],
         optional: false,
         shape_tensor: true,
-    });
+    }
+}
+
+/// The schedule that data files hold. The model is not needed for it.
+///
+/// # Errors
+/// Where a file cannot be read, a step has no usable time, or times are out of order.
+pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
+    let times = timestamps(files, &input());
+    times.and_then(|times| Arrivals::fixed_ms(&times)).map_err(|error| error.context("--fixed-schedule"))
+}
+
+/// The model with the schedule's input, so that data files may hold it.
+pub fn with_timestamp(model: &ModelSpec) -> ModelSpec {
+    let mut model = model.clone();
+    model.inputs.push(input());
     model
 }
 

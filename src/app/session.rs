@@ -6,15 +6,16 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
+use crate::app::recorded::Recorded;
 use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
 use crate::backends::{self, null::NullBackend};
 use crate::clock::WallAnchor;
 use crate::data::{Corpus, Payload, PayloadId, Tolerance};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::load::LoadContext;
 use crate::load::feed::{Feed, PayloadIndex};
 use crate::load::mix::Mix;
-use crate::load::schedule::{Arrivals, TokenCounts, read_intervals, read_trace};
+use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
 use crate::measure::collect::Collector;
@@ -27,6 +28,10 @@ use crate::shm::Placement;
 
 /// Outstanding requests are waited for this long when a load ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// The same where another level may follow, which would meet the queue that this one leaves behind.
+const DRAIN_LIMIT_BETWEEN: Duration = Duration::from_secs(60);
+/// A client whose load has waited already waits for this long yet when it is closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Everything that the levels of a run share.
 pub struct Session {
@@ -57,7 +62,8 @@ impl Session {
     /// # Errors
     /// Where the server, the model or the data cannot be used.
     pub fn open(plan: &mut Plan) -> Result<Self> {
-        Self::through(backends::connect(plan)?, plan)
+        let recorded = Recorded::read(plan)?;
+        Self::with(backends::connect(plan)?, plan, recorded)
     }
 
     /// The same with a server that is there already.
@@ -65,17 +71,21 @@ impl Session {
     /// # Errors
     /// As [`Session::open`].
     pub fn through(backend: Arc<dyn Backend>, plan: &mut Plan) -> Result<Self> {
-        let recorded = Recorded::read(&plan.load.mode)?;
+        let recorded = Recorded::read(plan)?;
+        Self::with(backend, plan, recorded)
+    }
+
+    fn with(backend: Arc<dyn Backend>, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
         let models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
         for model in &models {
             plan.settle(model)?;
         }
-        let mut payloads = Payloads::make(plan, &models, &recorded.rows)?;
+        let payloads = Payloads::make(plan, &models, &recorded.rows)?;
         for warning in payloads.corpora.iter().flat_map(Corpus::warnings) {
             eprintln!("triton-bench: {warning}");
         }
         let arrivals = match plan.load.mode {
-            LoadMode::FixedSchedule => Some(fixed_schedule(plan, &mut payloads)?),
+            LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
         };
         let all_models = with_composing(backend.as_ref(), &models, &plan.target.bls_composing)?;
@@ -192,18 +202,18 @@ impl Session {
             options: Arc::new(options),
             watch_responses: self.run.decoupled || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
-            drain_limit: DRAIN_LIMIT,
+            drain_limit: CLOSE_LIMIT,
         };
         Ok(LoadContext {
             backend: Arc::clone(&self.backend),
             client,
-            feed: Arc::new(self.feed(plan, job.lanes)?),
+            feed: Arc::new(self.feed(plan, job.lanes)?.starting_at(job.first_entry)),
             recorder: Arc::clone(recorder),
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
             quota: None,
             cancel_after: plan.data.cancel_after,
-            drain_limit: DRAIN_LIMIT,
+            drain_limit: if plan.load.mode.has_levels() { DRAIN_LIMIT_BETWEEN } else { DRAIN_LIMIT },
             observer,
         })
     }
@@ -213,45 +223,6 @@ impl Session {
         drop(self.metrics);
         drop(self.backend);
     }
-}
-
-/// What was recorded of the load in a file; read before the server is started, so that a bad file ends the run at once.
-#[derive(Default)]
-struct Recorded {
-    arrivals: Option<Arrivals>,
-    /// Token counts, where their use is asked for.
-    rows: Vec<TokenCounts>,
-}
-
-impl Recorded {
-    fn read(mode: &LoadMode) -> Result<Self> {
-        match mode {
-            LoadMode::Intervals(file) => Ok(Self { arrivals: Some(read_intervals(file)?), rows: Vec::new() }),
-            LoadMode::TraceReplay { file, speed, tokens } => {
-                let trace = read_trace(file, *speed)?;
-                if tokens.is_any() && trace.tokens.is_empty() {
-                    return Err(Error::input(format!(
-                        "--trace-replay {}: --trace-input and --trace-parameter need the columns ContextTokens and \
-                         GeneratedTokens, which the trace lacks",
-                        file.display()
-                    )));
-                }
-                Ok(Self { arrivals: Some(trace.arrivals), rows: trace.tokens })
-            }
-            _ => Ok(Self::default()),
-        }
-    }
-}
-
-/// The schedule that the input data hold, without the part that warms up: warm-up requests are the first of the
-/// schedule, and the measured ones go on where they end.
-fn fixed_schedule(plan: &Plan, payloads: &mut Payloads) -> Result<Arrivals> {
-    let offsets = &payloads.offsets_ms;
-    let first = usize::try_from(plan.measurement.warmup_requests).unwrap_or(usize::MAX).min(offsets.len());
-    if let Some(index) = payloads.indexes.first_mut() {
-        index.cycle.rotate_left(first);
-    }
-    Arrivals::fixed_ms(&offsets[first..]).map_err(|error| error.context("--fixed-schedule"))
 }
 
 /// The entries of a mix of several, as reports name them.

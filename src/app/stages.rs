@@ -6,7 +6,7 @@ use crate::app::job::Job;
 use crate::app::levels::Runner;
 use crate::error::Result;
 use crate::load::{LoadContext, prepare};
-use crate::measure::stages::{StageRun, measure_stages};
+use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
 use crate::plan::{Distribution, Stage, StageLength};
 use crate::report::console;
@@ -20,29 +20,51 @@ pub fn run(
 ) -> Result<()> {
     let jobs = stages.iter().map(|stage| Job::stage(runner.plan, runner.session, stage.load, distribution));
     let jobs = jobs.collect::<Result<Vec<_>>>()?;
-    let prepare_stage = |number: usize| {
-        let (job, length) = (&jobs[number], stages[number].length);
-        let level = runner.level_run(job);
-        let observer = runner.observers.map(|observers| observers.of_level(&level.recorder));
-        let context = runner.session.context(runner.plan, job, &Arc::clone(&level.recorder), observer)?;
-        let quota = match length {
-            StageLength::Time(_) => None,
-            StageLength::Requests(requests) => Some(requests),
-        };
-        let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
-        Ok(StageRun { level, length, prepared })
-    };
-    if let Some(observers) = runner.observers {
-        observers.begin(jobs[0].load);
-    }
     let plan = &runner.plan.measurement;
-    let played = runner
-        .with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), prepare_stage))?;
+    runner.warm_up(&jobs[0], plan)?;
+    let play = Play { runner, stages, jobs: &jobs };
+    let played =
+        runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
     for measured in played {
-        let summary = runner.finish(measured);
+        let summary = runner.account(measured);
         let header = console::header(summary.load).unwrap_or_default();
         runner.screen.print(&(header + &console::results(runner.plan, &runner.session.run, &summary)))?;
         levels.push(summary);
     }
     Ok(())
+}
+
+/// The stages, and the export's experiment of each.
+struct Play<'a> {
+    runner: &'a Runner<'a>,
+    stages: &'a [Stage],
+    jobs: &'a [Job],
+}
+
+impl Director for Play<'_> {
+    fn prepare(&self, number: usize) -> Result<StageRun> {
+        let (runner, length) = (self.runner, self.stages[number].length);
+        let quota = match length {
+            StageLength::Time(_) => None,
+            StageLength::Requests(requests) => Some(requests),
+        };
+        let job = &Job { quota, ..self.jobs[number].clone() };
+        let level = runner.level_run(job);
+        let observer = runner.observers.map(|observers| observers.of_next_level(&level.recorder));
+        let context = runner.session.context(runner.plan, job, &Arc::clone(&level.recorder), observer)?;
+        let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
+        Ok(StageRun { level, length, prepared })
+    }
+
+    fn begun(&self, number: usize) {
+        if let Some(observers) = self.runner.observers {
+            observers.begin(self.jobs[number].load);
+        }
+    }
+
+    fn ended(&self, summary: &LevelSummary) {
+        if let Some(observers) = self.runner.observers {
+            observers.end(boundaries(summary), summary, &self.runner.session.run);
+        }
+    }
 }

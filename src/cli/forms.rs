@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
-use crate::cli::range::{MAX_CONCURRENCY, MAX_RATE};
+use crate::cli::range::MAX_RATE;
 use crate::cli::values::{boolean, decimal, integer, share, time};
 use crate::model::ModelId;
-use crate::plan::{MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput};
+use crate::plan::{
+    MAX_CONCURRENCY, MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
+};
 
 /// `(scope, setting, value)`; the scope is empty where there is none.
 pub type Setting = (String, String, String);

@@ -15,6 +15,8 @@ use crate::plan::{
 const CONCURRENCY_THREADS: usize = 16;
 /// The same, for loads that follow a schedule.
 const SCHEDULE_THREADS: usize = 4;
+/// The same, for synchronous concurrencies without an end, which grow to as many.
+const ENDLESS_THREADS: usize = 1024;
 
 /// When requests leave.
 #[derive(Args, Debug)]
@@ -87,13 +89,15 @@ pub struct LoadArgs {
     #[arg(short = 'a', long = "async")]
     asynchronous: bool,
 
-    /// Waits for each answer, on one thread per outstanding request, for sequence models too. Default: on
+    /// Waits for each answer, on one thread per outstanding request, for sequence models too. Where requests follow a
+    /// schedule no thread waits. Default: on
     #[arg(long)]
     sync: bool,
 
     /// Most threads that issue requests; there are as few as the load needs: over HTTP and gRPC, one for every two
     /// processors or one for each of --worker-cpus. Synchronous closed loops have one per outstanding request all the
-    /// same. Default: 16, where requests follow a schedule 4
+    /// same; without an end they grow to so many. Default: 16, where requests follow a schedule 4, for synchronous growth
+    /// 1024
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_threads: Option<usize>,
 
@@ -141,7 +145,8 @@ impl LoadArgs {
     /// The load, with the sequences of another section.
     pub fn plan(&self, sequences: SequencePlan, streaming: bool, given: &Given) -> LoadPlan {
         let mode = self.mode();
-        let synchronous = !self.asynchronous && !streaming && !matches!(mode, LoadMode::Periodic(_));
+        let waits = !mode.follows_schedule() && !matches!(mode, LoadMode::Periodic(_));
+        let synchronous = waits && !self.asynchronous && !streaming;
         LoadPlan {
             max_threads: self.threads(&mode, synchronous),
             mode,
@@ -153,6 +158,14 @@ impl LoadArgs {
             worker_cpus: self.worker_cpus.clone().map(|list| list.0),
             sequences,
         }
+    }
+
+    /// What should be known of the load although it is no error.
+    pub fn note(&self) -> Option<String> {
+        (self.sync && self.mode().follows_schedule()).then(|| {
+            "--sync: requests of a schedule leave when they are due, answered or not; no thread waits for an answer"
+                .into()
+        })
     }
 
     /// Seed of every random draw.
@@ -202,8 +215,12 @@ impl LoadArgs {
     }
 
     fn threads(&self, mode: &LoadMode, synchronous: bool) -> usize {
-        let closed = matches!(mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_));
-        let asked = self.max_threads.unwrap_or(if closed { CONCURRENCY_THREADS } else { SCHEDULE_THREADS });
+        let usual = match mode {
+            LoadMode::Concurrency(Range { end: None, .. }) if synchronous => ENDLESS_THREADS,
+            LoadMode::Concurrency(_) | LoadMode::Periodic(_) => CONCURRENCY_THREADS,
+            _ => SCHEDULE_THREADS,
+        };
+        let asked = self.max_threads.unwrap_or(usual);
         match mode {
             LoadMode::Concurrency(range) if synchronous => asked.max(range.end.unwrap_or(range.start) as usize),
             LoadMode::Stages { .. } if synchronous => asked.max(mode.peak_concurrency().unwrap_or(0) as usize),

@@ -45,7 +45,8 @@ const HELP_WIDTH: usize = 110;
 
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
-    Exit codes: 0 measured, 2 unstable or invalid, 3 no valid request, 99 everything else.";
+    Exit codes: 0 measured, 2 unstable, 3 no valid request or too many errors, 4 another load than asked for, 99 bad \
+    flags, input or server, 130 interrupted twice.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]
@@ -155,7 +156,7 @@ impl Flags {
             output: self.output.plan(),
             seed: self.load.seed(),
             matrix,
-            notes: notes(given),
+            notes: notes(given).into_iter().chain(self.load.note()).collect(),
         })
     }
 

@@ -3,10 +3,8 @@
 use std::fmt::Display;
 
 use crate::cli::values::{decimal, integer};
-use crate::plan::{Periodic, Range};
+use crate::plan::{MAX_CONCURRENCY, Periodic, Range};
 
-/// Most requests that may be outstanding at once.
-pub const MAX_CONCURRENCY: u32 = 100_000;
 /// Most requests a second.
 pub const MAX_RATE: f64 = 1e8;
 

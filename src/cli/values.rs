@@ -112,7 +112,12 @@ pub fn processors(text: &str) -> Result<Processors, String> {
 /// A file that must exist.
 pub fn file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
+    match path.metadata() {
+        Ok(found) if found.is_file() => Ok(path),
+        Ok(found) if found.is_dir() => Err("that is a directory, but a file is needed".to_owned()),
+        Ok(_) => Err("that is no regular file".to_owned()),
+        Err(_) => Err("there is no such file".to_owned()),
+    }
 }
 
 /// A text with something in it.

@@ -22,6 +22,7 @@ mod synthetic;
 mod validate;
 
 pub use corpus::{Corpus, CorpusSpec, DataSource};
+pub(crate) use json::timestamps;
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue};
 pub use payload::{Expected, InputTensor, OutputValues, Payload, PayloadId};

@@ -188,7 +188,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: Sh
     }
     let worked = sink.run(client.as_mut());
     let (sent, completed, failed) = (sink.total(|s| &s.sent), sink.total(|s| &s.completed), sink.total(|s| &s.failed));
-    sink.control.report_end(sent, completed, failed, sent - completed - failed);
+    sink.control.report_end(sent, completed, failed, Stamp::now());
     worked
 }
 

@@ -7,6 +7,7 @@ use super::run::{Control, LoadContext};
 use super::synchronous;
 use super::worker::{self, Worker};
 use crate::backend::Threading;
+use crate::error::Result;
 
 /// The shape of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,17 +53,25 @@ impl ClosedLoop {
 }
 
 /// Starts the workers; they open their clients and wait to be let go.
-pub(super) fn spawn(context: &Arc<LoadContext>, control: &Arc<Control>, shape: ClosedLoop) -> Vec<Worker> {
-    let spawn_one = |share: Share| {
-        worker::spawn(share.worker, context, control, move |context, control| {
+///
+/// # Errors
+/// Where a thread cannot be had; those before it are among `workers`.
+pub(super) fn spawn(
+    context: &Arc<LoadContext>,
+    control: &Arc<Control>,
+    shape: ClosedLoop,
+    workers: &mut Vec<Worker>,
+) -> Result<()> {
+    for share in shape.shares() {
+        workers.push(worker::spawn(share.worker, context, control, move |context, control| {
             if shape.synchronous {
                 synchronous::work(context, control, &share)
             } else {
                 asynchronous::work(context, control, share)
             }
-        })
-    };
-    shape.shares().into_iter().map(spawn_one).collect()
+        })?);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ pub struct Feed {
     models: Box<[PayloadIndex]>,
     mix: Mix,
     order: Order,
+    /// Entry of the data that the first request carries.
+    first: u64,
 }
 
 #[derive(Debug)]
@@ -51,7 +53,7 @@ impl Feed {
         check(&models, &mix, |index| !index.cycle.is_empty())?;
         let counters = (0..lanes).map(|_| CachePadded::default()).collect();
         let periods = models.iter().map(|index| period(index.cycle.len() as u64, lanes as u64)).collect();
-        Ok(Self { models: models.into(), mix, order: Order::Cycle(counters, periods) })
+        Ok(Self { models: models.into(), mix, order: Order::Cycle(counters, periods), first: 0 })
     }
 
     /// Requests in sequences, one live sequence per lane. A sequence goes to one model of the mix.
@@ -62,7 +64,13 @@ impl Feed {
         check(&models, &mix, |index| {
             !index.streams.is_empty() && index.streams.iter().all(|stream| !stream.is_empty())
         })?;
-        Ok(Self { models: models.into(), mix, order: Order::Sequences(Sequences::new(spec, lanes)?) })
+        Ok(Self { models: models.into(), mix, order: Order::Sequences(Sequences::new(spec, lanes)?), first: 0 })
+    }
+
+    /// The same, beginning with entry `first` of the data, as if those before it had been sent. Sequences always begin with
+    /// their first.
+    pub fn starting_at(self, first: u64) -> Self {
+        Self { first, ..self }
     }
 
     /// How many lanes there are.
@@ -78,7 +86,8 @@ impl Feed {
         match &self.order {
             Order::Cycle(counters, periods) => {
                 let number = counters[lane].fetch_add(1, Ordering::Relaxed);
-                let entry = number.wrapping_mul(counters.len() as u64).wrapping_add(lane as u64);
+                let entry =
+                    number.wrapping_mul(counters.len() as u64).wrapping_add(lane as u64).wrapping_add(self.first);
                 let model = self.mix.pick(entry);
                 let cycle = &self.models[model].cycle;
                 let shift = periods[model].map_or(0, |period| number / period);
@@ -173,6 +182,14 @@ mod tests {
         assert_eq!(feed.next(0).sequence, None);
         assert_eq!(feed.close(0), None);
         assert_eq!(feed.lanes(), 2);
+    }
+
+    #[test]
+    fn a_feed_may_begin_in_the_middle() {
+        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), lanes).unwrap().starting_at(3);
+        assert_eq!(payloads(&feed(1), 0, 4), [3, 4, 0, 1]);
+        let two = feed(2);
+        assert_eq!((payloads(&two, 0, 2), payloads(&two, 1, 2)), (vec![3, 0], vec![4, 1]));
     }
 
     #[test]

@@ -96,8 +96,11 @@ pub(super) struct Control {
     /// Requests under way, in open loops.
     under_way: CachePadded<AtomicI64>,
     held_back: AtomicU64,
-    /// When the last worker ended its load.
+    /// When the last request was over, or the last worker ended its load.
     ended: AtomicU64,
+    /// First and last send of a schedule.
+    first_sent: AtomicU64,
+    last_sent: AtomicU64,
     pub(super) sent: AtomicU64,
     pub(super) completed: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -116,6 +119,8 @@ impl Control {
             started: AtomicU64::new(0),
             under_way: CachePadded::default(),
             held_back: AtomicU64::new(0),
+            first_sent: AtomicU64::new(Stamp::NEVER.0),
+            last_sent: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             completed: AtomicU64::new(0),
@@ -237,18 +242,21 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
 /// Opens every worker's client, so that the load can start at once when it is wanted.
 ///
 /// # Errors
-/// Where a client cannot be opened.
+/// Where a client cannot be opened, or a thread cannot be had.
 pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
-    let (workers, lead_ns) = match shape.into() {
-        LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape), 0),
-        LoadShape::Open(shape) => (open::spawn(&context, &control, &shape), LEAD_NS),
-        LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape), 0),
-    };
     let drain_limit = context.drain_limit;
     let backend = Arc::clone(&context.backend);
-    let mut load = RunningLoad { control, backend, workers, started: Stamp::NEVER, drain_limit };
+    let workers = Vec::new();
+    let mut load = RunningLoad { control: Arc::clone(&control), backend, workers, started: Stamp::NEVER, drain_limit };
+    // Workers that are there already end with the load where a further one cannot be had.
+    let (spawned, lead_ns) = match shape.into() {
+        LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
+        LoadShape::Open(shape) => (open::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
+        LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape, &mut load.workers), 0),
+    };
+    spawned?;
     while load.control.ready.load(Ordering::Acquire) < load.workers.len() {
         if load.workers.iter().any(JoinHandle::is_finished) {
             return Err(load.first_error());
@@ -304,9 +312,21 @@ impl RunningLoad {
         }
     }
 
-    /// When the last worker ended, once all have.
+    /// First and last send of an open loop, once it has ended.
+    pub fn sends(&self) -> Option<(Stamp, Stamp)> {
+        let read = |stamp: &AtomicU64| Stamp(stamp.load(Ordering::Acquire));
+        let sends = (read(&self.control.first_sent), read(&self.control.last_sent));
+        self.ended().map(|_| sends).filter(|(first, last)| first <= last)
+    }
+
+    /// When the last request was over, once every worker has ended.
     pub fn ended(&self) -> Option<Stamp> {
         self.workers.iter().all(JoinHandle::is_finished).then(|| Stamp(self.control.ended.load(Ordering::Acquire)))
+    }
+
+    /// Waits for outstanding requests no longer than `limit` when the load is stopped.
+    pub fn limit_drain(&mut self, limit: Duration) {
+        self.drain_limit = self.drain_limit.min(limit);
     }
 
     /// Stops sending and returns at once; outstanding requests still complete.
@@ -381,12 +401,18 @@ impl Control {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// Called by a worker as its last act.
-    pub(super) fn report_end(&self, sent: u64, completed: u64, failed: u64, outstanding: u64) {
+    /// Called by an open loop's worker that is done with its schedule: its first and last send.
+    pub(super) fn report_sends(&self, first: Stamp, last: Stamp) {
+        self.first_sent.fetch_min(first.0, Ordering::AcqRel);
+        self.last_sent.fetch_max(last.0, Ordering::AcqRel);
+    }
+
+    /// Called by a worker as its last act: how many requests it sent, and how many of them succeeded and failed.
+    pub(super) fn report_end(&self, sent: u64, completed: u64, failed: u64, ended: Stamp) {
         self.sent.fetch_add(sent, Ordering::AcqRel);
         self.completed.fetch_add(completed, Ordering::AcqRel);
         self.failed.fetch_add(failed, Ordering::AcqRel);
-        self.outstanding.fetch_add(outstanding, Ordering::AcqRel);
-        self.ended.fetch_max(Stamp::now().0, Ordering::AcqRel);
+        self.outstanding.fetch_add(sent - completed - failed, Ordering::AcqRel);
+        self.ended.fetch_max(ended.0, Ordering::AcqRel);
     }
 }

@@ -16,9 +16,10 @@ use super::wait::Signal;
 use super::worker::client_spec;
 use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
+use crate::data::PayloadId;
 use crate::error::Result;
 use crate::plan::Wait;
-use crate::record::{Finished, Observer, Sample};
+use crate::record::{Finished, Sample};
 
 /// Where the completing thread leaves the answer.
 struct Mailbox {
@@ -26,7 +27,11 @@ struct Mailbox {
     wait: Wait,
     letter: CachePadded<Letter>,
     error: Mutex<Option<InferError>>,
-    observer: Option<Arc<dyn Observer>>,
+    context: Arc<LoadContext>,
+    /// When the request's latest response came; 0 before the first.
+    before: AtomicU64,
+    /// Payload of the request.
+    payload: AtomicU32,
 }
 
 /// The answer and the signal that it is there, in one cache line. Written before the signal is raised and read after it, so
@@ -68,7 +73,12 @@ struct Outcome {
 
 impl CompletionSink for Mailbox {
     fn response(&self, _slot: SlotId, response: &Response<'_>) {
-        if let Some(observer) = &self.observer {
+        let before = self.before.swap(response.at.0, Ordering::Relaxed);
+        if before != 0 && !response.empty {
+            let source = self.context.source(self.lane, PayloadId(self.payload.load(Ordering::Relaxed)));
+            self.context.recorder.gap(source, response.at, response.at.since(Stamp(before)));
+        }
+        if let Some(observer) = &self.context.observer {
             observer.response(self.lane, response);
         }
     }
@@ -92,6 +102,12 @@ impl CompletionSink for Mailbox {
 }
 
 impl Mailbox {
+    /// A request is about to be sent, whose responses are watched.
+    fn expect(&self, payload: PayloadId) {
+        self.payload.store(payload.0, Ordering::Relaxed);
+        self.before.store(0, Ordering::Relaxed);
+    }
+
     /// The answer that the signal told of.
     #[inline]
     fn take(&self) -> Outcome {
@@ -141,7 +157,9 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         wait: context.wait,
         letter: CachePadded::new(Letter::to_this_thread()),
         error: Mutex::new(None),
-        observer: context.observer.clone(),
+        context: Arc::clone(context),
+        before: AtomicU64::new(0),
+        payload: AtomicU32::new(0),
     });
     let client =
         context.backend.open_client(client_spec(context, 1), Arc::clone(&mailbox) as Arc<dyn CompletionSink>)?;
@@ -171,14 +189,16 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         worked = worker.infer(last, control);
     }
     worker.catch_up();
-    let lost = worker.sent - worker.completed - worker.failed;
-    control.report_end(worker.sent, worker.completed, worker.failed, lost);
+    control.report_end(worker.sent, worker.completed, worker.failed, Stamp::now());
     worked
 }
 
 impl Worker<'_> {
     fn infer(&mut self, request: Request, control: &Control) -> Result<()> {
         self.sent += 1;
+        if self.context.client.watch_responses {
+            self.mailbox.expect(request.payload);
+        }
         let submitted = self.client.submit(SLOT, request);
         // Books are kept while the server works: it is quicker to take a request while it has not gone to sleep.
         self.catch_up();

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use super::run::{Control, LoadContext};
 use crate::affinity;
 use crate::backend::ClientSpec;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes of a worker's stack: enough for a TLS handshake, little enough for thousands of workers.
 const WORKER_STACK: usize = 512 << 10;
@@ -15,7 +15,10 @@ const WORKER_STACK: usize = 512 << 10;
 pub(super) type Worker = JoinHandle<Result<()>>;
 
 /// Starts a worker thread, pinned as the load asks. If `work` fails, the load learns that a client broke.
-pub(super) fn spawn<W>(number: usize, context: &Arc<LoadContext>, control: &Arc<Control>, work: W) -> Worker
+///
+/// # Errors
+/// Where the system has no thread to give.
+pub(super) fn spawn<W>(number: usize, context: &Arc<LoadContext>, control: &Arc<Control>, work: W) -> Result<Worker>
 where
     W: FnOnce(&Arc<LoadContext>, &Arc<Control>) -> Result<()> + Send + 'static,
 {
@@ -25,7 +28,11 @@ where
         work(&context, &control).inspect_err(|_| control.report_broken())
     };
     let builder = thread::Builder::new().name(format!("worker-{number}")).stack_size(WORKER_STACK);
-    builder.spawn(body).expect("the system has a thread to give")
+    builder.spawn(body).map_err(|error| {
+        Error::machine(format!(
+            "the system gives no thread after {number}: {error}; ask for fewer at once, or use --async"
+        ))
+    })
 }
 
 /// What a worker's client is opened with.

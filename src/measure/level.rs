@@ -1,6 +1,7 @@
 //! One level: a load is started, watched window by window until the numbers are stable, and stopped.
 
 use std::cell::Cell;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,17 +13,18 @@ use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
 use crate::measure::collect::Collector;
 use crate::measure::complaint::Verdict;
+use crate::measure::growth::{Growth, settle_rates};
+use crate::measure::history::{History, Stretch};
 use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::{intervals, is_precise};
 use crate::measure::server::server_summary;
-use crate::measure::stability::{STABLE_WINDOWS, is_stable};
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
-use crate::measure::window::{WindowFacts, merge, summarize};
+use crate::measure::window::{WindowFacts, summarize};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{MeasurementPlan, WindowRule};
+use crate::plan::{MeasurementPlan, Statistic, WindowRule};
 use crate::record::{Completed, Recorder};
+use crate::stats::Interval;
 
 /// What a level is measured with; the same for all levels of a run.
 pub struct Measurement<'a> {
@@ -69,6 +71,8 @@ pub struct LevelRun {
     pub finite: bool,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
+    /// How long a rate is sent for, where that is known.
+    pub sending: Option<Duration>,
 }
 
 /// A level, and what became of all its requests.
@@ -94,21 +98,24 @@ const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_micros(200);
 /// Errors are judged before a window's end only after so much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
+/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 /// Fewer looks at the requests under way say too little about their mean.
 const UNDER_WAY_SAMPLES: u64 = 500;
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
+
+/// Whoever interrupts waits for outstanding requests no longer than this.
+const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// The trials of one level.
 struct Trials<'a> {
     measurement: &'a Measurement<'a>,
     run: &'a LevelRun,
     running: &'a RunningLoad,
-    windows: Vec<ClientSummary>,
-    /// The server's counters at every boundary, where it keeps any.
-    snapshots: Vec<StatisticsSnapshot>,
-    /// The server's metrics in each window, where they are collected.
-    readings: Vec<MetricsFold>,
+    history: History,
+    /// The server's counters at the last boundary, where it keeps any.
+    snapshot: Option<StatisticsSnapshot>,
     boundaries: Vec<Stamp>,
     /// Requests under way in an open loop, each time somebody looked: their sum and how often.
     under_way: Cell<(u64, u64)>,
@@ -118,18 +125,21 @@ struct Trials<'a> {
 ///
 /// # Errors
 /// Where no window could be measured: a client broke, or the server's statistics cannot be read.
-pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLoad) -> Result<MeasuredLevel> {
+pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: RunningLoad) -> Result<MeasuredLevel> {
     let mut trials = Trials::new(measurement, run, &running);
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let held_back = running.report().held_back;
-    let Trials { windows, snapshots, readings, boundaries, under_way, .. } = trials;
+    let Trials { history, boundaries, under_way, .. } = trials;
+    if measurement.interrupts.load(Ordering::Relaxed) > 0 {
+        running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
+    }
     let stopped = if ended.is_ok() { running.stop() } else { running.abandon() };
-    if windows.is_empty() {
+    let Some(result) = history.result() else {
         return Err(ended
             .err()
             .or(stopped.err())
             .unwrap_or_else(|| Error::server("the load ended before its first window")));
-    }
+    };
     let (ending, trouble) = match (ended, &stopped) {
         (Ok(ending), Ok(_)) => (ending, None),
         (Ok(_), Err(error)) => (Ending::Failed, Some(error.clone())),
@@ -139,62 +149,39 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLo
         percentile: measurement.plan.percentile,
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
-        mean_outstanding: Some(under_way.get())
+        outstanding: Some(under_way.get())
             .filter(|seen| seen.1 >= UNDER_WAY_SAMPLES)
-            .map(|seen| seen.0 as f64 / seen.1 as f64),
+            .map(|seen| (seen.0 as f64 / seen.1 as f64, seen.1)),
         held_back,
     };
-    let result = Windows { windows, snapshots, readings };
-    let summary = result.summarize(measurement, run.load, ending, &circumstances);
+    let intervals = history.intervals(&result.client, measurement.plan.percentile);
+    let mut summary = result.summarize(measurement, run.load, (ending, intervals));
+    summary.windows = history.last();
+    summary.verdict = judge(&summary, &circumstances);
     Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
 }
 
-/// The windows of a level and the server's counters at their boundaries.
-pub(super) struct Windows {
-    pub(super) windows: Vec<ClientSummary>,
-    pub(super) snapshots: Vec<StatisticsSnapshot>,
-    /// The server's metrics in each window; empty where they are not collected.
-    pub(super) readings: Vec<MetricsFold>,
-}
-
-impl Windows {
-    /// The level's summary: of the last windows, or of all where a precision was asked for.
+impl Stretch {
+    /// The summary of a level whose result this is; without its windows, and not judged yet.
     pub(super) fn summarize(
         self,
         measurement: &Measurement<'_>,
         load: LevelLoad,
-        ending: Ending,
-        circumstances: &Circumstances,
+        (ending, intervals): (Ending, Vec<(Statistic, Interval)>),
     ) -> LevelSummary {
-        let Self { windows, snapshots, readings } = self;
-        let kept = if measurement.plan.precision.is_some() { windows.len() } else { STABLE_WINDOWS };
-        let first = windows.len().saturating_sub(kept);
-        let client = merge(&windows[first..]);
+        let Self { client, before, after, readings } = self;
         let failed = client.requests == 0 && ending != Ending::Interrupted;
         let ending = if failed { Ending::Failed } else { ending };
         // Where the server went away during the last window, its counters are those of other windows.
-        let delta = snapshots.get(first).zip(snapshots.get(windows.len())).map(|(before, after)| after.since(before));
+        let delta = before.zip(after).map(|(before, after)| after.since(&before));
         let of = |id| server_summary(delta.as_ref()?, id, measurement.specs, measurement.bls);
         let mut servers = measurement.roots.iter().map(of);
         let server = servers.next().flatten();
         let further_servers = servers.flatten().collect();
-        let intervals = intervals(&windows[first..], &client, measurement.plan.percentile);
-        let verdict = Verdict::Valid;
-        let metrics = readings.get(first..).and_then(together);
-        let (gpus, host) = metrics.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
-        let mut summary =
-            LevelSummary { load, windows, client, server, further_servers, gpus, host, intervals, ending, verdict };
-        summary.verdict = judge(&summary, circumstances);
-        summary
+        let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
+        let (windows, verdict) = (Vec::new(), Verdict::Valid);
+        LevelSummary { load, windows, client, server, further_servers, gpus, host, intervals, ending, verdict }
     }
-}
-
-/// All readings in one; `None` where there are no windows of them.
-fn together(readings: &[MetricsFold]) -> Option<MetricsFold> {
-    let (first, rest) = readings.split_first()?;
-    let mut all = first.clone();
-    rest.iter().for_each(|more| all.absorb(more));
-    Some(all)
 }
 
 impl Measurement<'_> {
@@ -222,9 +209,8 @@ impl<'a> Trials<'a> {
             measurement,
             run,
             running,
-            windows: Vec::new(),
-            snapshots: Vec::new(),
-            readings: Vec::new(),
+            history: History::new(measurement.plan),
+            snapshot: None,
             boundaries: Vec::new(),
             under_way: Cell::default(),
         }
@@ -232,18 +218,21 @@ impl<'a> Trials<'a> {
 
     /// One window over the whole load, which ends by itself.
     fn until_finished(&mut self) -> Result<Ending> {
-        self.take_statistics()?;
+        self.snapshot = self.measurement.statistics()?;
         drop(self.measurement.readings());
         let start = self.running.started();
         self.boundaries.push(start);
+        let mut growth = Growth::of(self.run.sending);
         while !self.running.is_finished() && !self.is_interrupted() && !self.fails_too_often(start) {
+            growth.look(Stamp::now() - start, self.running.under_way());
             self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
             thread::sleep(COUNT_LOOK_UP);
         }
         self.running.settle_if_stranded();
         let end = self.running.ended().unwrap_or_else(Stamp::now);
         thread::sleep(GRACE);
-        self.close(start, end, Stamp::NEVER)?;
+        let sends = self.running.sends();
+        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth))?;
         Ok(self.early_ending().unwrap_or(Ending::Complete))
     }
 
@@ -251,7 +240,7 @@ impl<'a> Trials<'a> {
     fn until_stable(&mut self) -> Result<Ending> {
         self.leave_out_start();
         let plan = self.measurement.plan;
-        self.take_statistics()?;
+        self.snapshot = self.measurement.statistics()?;
         drop(self.measurement.readings());
         let mut start = Stamp::now();
         self.boundaries.push(start);
@@ -259,7 +248,7 @@ impl<'a> Trials<'a> {
         loop {
             let end = self.wait_for_end(start);
             thread::sleep(GRACE);
-            self.close(start, end, self.planned_end(end))?;
+            self.close((start, end), self.planned_end(end), |_| ())?;
             start = end;
             if let Some(ending) = self.early_ending() {
                 return Ok(ending);
@@ -267,21 +256,12 @@ impl<'a> Trials<'a> {
             if self.over_threshold() {
                 return Ok(Ending::OverThreshold);
             }
-            if self.is_settled() {
+            if self.history.is_settled(plan) {
                 return Ok(Ending::Stable);
             }
-            if self.windows.len() >= plan.max_trials {
+            if self.history.closed() >= plan.max_trials {
                 return Ok(Ending::Unstable);
             }
-        }
-    }
-
-    /// Whether the windows are enough: they agree, or the figure that was asked for is known well enough.
-    fn is_settled(&self) -> bool {
-        let plan = self.measurement.plan;
-        match plan.precision {
-            Some(wanted) => is_precise(wanted, &self.windows, &merge(&self.windows)),
-            None => is_stable(&self.windows, plan.stability, plan.percentile),
         }
     }
 
@@ -327,10 +307,12 @@ impl<'a> Trials<'a> {
             let look_up = if planned == Stamp::NEVER { COUNT_LOOK_UP } else { LOOK_UP };
             let done =
                 if planned == Stamp::NEVER { 0.0 } else { now.since(start) as f64 / planned.since(start) as f64 };
-            self.measurement.watcher.progress(self.windows.len() + 1, done, self.run.recorder.completed().succeeded);
+            self.measurement.watcher.progress(self.history.closed() + 1, done, self.run.recorder.completed().succeeded);
             let (sum, count) = self.under_way.get();
             self.under_way.set((sum + self.running.under_way(), count + 1));
-            thread::sleep(look_up.min(planned.from_now()));
+            // A steady rhythm could fall in with that of the requests and always see the same moment of theirs.
+            let uneven = look_up.mul_f64(0.5 + (count as f64 * GOLDEN_RATIO).fract());
+            thread::sleep(uneven.min(planned.from_now()));
         }
     }
 
@@ -340,23 +322,27 @@ impl<'a> Trials<'a> {
         self.run.recorder.completed().all() >= requests && Stamp::now() - start >= COUNT_WINDOW_LEAST
     }
 
-    /// Ends the window in the recorder and remembers it.
-    fn close(&mut self, start: Stamp, end: Stamp, next_end: Stamp) -> Result<()> {
+    /// Ends the window in the recorder and remembers it, as `correct` leaves it.
+    fn close(
+        &mut self,
+        (start, end): (Stamp, Stamp),
+        next_end: Stamp,
+        correct: impl FnOnce(&mut ClientSummary),
+    ) -> Result<()> {
         (self.measurement.settle)();
         let tally = self.run.recorder.advance(next_end);
-        self.readings.extend(self.measurement.readings());
-        let taken = self.take_statistics();
-        let window = summarize(tally, start, end - start, &self.run.facts);
-        self.measurement.watcher.window(self.windows.len() + 1, &window);
-        self.windows.push(window);
+        let readings = self.measurement.readings();
+        let (after, taken) = match self.measurement.statistics() {
+            Ok(after) => (after, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let mut client = summarize(tally, start, end - start, &self.run.facts);
+        correct(&mut client);
+        self.measurement.watcher.window(self.history.closed() + 1, &client);
+        let before = mem::replace(&mut self.snapshot, after.clone());
+        self.history.push(Stretch { client, before, after, readings });
         self.boundaries.push(end);
         taken
-    }
-
-    /// Remembers the server's counters, where it keeps any.
-    fn take_statistics(&mut self) -> Result<()> {
-        self.snapshots.extend(self.measurement.statistics()?);
-        Ok(())
     }
 
     fn is_interrupted(&self) -> bool {
@@ -375,7 +361,7 @@ impl<'a> Trials<'a> {
 
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
-        let window = self.windows.last()?;
+        let window = self.history.latest()?;
         if self.is_interrupted() {
             Some(Ending::Interrupted)
         } else if self.exceeds_errors(window.requests, window.failed) || self.is_broken() {
@@ -392,7 +378,7 @@ impl<'a> Trials<'a> {
 
     fn over_threshold(&self) -> bool {
         let Some(threshold) = self.measurement.plan.latency_threshold else { return false };
-        let window = self.windows.last();
+        let window = self.history.latest();
         window.is_some_and(|window| {
             window.key_latency_ns(self.measurement.plan.percentile) >= threshold.as_nanos() as f64
         })

@@ -3,6 +3,8 @@
 pub mod calibrate;
 pub mod collect;
 pub mod complaint;
+mod growth;
+mod history;
 pub mod level;
 pub mod matrix;
 pub mod metrics;

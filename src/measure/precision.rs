@@ -12,13 +12,29 @@ use crate::stats::{Interval, batch_means, effective_size_of_batches, percentile_
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
+/// What is needed of each window by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowFigures {
+    /// Inferences a second.
+    pub throughput: f64,
+    /// Mean of the headline latency in nanoseconds.
+    pub mean_latency_ns: f64,
+}
+
+impl WindowFigures {
+    /// Those of a window.
+    pub fn of(window: &ClientSummary) -> Self {
+        Self { throughput: window.throughput(), mean_latency_ns: window.latency.mean_ns() }
+    }
+}
+
 /// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `windows` merged. `None`
 /// where there is too little to tell.
-pub fn interval(of: Statistic, windows: &[ClientSummary], all: &ClientSummary) -> Option<Interval> {
-    let each = |value: fn(&ClientSummary) -> f64| windows.iter().map(value).collect::<Vec<_>>();
-    let mean_latencies = || each(|window| window.latency.mean_ns());
+pub fn interval(of: Statistic, windows: &[WindowFigures], all: &ClientSummary) -> Option<Interval> {
+    let each = |value: fn(&WindowFigures) -> f64| windows.iter().map(value).collect::<Vec<_>>();
+    let mean_latencies = || each(|window| window.mean_latency_ns);
     match of {
-        Statistic::Throughput => batch_means(&each(ClientSummary::throughput), CONFIDENCE),
+        Statistic::Throughput => batch_means(&each(|window| window.throughput), CONFIDENCE),
         Statistic::MeanLatency => batch_means(&mean_latencies(), CONFIDENCE),
         Statistic::Percentile(percentile) => {
             let variance = all.latency.std_ns().powi(2);
@@ -29,7 +45,7 @@ pub fn interval(of: Statistic, windows: &[ClientSummary], all: &ClientSummary) -
 }
 
 /// The intervals that a level's report gives: throughput, mean latency, the usual percentiles and the one asked for.
-pub fn intervals(windows: &[ClientSummary], all: &ClientSummary, percentile: Option<u8>) -> Vec<(Statistic, Interval)> {
+pub fn intervals(windows: &[WindowFigures], all: &ClientSummary, percentile: Option<u8>) -> Vec<(Statistic, Interval)> {
     let mut percentiles = vec![50.0, 90.0, 95.0, 99.0];
     percentiles.extend(percentile.map(f64::from).filter(|asked| !percentiles.contains(asked)));
     let wanted = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
@@ -38,7 +54,7 @@ pub fn intervals(windows: &[ClientSummary], all: &ClientSummary, percentile: Opt
 }
 
 /// Whether a figure is known as well as `wanted`.
-pub fn is_precise(wanted: Precision, windows: &[ClientSummary], all: &ClientSummary) -> bool {
+pub fn is_precise(wanted: Precision, windows: &[WindowFigures], all: &ClientSummary) -> bool {
     let value = match wanted.of {
         Statistic::Throughput => all.throughput(),
         Statistic::MeanLatency => all.latency.mean_ns(),
@@ -65,8 +81,12 @@ mod tests {
         client
     }
 
+    fn figures(windows: &[ClientSummary]) -> Vec<WindowFigures> {
+        windows.iter().map(WindowFigures::of).collect()
+    }
+
     fn precise(of: Statistic, share: f64, windows: &[ClientSummary]) -> bool {
-        is_precise(Precision { of, share }, windows, &merge(windows))
+        is_precise(Precision { of, share }, &figures(windows), &merge(windows))
     }
 
     #[test]
@@ -85,7 +105,7 @@ mod tests {
         let of = Statistic::Percentile(90.0);
         let width = |windows: &[ClientSummary]| {
             let all = merge(windows);
-            interval(of, windows, &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
+            interval(of, &figures(windows), &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
         };
         let steady = width(&vec![window(2000, 0); 3]);
         assert!(steady < 0.01, "{steady}");

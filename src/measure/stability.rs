@@ -1,5 +1,7 @@
 //! When windows agree.
 
+use std::borrow::Borrow;
+
 use crate::measure::summary::ClientSummary;
 
 /// Windows that have to agree.
@@ -7,10 +9,10 @@ pub const STABLE_WINDOWS: usize = 3;
 
 /// Whether the last three windows agree: the largest throughput, and the largest key latency, exceed the smallest by no
 /// more than `share` (0.1 is 10 %), and no throughput is zero. This is upstream's rule.
-pub fn is_stable(windows: &[ClientSummary], share: f64, percentile: Option<u8>) -> bool {
+pub fn is_stable<W: Borrow<ClientSummary>>(windows: &[W], share: f64, percentile: Option<u8>) -> bool {
     let Some(last) = windows.len().checked_sub(STABLE_WINDOWS).map(|first| &windows[first..]) else { return false };
-    let throughputs = last.iter().map(ClientSummary::throughput);
-    let latencies = last.iter().map(|window| window.key_latency_ns(percentile));
+    let throughputs = last.iter().map(|window| window.borrow().throughput());
+    let latencies = last.iter().map(|window| window.borrow().key_latency_ns(percentile));
     agree(throughputs, share) && agree(latencies, share)
 }
 

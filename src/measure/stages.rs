@@ -4,6 +4,7 @@
 //! then the one before it stops sending: the server sees no pause and is not drained. What was outstanding then completes
 //! beside the next stage's requests and counts for no stage, because it completes after its own stage's end.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -11,9 +12,12 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
-use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, Windows};
+use crate::measure::growth::{Growth, settle_rates};
+use crate::measure::history::Stretch;
+use crate::measure::level::{LevelRun, MeasuredLevel, Measurement};
+use crate::measure::precision::{WindowFigures, intervals};
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::verdict::Circumstances;
+use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::summarize;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::StageLength;
@@ -35,28 +39,46 @@ pub struct StageRun {
 
 /// A stage under way, or over.
 struct Stage {
+    growth: Cell<Growth>,
     level: LevelRun,
     load: RunningLoad,
     planned_end: Stamp,
 }
 
-/// Measures `count` stages, at least one, each made ready by `prepare` when it is told its number. Ends early when the user
-/// interrupts, when a client breaks, or when more requests of a stage fail than may.
+/// Who makes stages ready, and is told when they begin and end.
+pub trait Director {
+    /// Makes the stage with that number (from 0) ready.
+    ///
+    /// # Errors
+    /// Where it cannot be.
+    fn prepare(&self, number: usize) -> Result<StageRun>;
+
+    /// A stage has just begun, or is about to.
+    fn begun(&self, number: usize);
+
+    /// A stage is over, though requests of it may still be outstanding.
+    fn ended(&self, summary: &LevelSummary);
+}
+
+/// Measures `count` stages, at least one. Ends early when the user interrupts, when a client breaks, or when more requests of
+/// a stage fail than may.
 ///
 /// # Errors
 /// Where a stage cannot be made ready, or the server's statistics cannot be read before the first.
 pub fn measure_stages(
     measurement: &Measurement<'_>,
     count: usize,
-    mut prepare: impl FnMut(usize) -> Result<StageRun>,
+    director: &dyn Director,
 ) -> Result<Vec<MeasuredLevel>> {
     let mut played: Vec<(Stage, LevelSummary, Option<Error>)> = Vec::with_capacity(count);
     let mut before = measurement.statistics()?;
-    let mut current = Some(Stage::begin(prepare(0)?));
+    let first = director.prepare(0)?;
+    director.begun(0);
+    let mut current = Some(Stage::begin(first));
     drop(measurement.readings());
     while let Some(stage) = current.take() {
         let number = played.len() + 1;
-        let next = if number < count { Some(prepare(number)?) } else { None };
+        let next = if number < count { Some(director.prepare(number)?) } else { None };
         let ending = stage.wait(measurement);
         let end = stage.end();
         stage.level.recorder.set_boundary(end);
@@ -75,6 +97,10 @@ pub fn measure_stages(
         }
         let summary = stage.summarize(measurement, (end, ending), [before, after.clone()]);
         measurement.watcher.window(number, &summary.client);
+        director.ended(&summary);
+        if current.is_some() {
+            director.begun(number);
+        }
         before = after;
         played.push((stage, summary, trouble));
     }
@@ -90,7 +116,8 @@ impl Stage {
             StageLength::Requests(_) => Stamp::NEVER,
         };
         level.recorder.set_boundary(planned_end);
-        Self { level, load, planned_end }
+        let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
+        Self { growth: Cell::new(Growth::of(level.sending.or(timed))), level, load, planned_end }
     }
 
     /// Waits until the stage is over.
@@ -104,6 +131,9 @@ impl Stage {
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
+            let mut growth = self.growth.get();
+            growth.look(Stamp::now() - self.load.started(), self.load.under_way());
+            self.growth.set(growth);
             thread::sleep(LOOK_UP.min(self.planned_end.from_now()));
         }
         Ending::Complete
@@ -117,31 +147,32 @@ impl Stage {
         &self,
         measurement: &Measurement<'_>,
         (end, ending): (Stamp, Ending),
-        snapshots: [Option<StatisticsSnapshot>; 2],
+        [before, after]: [Option<StatisticsSnapshot>; 2],
     ) -> LevelSummary {
         let start = self.load.started();
         (measurement.settle)();
-        let client = summarize(self.level.recorder.advance(Stamp::NEVER), start, end - start, &self.level.facts);
+        let mut client = summarize(self.level.recorder.advance(Stamp::NEVER), start, end - start, &self.level.facts);
+        settle_rates(&mut client, self.load.sends(), &self.growth.get());
         let circumstances = Circumstances {
             percentile: measurement.plan.percentile,
             max_errors: measurement.plan.max_errors,
             gap_variation: self.level.gap_variation,
-            mean_outstanding: None,
+            outstanding: None,
             held_back: self.load.report().held_back,
         };
-        let snapshots = snapshots.into_iter().flatten().collect();
-        let readings = measurement.readings().into_iter().collect();
-        Windows { windows: vec![client], snapshots, readings }.summarize(
-            measurement,
-            self.level.load,
-            ending,
-            &circumstances,
-        )
+        let percentile = measurement.plan.percentile;
+        let intervals = intervals(&[WindowFigures::of(&client)], &client, percentile);
+        let window = Stretch { client, before, after, readings: measurement.readings() };
+        let windows = vec![window.client.clone()];
+        let summary = window.summarize(measurement, self.level.load, (ending, intervals));
+        let mut summary = LevelSummary { windows, ..summary };
+        summary.verdict = judge(&summary, &circumstances);
+        summary
     }
 
     /// Waits for what is outstanding and gives the account of all requests.
     fn finish(self, summary: LevelSummary, trouble: Option<Error>) -> MeasuredLevel {
-        let boundaries = vec![summary.client.start, summary.client.start.plus_duration(summary.client.duration)];
+        let boundaries = boundaries(&summary);
         let stopped = if trouble.is_none() { self.load.stop() } else { self.load.abandon() };
         let (requests, broken) = match stopped {
             Ok(requests) => (requests, None),
@@ -151,8 +182,14 @@ impl Stage {
     }
 }
 
+/// When a stage began and ended.
+pub fn boundaries(stage: &LevelSummary) -> Vec<Stamp> {
+    vec![stage.client.start, stage.client.start.plus_duration(stage.client.duration)]
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
@@ -166,10 +203,10 @@ mod tests {
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
     use crate::measure::level::Watcher;
-    use crate::measure::summary::{ClientSummary, Headline, LevelLoad};
+    use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
-    use crate::plan::{DecoupledLatency, Distribution, LatencyOrigin, MeasurementPlan, Wait, WindowRule};
+    use crate::plan::{Distribution, Wait};
     use crate::record::{Recorder, RecorderSpec};
     use crate::shm::Placement;
 
@@ -178,24 +215,6 @@ mod tests {
     impl Watcher for Silent {
         fn window(&self, _: usize, _: &ClientSummary) {}
         fn progress(&self, _: usize, _: f64, _: u64) {}
-    }
-
-    fn plan() -> MeasurementPlan {
-        MeasurementPlan {
-            window: WindowRule::Time(Duration::from_secs(1)),
-            stability: 0.1,
-            max_trials: 10,
-            percentile: None,
-            latency_threshold: None,
-            binary_search: false,
-            request_count: None,
-            warmup_requests: 0,
-            warmup: Duration::ZERO,
-            max_errors: 0.0,
-            precision: None,
-            decoupled_latency: DecoupledLatency::Last,
-            latency_from: LatencyOrigin::Intended,
-        }
     }
 
     fn stage(backend: &Arc<NullBackend>, load: LevelLoad, length: StageLength) -> StageRun {
@@ -245,15 +264,33 @@ mod tests {
             client_cost_ns: 0.0,
         };
         StageRun {
-            level: LevelRun { load, recorder, facts, ramp: 0, finite: false, gap_variation: 0.0 },
+            level: LevelRun { load, recorder, facts, ramp: 0, finite: false, gap_variation: 0.0, sending: None },
             length,
             prepared: prepare(context, shape).unwrap(),
         }
     }
 
+    struct Script {
+        backend: Arc<NullBackend>,
+        stages: Vec<(LevelLoad, StageLength)>,
+        told: RefCell<Vec<String>>,
+    }
+
+    impl Director for Script {
+        fn prepare(&self, number: usize) -> Result<StageRun> {
+            Ok(stage(&self.backend, self.stages[number].0, self.stages[number].1))
+        }
+        fn begun(&self, number: usize) {
+            self.told.borrow_mut().push(format!("begun {number}"));
+        }
+        fn ended(&self, _: &LevelSummary) {
+            self.told.borrow_mut().push("ended".to_owned());
+        }
+    }
+
     fn run(stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
         let backend = Arc::new(NullBackend);
-        let plan = plan();
+        let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
         let interrupts = AtomicUsize::new(interrupts);
         let measurement = Measurement {
@@ -267,8 +304,11 @@ mod tests {
             watcher: &Silent,
             settle: &|| (),
         };
-        measure_stages(&measurement, stages.len(), |number| Ok(stage(&backend, stages[number].0, stages[number].1)))
-            .unwrap()
+        let director = Script { backend: Arc::clone(&backend), stages: stages.to_vec(), told: RefCell::default() };
+        let played = measure_stages(&measurement, stages.len(), &director).unwrap();
+        let order = |number: usize| [format!("begun {number}"), "ended".to_owned()];
+        assert_eq!(*director.told.borrow(), (0..played.len()).flat_map(order).collect::<Vec<_>>());
+        played
     }
 
     const LONG: StageLength = StageLength::Time(Duration::from_millis(300));

@@ -77,8 +77,10 @@ pub struct OpenLoopSummary {
     pub schedule_delay: Distribution,
     /// Intended sends a second.
     pub requested_rate: f64,
-    /// Actual sends a second.
+    /// Actual sends a second; of a load that is measured whole, from the first to the last.
     pub achieved_rate: f64,
+    /// Requests that were over a second while others were sent, whatever became of them.
+    pub completed_rate: f64,
 }
 
 /// Times between the responses of a decoupled model.
@@ -226,7 +228,7 @@ pub enum Ending {
 pub struct LevelSummary {
     /// What load it was.
     pub load: LevelLoad,
-    /// Every window, in order.
+    /// The last windows, in order: three, or as many as there were.
     pub windows: Vec<ClientSummary>,
     /// The windows that the result is made of, merged.
     pub client: ClientSummary,
@@ -299,6 +301,7 @@ impl Headline {
 pub(crate) mod sample {
     use super::*;
     use crate::backend::{ClientTimes, Threading};
+    use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, WindowRule};
 
     /// A distribution of `count` equal values.
     pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
@@ -347,6 +350,25 @@ pub(crate) mod sample {
             intervals: Vec::new(),
             ending: Ending::Stable,
             verdict: Verdict::Valid,
+        }
+    }
+
+    /// Windows of a second, until three agree within 10 %.
+    pub(crate) fn plan() -> MeasurementPlan {
+        MeasurementPlan {
+            window: WindowRule::Time(Duration::from_secs(1)),
+            stability: 0.1,
+            max_trials: 10,
+            percentile: None,
+            latency_threshold: None,
+            binary_search: false,
+            request_count: None,
+            warmup_requests: 0,
+            warmup: Duration::ZERO,
+            max_errors: 0.0,
+            precision: None,
+            decoupled_latency: DecoupledLatency::Last,
+            latency_from: LatencyOrigin::Intended,
         }
     }
 

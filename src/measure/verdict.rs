@@ -27,8 +27,8 @@ pub struct Circumstances {
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
     /// Poisson, `1 / sqrt(shape)` for gamma.
     pub gap_variation: f64,
-    /// Mean number of requests under way, sampled independently; needed for Little's law in open loops.
-    pub mean_outstanding: Option<f64>,
+    /// Mean number of requests under way, and at how many independent looks; needed for Little's law in open loops.
+    pub outstanding: Option<(f64, u64)>,
     /// Requests that left late because `--max-outstanding` were under way.
     pub held_back: u64,
 }
@@ -51,7 +51,7 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
         lateness(client),
         (level.ending == Ending::Unstable).then_some(Complaint::Unstable),
         samples(client, circumstances.percentile),
-        littles_law(level, circumstances.mean_outstanding),
+        littles_law(level, circumstances.outstanding),
     ]
     .into_iter()
     .flatten()
@@ -72,11 +72,9 @@ fn rate(level: &LevelSummary, variation: f64) -> Option<Complaint> {
 }
 
 fn overload(level: &LevelSummary, variation: f64) -> Option<Complaint> {
-    let client = &level.client;
-    client.open_loop.as_ref()?;
-    let completed = client.completed() as f64 / client.duration.as_secs_f64();
-    let sent = client.send_rate();
-    missed(sent, completed, client.duration, variation).then_some(Complaint::Overloaded(sent, completed))
+    let open = level.client.open_loop.as_ref()?;
+    let (sent, completed) = (open.achieved_rate, open.completed_rate);
+    missed(sent, completed, level.client.duration, variation).then_some(Complaint::Overloaded(sent, completed))
 }
 
 /// Whether `actual` events a second fall short of `expected` by more than the tolerance, chance and one event explain.
@@ -101,23 +99,28 @@ fn samples(client: &ClientSummary, percentile: Option<u8>) -> Option<Complaint> 
 
 /// Checks L = λW. Not for decoupled models, whose latency need not run to the end of the request, nor beside failures
 /// and cancelled requests, whose time under way is not in the latency.
-fn littles_law(level: &LevelSummary, mean_outstanding: Option<f64>) -> Option<Complaint> {
+fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Complaint> {
     let client = &level.client;
     if client.decoupled.is_some() || client.failed > 0 || client.cancelled > 0 {
         return None;
     }
-    let (outstanding, latency_ns) = match (level.load, &client.open_loop) {
+    let (outstanding, latency_ns, chance) = match (level.load, &client.open_loop) {
         (LevelLoad::Concurrency(concurrency), _) => {
-            (f64::from(concurrency), client.latency.mean_ns() + client.turnaround_ns)
+            (f64::from(concurrency), client.latency.mean_ns() + client.turnaround_ns, 0.0)
         }
-        (_, Some(open)) => (mean_outstanding?, open.service_time.mean_ns()),
+        (_, Some(open)) => {
+            let (mean, looks) = looks?;
+            // Each look counts some requests; how many they are in all is as certain as the number of rare events is.
+            let chance = CHANCE_DEVIATIONS / (mean * looks as f64).sqrt();
+            (mean, open.service_time.mean_ns(), chance)
+        }
         _ => return None,
     };
     let rate = client.requests as f64 / client.duration.as_secs_f64();
     let gap = littles_law_gap(outstanding, rate, latency_ns / 1e9)?;
     // The ends of the window cut at most `outstanding` requests, which matters in short ones.
     let ends = outstanding / client.requests as f64;
-    (gap.abs() > LITTLE_TOLERANCE + ends).then_some(Complaint::LittlesLaw(gap))
+    (gap.abs() > LITTLE_TOLERANCE + ends + chance).then_some(Complaint::LittlesLaw(gap))
 }
 
 #[cfg(test)]
@@ -143,8 +146,13 @@ mod tests {
             schedule_delay: times(8000, 1_000),
             requested_rate: 800.0,
             achieved_rate: 800.0,
+            completed_rate: 800.0,
         });
         level
+    }
+
+    fn open_of(level: &mut LevelSummary) -> &mut OpenLoopSummary {
+        level.client.open_loop.as_mut().unwrap()
     }
 
     fn words(level: &LevelSummary, circumstances: &Circumstances) -> Vec<&'static str> {
@@ -162,7 +170,7 @@ mod tests {
 
     #[test]
     fn good_levels_are_valid() {
-        let strict = Circumstances { percentile: Some(99), mean_outstanding: Some(4.0), ..Circumstances::default() };
+        let strict = Circumstances { percentile: Some(99), outstanding: Some((4.0, 5000)), ..Circumstances::default() };
         assert_eq!(judge(&closed(), &strict), Verdict::Valid);
         assert_eq!(judge(&open(), &strict), Verdict::Valid);
     }
@@ -174,10 +182,11 @@ mod tests {
         assert_eq!(complains(|level, _| level.ending = Ending::Interrupted), ["interrupted"]);
         assert_eq!(complains(|level, _| level.ending = Ending::Unstable), ["unstable"]);
         assert_eq!(complains(|level, _| level.load = LevelLoad::RequestRate(810.0)), ["rate_not_reached"]);
-        assert_eq!(complains(|level, _| level.client.sent = 8200), ["overloaded"]);
+        assert_eq!(complains(|level, _| open_of(level).completed_rate = 780.0), ["overloaded"]);
         assert_eq!(complains(|level, _| level.client.delayed = 81), ["issuers_late"]);
         assert_eq!(complains(|_, circumstances| circumstances.held_back = 1), ["held_back"]);
-        assert_eq!(complains(|_, circumstances| circumstances.mean_outstanding = Some(5.0)), ["littles_law"]);
+        assert_eq!(complains(|_, circumstances| circumstances.outstanding = Some((5.0, 5000))), ["littles_law"]);
+        assert!(complains(|_, circumstances| circumstances.outstanding = Some((5.0, 20))).is_empty(), "few looks");
         let few = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
             level.client.latency = times(661, 5_000_000);
             circumstances.percentile = Some(99);
@@ -194,7 +203,7 @@ mod tests {
         // Ten requests a second for ten seconds: Poisson may well be ten short, a constant rate may not.
         let short = |level: &mut LevelSummary, circumstances: &mut Circumstances, variation| {
             level.load = LevelLoad::RequestRate(10.0);
-            level.client.open_loop.as_mut().unwrap().achieved_rate = 9.0;
+            (open_of(level).achieved_rate, open_of(level).completed_rate) = (9.0, 9.0);
             circumstances.gap_variation = variation;
         };
         assert!(complains(|level, circumstances| short(level, circumstances, 1.0)).is_empty());

@@ -44,6 +44,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         schedule_delay,
         requested_rate: facts.requested_rate.unwrap_or(0.0),
         achieved_rate: sent as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE),
+        completed_rate: completed as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE),
     });
     let decoupled = tally.decoupled.map(|(first_response, gap)| DecoupledSummary {
         first_response,
@@ -88,7 +89,8 @@ pub fn merge(windows: &[ClientSummary]) -> ClientSummary {
     rest.iter().fold(first.clone(), merge_two)
 }
 
-fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
+/// A window and the windows before it as one; see [`merge`].
+pub(super) fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
     let weighted = |a: f64, b: f64| {
         let (n, m) = (sum.requests as f64, window.requests as f64);
         if n + m == 0.0 { 0.0 } else { (a * n + b * m) / (n + m) }
@@ -103,6 +105,7 @@ fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
         merge_each([(&mut a.response_time, &b.response_time), (&mut a.service_time, &b.service_time)]);
         a.schedule_delay.merge(&b.schedule_delay);
         a.achieved_rate = by_time(a.achieved_rate, b.achieved_rate);
+        a.completed_rate = by_time(a.completed_rate, b.completed_rate);
     }
     if let (Some(a), Some(b)) = (&mut sum.decoupled, &window.decoupled) {
         merge_each([(&mut a.first_response, &b.first_response), (&mut a.last_response, &b.last_response)]);

@@ -15,8 +15,8 @@ pub struct LoadPlan {
     /// Neither `--sync` nor `--async` was given: [`Plan::settle`](super::Plan::settle) may still change
     /// [`synchronous`](Self::synchronous), because sequence models are driven asynchronously unless asked otherwise.
     pub synchronous_by_default: bool,
-    /// Threads that issue requests. Synchronous closed loops have one for each outstanding request, of which there
-    /// may be more than this where the range has no end.
+    /// Threads that issue requests. Synchronous closed loops have one for each outstanding request, so that a range
+    /// without an end ends here.
     pub max_threads: usize,
     /// Most requests outstanding at once in open loops; `None` is without bound.
     pub max_outstanding: Option<usize>,
@@ -28,6 +28,17 @@ pub struct LoadPlan {
     pub worker_cpus: Option<Vec<usize>>,
     /// How sequences are made.
     pub sequences: SequencePlan,
+}
+
+/// Most requests that may be outstanding at once in a closed loop.
+pub const MAX_CONCURRENCY: u32 = 100_000;
+
+impl LoadPlan {
+    /// The highest concurrency that a range without an end grows to.
+    pub fn most_concurrency(&self) -> u32 {
+        let threads = u32::try_from(self.max_threads).unwrap_or(u32::MAX);
+        if self.synchronous { threads.min(MAX_CONCURRENCY) } else { MAX_CONCURRENCY }
+    }
 }
 
 /// Which load, over which range.
@@ -76,6 +87,25 @@ pub enum LoadMode {
 }
 
 impl LoadMode {
+    /// Whether every request leaves when a schedule says, so that no thread waits for an answer.
+    pub fn follows_schedule(&self) -> bool {
+        match self {
+            Self::Concurrency(_) | Self::Periodic(_) => false,
+            Self::Stages { stages, .. } => stages.iter().all(|stage| stage.concurrency().is_none()),
+            _ => true,
+        }
+    }
+
+    /// Whether several levels are measured one after the other.
+    pub fn has_levels(&self) -> bool {
+        match self {
+            Self::Concurrency(range) => range.end != Some(range.start),
+            Self::RequestRate { range, .. } => range.end != Some(range.start),
+            Self::Sweep { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Most requests outstanding at once, or sequences alive at once, that the flags ask for; `None` where nothing
     /// bounds it or where the load is a rate.
     pub fn peak_concurrency(&self) -> Option<u32> {

@@ -79,6 +79,19 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |plan, model| {
+            is_sequence(model)
+                && matches!(plan.load.mode, LoadMode::FixedSchedule)
+                && plan.measurement.warmup_requests > 0
+        },
+        message: |plan, _| {
+            format!(
+                "--warmup-request-count {}: a fixed schedule of a sequence cannot begin in its middle; leave it out",
+                plan.measurement.warmup_requests
+            )
+        },
+    },
+    Rule {
         broken: |plan, model| is_sequence(model) && token_use(plan).is_some_and(TokenUse::is_any),
         message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
     },

@@ -4,28 +4,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::distribution::{Distribution, MAX_TIME_NS};
 
-/// Counts of nanoseconds in HdrHistogram's layout for 3 significant digits: buckets of 2048 equal steps, the step doubling
-/// from bucket to bucket, the lower half of all but the first unused.
-pub struct AtomicHistogram {
+/// Counts of nanoseconds in HdrHistogram's layout: buckets of equal steps, the step doubling from bucket to bucket, the lower
+/// half of all but the first unused. A half has `2^BITS` steps: with 10, values are told apart to 3 significant digits.
+#[derive(Debug)]
+pub struct AtomicHistogram<const BITS: u32 = 10> {
     counts: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
 
-/// Bits of a bucket's half: values in it differ by at least 1 part in 1024.
-const HALF_BITS: u32 = 10;
-const HALF: u64 = 1 << HALF_BITS;
+/// A histogram that is an eighth as large and tells values apart by 0.8 %.
+pub type CoarseHistogram = AtomicHistogram<7>;
 
-impl AtomicHistogram {
+impl<const BITS: u32> AtomicHistogram<BITS> {
+    const HALF: u64 = 1 << BITS;
+
     /// An empty histogram for 1 ns to 1 h.
     pub fn new() -> Self {
-        let counts = (0..=index_of(MAX_TIME_NS)).map(|_| AtomicU64::new(0)).collect();
+        let counts = (0..=Self::index_of(MAX_TIME_NS)).map(|_| AtomicU64::new(0)).collect();
         Self { counts, sum_ns: AtomicU64::new(0) }
     }
 
     /// Adds one value. Longer ones than an hour count as an hour.
     #[inline]
     pub fn record(&self, ns: u64) {
-        self.counts[index_of(ns.min(MAX_TIME_NS))].fetch_add(1, Ordering::Relaxed);
+        self.counts[Self::index_of(ns.min(MAX_TIME_NS))].fetch_add(1, Ordering::Relaxed);
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
@@ -34,27 +36,35 @@ impl AtomicHistogram {
         for (index, count) in self.counts.iter().enumerate() {
             if count.load(Ordering::Relaxed) != 0 {
                 let count = count.swap(0, Ordering::Relaxed);
-                target.histogram.saturating_record_n(lowest_value(index), count);
+                target.histogram.saturating_record_n(Self::lowest_value(index), count);
             }
         }
         target.sum_ns += u128::from(self.sum_ns.swap(0, Ordering::Relaxed));
     }
-}
 
-#[inline]
-fn index_of(ns: u64) -> usize {
-    let exponent = u64::BITS - (ns | (2 * HALF - 1)).leading_zeros() - (HALF_BITS + 1);
-    let step = ns >> exponent;
-    ((u64::from(exponent) << HALF_BITS) + step) as usize
-}
-
-fn lowest_value(index: usize) -> u64 {
-    let index = index as u64;
-    if index < 2 * HALF {
-        return index;
+    /// Adds everything to `target` and leaves it here.
+    pub fn copy_into(&self, target: &mut Distribution) {
+        for (index, count) in self.counts.iter().enumerate() {
+            target.histogram.saturating_record_n(Self::lowest_value(index), count.load(Ordering::Relaxed));
+        }
+        target.sum_ns += u128::from(self.sum_ns.load(Ordering::Relaxed));
     }
-    let exponent = (index >> HALF_BITS) - 1;
-    (index - (exponent << HALF_BITS)) << exponent
+
+    #[inline]
+    fn index_of(ns: u64) -> usize {
+        let exponent = u64::BITS - (ns | (2 * Self::HALF - 1)).leading_zeros() - (BITS + 1);
+        let step = ns >> exponent;
+        ((u64::from(exponent) << BITS) + step) as usize
+    }
+
+    fn lowest_value(index: usize) -> u64 {
+        let index = index as u64;
+        if index < 2 * Self::HALF {
+            return index;
+        }
+        let exponent = (index >> BITS) - 1;
+        (index - (exponent << BITS)) << exponent
+    }
 }
 
 #[cfg(test)]
@@ -62,17 +72,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_within_a_thousandth() {
+    fn values_come_back_within_the_resolution() {
+        type Fine = AtomicHistogram;
         for value in [0, 1, 2047, 2048, 2049, 4095, 4096, 123_456, 7_654_321, 999_999_999_999, MAX_TIME_NS] {
-            let lowest = lowest_value(index_of(value));
+            let lowest = Fine::lowest_value(Fine::index_of(value));
             assert!(lowest <= value && (value - lowest) * 1000 <= value.max(1), "{value} became {lowest}");
-            assert_eq!(index_of(lowest), index_of(value));
+            assert_eq!(Fine::index_of(lowest), Fine::index_of(value));
+            let lowest = CoarseHistogram::lowest_value(CoarseHistogram::index_of(value));
+            assert!(lowest <= value && (value - lowest) * 128 <= value.max(1), "{value} became {lowest}");
+        }
+    }
+
+    #[test]
+    fn copying_leaves_what_is_there() {
+        let histogram = CoarseHistogram::new();
+        (1..=100).for_each(|ms| histogram.record(ms * 1_000_000));
+        for _ in 0..2 {
+            let mut target = Distribution::empty();
+            histogram.copy_into(&mut target);
+            assert_eq!((target.count(), target.sum_ns), (100, 5_050_000_000));
+            assert!((target.percentile_ns(99.0) as f64 / 99e6 - 1.0).abs() < 0.01);
         }
     }
 
     #[test]
     fn draining_moves_everything_once() {
-        let histogram = AtomicHistogram::new();
+        let histogram: AtomicHistogram = AtomicHistogram::new();
         let mut target = Distribution::empty();
         for value in 1..=100 {
             histogram.record(value * 1_000_000);
@@ -86,7 +111,7 @@ mod tests {
 
     #[test]
     fn longer_than_an_hour_is_an_hour() {
-        let histogram = AtomicHistogram::new();
+        let histogram: AtomicHistogram = AtomicHistogram::new();
         histogram.record(u64::MAX / 4);
         let mut target = Distribution::empty();
         histogram.drain_into(&mut target);

@@ -12,6 +12,7 @@ mod recorder;
 
 pub use bank::{Completed, DELAYED_AFTER_NS, Tally};
 pub use distribution::{Distribution, MAX_TIME_NS};
+pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};
 pub use raw::{OwnedOutput, RawRecord, RawResponse};
 pub use recorder::{Recorder, RecorderSpec, Sample, Source};

@@ -414,6 +414,7 @@ mod tests {
             schedule_delay: Distribution::empty(),
             requested_rate: 89.5,
             achieved_rate: 89.0,
+            completed_rate: 89.0,
         });
         let table = main_table(&plan, &run, &[&level]);
         assert_eq!(table[0][..4], ["Request Rate", "Inferences/Second", "Response Throughput", "Client Send"]);

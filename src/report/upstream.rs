@@ -14,7 +14,7 @@ use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot}
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{Distribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
 use crate::record::{OwnedOutput, RawRecord, RawResponse};
-use crate::report::export::{ExportSpec, ExportWriter};
+use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
 use crate::report::file::scratch::Scratch;
 use crate::report::{console, csv, sample as plans};
 use crate::shm::{Placement, Region};
@@ -82,6 +82,7 @@ impl Run {
             schedule_delay: sample::distribution(89, 1_000),
             requested_rate: 89.0,
             achieved_rate: 89.0,
+            completed_rate: 89.0,
         });
     }
 
@@ -126,7 +127,8 @@ fn shape(text: &str) -> String {
 }
 
 /// Lines that upstream does not have.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
+    "Highest level within ",
     "  Random seed:",
     "  Requests leave when",
     "  Latency: ",
@@ -381,12 +383,13 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
             };
             writer.record(&record).unwrap();
         }
-        writer.end_experiment(&[Stamp(0), Stamp(9)]).unwrap();
+        let end = ExperimentEnd { boundaries: Some(vec![Stamp(0), Stamp(9)]), figures: serde_json::Value::Null };
+        writer.end_experiment(&end).unwrap();
     }
     writer.finish().unwrap();
     let text = shape(&std::fs::read_to_string(&path).unwrap()).replace("N,N", "N").replace("N,N", "N");
-    // The last key is ours.
-    let text = text.replace(",\"latency\":\"service_time\"}", "}");
+    // The last key is ours, of each experiment and of the file.
+    let text = text.replace(",\"summary\":null}", "}").replace(",\"latency\":\"service_time\"}", "}");
     text.replace("\"version\":\"N\"", "\"version\":\"VERSION\"") + "\n"
 }
 

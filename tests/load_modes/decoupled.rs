@@ -26,9 +26,10 @@ fn slow() -> Model {
 #[test]
 fn times_to_between_and_of_the_last_response() {
     let _turn = turns::alone();
-    for more in ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"] {
+    let models = ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"];
+    for (more, calls) in models.map(|more| (more, "--async")).into_iter().chain([("final=null", "--sync")]) {
         let (key, value) = more.split_once('=').unwrap();
-        let report = run(&slow().parameter(key, value), "--async --request-count 20");
+        let report = run(&slow().parameter(key, value), &format!("{calls} --request-count 20"));
         assert_near(&format!("{more}: gap"), figure(&report, "Time between responses", "p50"), 10_000.0, 2_000.0);
         assert_near(&format!("{more}: last"), figure(&report, "Time to last response", "p50"), 30_000.0, 5_000.0);
         let first = figure(&report, "Time to first response", "p50");
@@ -89,6 +90,7 @@ fn an_open_loop_measures_decoupled_models_too() {
     assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
     let report = finished.report_with(finished.code());
     assert_near("gap", figure(&report, "Time between responses", "p50"), 10_000.0, 3_000.0);
+    assert_eq!(report.text.matches("(the latency above)").count(), 1, "{}", report.text);
 }
 
 #[test]
@@ -111,7 +113,18 @@ fn a_periodic_load_grows_with_the_responses() {
     );
     assert!(rows.iter().all(|row| (4_000.0..12_000.0).contains(&row[5])), "mean gaps: {rows:?}");
     assert!(finished.stdout.contains("Requests: 6 sent, 6 completed, 0 failed"), "{}", finished.stdout);
+    // Percentiles of the gaps beside their mean.
+    assert!(rows.iter().all(|row| row[5] > 0.0 && row[6] <= row[7] && row[7] <= row[8]), "gaps: {rows:?}");
     let export = Export::read(&path);
+    let experiment = &export.experiments()[0];
+    assert_eq!(experiment["window_boundaries"], serde_json::json!([0, u64::MAX]));
+    let stages = experiment["summary"]["stages"].as_array().unwrap();
+    assert_eq!(stages.len(), 3);
+    for (stage, row) in stages.iter().zip(&rows) {
+        let gaps = &stage["time_between_responses_ns"];
+        assert_eq!((&stage["responses"], &gaps["count"]), (&16.into(), &14.into()));
+        assert_near("p99 of the gaps", gaps["p99"].as_f64().unwrap() / 1e3, row[7], 1.0);
+    }
     let mut sent: Vec<u64> = export.experiments()[0]["requests"]
         .as_array()
         .unwrap()

@@ -9,15 +9,18 @@ fn refused(arguments: &str, words: &[&str]) {
     Program::on(&repository, "m").args(arguments).run().refusal(words);
 }
 
-/// Refused with a file, before the server is started.
+/// Refused with a file, before a server is looked for: there is none.
 fn refused_file(flag: &str, text: &str, words: &[&str]) {
     let _turn = turns::shared();
-    let repository = Repository::of(&[Model::identity("m")]);
+    let repository = Repository::of(&[]);
     let path = repository.file("input");
     std::fs::write(&path, text).unwrap();
-    let finished = Program::on(&repository, "m").args(flag).arg(&path).run();
+    let nowhere = std::path::Path::new("/nonexistent/server");
+    let finished = Program::in_process(nowhere, &repository.path()).args("-m m").args(flag).arg(&path).run();
     let line = finished.refusal(words);
-    assert!(line.contains(flag.split(' ').next_back().unwrap()) && line.contains(path.to_str().unwrap()), "{line}");
+    let named = line.contains(flag.split(' ').next_back().unwrap()) && line.contains(path.to_str().unwrap());
+    // What several flags make of the file together names the first of them.
+    assert!(named || line.contains(flag.split(' ').next().unwrap()), "{line}");
 }
 
 /// Refused once the model is known.
@@ -92,27 +95,29 @@ fn files_of_intervals() {
     refused_file(FLAG, "100\nten\n", &["line 2", "'ten'"]);
     refused_file(FLAG, "100\n\n200\n", &["line 2", "blank"]);
     refused_file(FLAG, "100\n-1\n", &["line 2", "'-1'"]);
-    refused("--request-intervals /nonexistent/file", &["--request-intervals", "/nonexistent/file"]);
+    refused("--request-intervals /nonexistent/file", &["--request-intervals", "/nonexistent/file", "no such file"]);
+    refused("--request-intervals src", &["--request-intervals", "directory"]);
 }
 
 #[test]
 fn schedules() {
-    let _turn = turns::shared();
+    const FLAG: &str = "--fixed-schedule --input-data";
     let step = |ms: &str| format!(r#"{{"timestamp": [{ms}], "INPUT0": {:?}}}"#, [1.0; 16]);
-    let cases = [
-        (format!("{}, {}", step("5"), step("4")), "out of order"),
-        (format!("{}, {}", step("5"), step("4.5")), "timestamp"),
-        (step("-1"), "timestamp"),
-        (format!(r#"{{"INPUT0": {:?}}}"#, [1.0; 16]), "timestamp"),
-    ];
-    for (steps, word) in cases {
-        let repository = Repository::of(&[Model::identity("m").batches(0)]);
-        let path = repository.file("data.json");
-        std::fs::write(&path, format!(r#"{{"data": [{steps}]}}"#)).unwrap();
-        Program::on(&repository, "m").args("--fixed-schedule --input-data").arg(&path).run().failure(&[word]);
-    }
+    let file = |steps: &str| format!(r#"{{"data": [{steps}]}}"#);
+    let refused_steps = |steps: &str, word: &str| refused_file(FLAG, &file(steps), &["--fixed-schedule", word]);
+    refused_steps(&format!("{}, {}", step("5"), step("4")), "out of order");
+    refused_steps(&format!("{}, {}", step("5"), step("4.5")), "timestamp");
+    refused_steps(&step("-1"), "timestamp");
+    refused_steps(r#"{"INPUT0": [1.0]}"#, "timestamp");
+    refused_steps(&format!("[{}], [{}]", step("1"), step("2")), "one stream");
+    refused_steps("", "empty");
+    refused_file(FLAG, r#"{"timestamp": [1]}"#, &["--fixed-schedule", "data"]);
+    refused_file(FLAG, "5\n6\n", &["--fixed-schedule", "line 1"]);
     refused("--fixed-schedule", &["--fixed-schedule", "--input-data"]);
     refused("--fixed-schedule --input-data zero", &["--fixed-schedule", "--input-data"]);
+    let words = ["--warmup-request-count 2", "which has 2"];
+    refused_file("--warmup-request-count 2 --trace-replay", "offset_ms\n1\n2\n", &words);
+    refused_file(&format!("--warmup-request-count 2 {FLAG}"), &file(&[step("1"), step("2")].join(",")), &words);
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn mixes() {
     mix(&none, "a:1").args("-m a").run().refusal(&["--model-mix", "-m"]);
     let one = Repository::of(&[Model::identity("a")]);
     mix(&one, "a:0.5,nobody:0.5").run().failure(&["nobody"]);
-    mix(&one, "a:0.5,a:7:0.5").run().failure(&["7"]);
+    mix(&one, "a:0.5,a:7:0.5").run().failure(&["'a'", "version 7", "--model-mix", "ready: 1"]);
 }
 
 #[test]
@@ -184,6 +189,36 @@ fn counts_that_contradict_the_load() {
     refused("--request-count 2 --concurrency-range 3", &["--request-count", "--concurrency-range"]);
     refused("--concurrency-range 1:0", &["--latency-threshold"]);
     refused("--binary-search --concurrency-range 1:4", &["--binary-search", "--latency-threshold"]);
+}
+
+/// perf_analyzer never ends with a rate and fewer warm-up requests than threads.
+#[test]
+fn warm_ups_that_leave_threads_without_a_request() {
+    let few = "--warmup-request-count 3";
+    refused(&format!("--request-rate-range 10 {few}"), &["--warmup-request-count 3", "4", "--max-threads"]);
+    refused(&format!("--request-rate-range 10 --max-threads 8 {few}"), &["--warmup-request-count 3", "8"]);
+    refused(&format!("--sweep linear {few}"), &["--warmup-request-count 3", "--max-threads"]);
+    refused(&format!("--request-intervals Cargo.toml {few}"), &["--warmup-request-count 3", "--max-threads"]);
+    refused(&format!("--request-rate-range 10 --num-of-sequences 8 {few}"), &["--warmup-request-count 3", "4"]);
+}
+
+#[test]
+fn warm_ups_that_a_load_has_no_place_for() {
+    let periodic = "--periodic-concurrency-range 1:2";
+    refused(
+        &format!("{periodic} --warmup-request-count 3"),
+        &["--periodic-concurrency-range", "--warmup-request-count"],
+    );
+    refused(&format!("{periodic} --warmup-duration 1s"), &["--periodic-concurrency-range", "--warmup-duration"]);
+    refused("--trace-replay Cargo.toml --warmup-duration 1s", &["--warmup-duration 1s", "--warmup-request-count"]);
+    refused("--warmup-duration 1s --warmup-request-count 20", &["--warmup-duration", "--warmup-request-count"]);
+    let repository = Repository::of(&[Model::accumulator("m")]);
+    let path = repository.file("data.json");
+    std::fs::write(&path, r#"{"data": [{"timestamp": [1], "INPUT0": [1]}, {"timestamp": [2], "INPUT0": [2]}]}"#)
+        .unwrap();
+    let _turn = turns::shared();
+    let program = Program::on(&repository, "m").args("--warmup-request-count 1 --fixed-schedule --input-data");
+    program.arg(&path).run().failure(&["--warmup-request-count 1", "sequence"]);
 }
 
 #[test]

@@ -51,6 +51,54 @@ fn a_fixed_schedule_is_played_once_and_its_times_are_not_sent() {
     assert_eq!(column(&repository, "m", "bytes", Value::as_u64), [64, 64, 64]);
 }
 
+/// What reached the model of six rows whose data differ: payload sums and offsets in milliseconds, in order.
+fn rows_played(arguments: &str) -> (Vec<String>, Vec<f64>) {
+    let repository = journaled(Model::identity("m").batches(0));
+    let step = |row: u32| format!(r#"{{"timestamp": [{}], "INPUT0": {:?}}}"#, row * 100, [f64::from(row); 16]);
+    let data = format!(r#"{{"data": [{}]}}"#, (0..6).map(step).collect::<Vec<_>>().join(","));
+    run(&repository, "--fixed-schedule --input-data", ("data.json", &data), arguments);
+    let sums = column(&repository, "m", "checksum", |value| value.as_str().map(str::to_owned));
+    (sums, offsets_ms(&repository, "m"))
+}
+
+#[test]
+fn a_warm_up_plays_the_first_rows_of_a_schedule_and_the_rest_is_measured() {
+    let _turn = turns::alone();
+    let (plain, _) = rows_played("");
+    let (warm, offsets) = rows_played("--warmup-request-count 2");
+    assert_eq!(warm, plain, "every row has its own data, in the warm-up and after it");
+    // The measured part begins anew, and its first row is due after 200 ms.
+    assert!(offsets[2] - offsets[1] > 190.0, "{offsets:?}");
+    for row in 3..6 {
+        assert_near(&format!("row {row}"), offsets[row] - offsets[2], 100.0 * (row - 2) as f64, LATE_MS);
+    }
+}
+
+#[test]
+fn a_warm_up_plays_the_first_rows_of_a_trace() {
+    let _turn = turns::alone();
+    let repository = journaled(Model::identity("m"));
+    let export = repository.file("export.json");
+    let arguments = format!("--trace-parameter n --warmup-request-count 1 --profile-export-file {}", export.display());
+    run(&repository, "--trace-replay", ("azure.csv", AZURE), &arguments);
+    assert_eq!(column(&repository, "m", "parameters", |value| value["n"].as_i64()), [10, 8, 27]);
+    let export = crate::support::Export::read(&export);
+    assert_eq!(export.experiments()[0]["requests"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_schedule_of_a_sequence_sends_every_step_at_its_time() {
+    let _turn = turns::alone();
+    let repository = journaled(Model::accumulator("m"));
+    let step = |row: u32| format!(r#"{{"timestamp": [{}], "INPUT0": [{row}]}}"#, row * 50);
+    let data = format!(r#"{{"data": [{}]}}"#, (0..4).map(step).collect::<Vec<_>>().join(","));
+    run(&repository, "--fixed-schedule --input-data", ("data.json", &data), "");
+    assert_offsets(&repository, &[0.0, 50.0, 100.0, 150.0]);
+    let flags = |key| column(&repository, "m", key, Value::as_bool);
+    assert_eq!((flags("start"), flags("end")), (vec![true, false, false, false], vec![false, false, false, true]));
+    assert_eq!(column(&repository, "m", "checksum", |value| value.as_str().map(str::to_owned)).len(), 4);
+}
+
 const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
                      2023-11-16 18:17:03.9799600,5,10\n2023-11-16 18:17:04.1799600,300,8\n\
                      2023-11-16 18:17:04.5799600,5,27\n";

@@ -72,10 +72,16 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
         return Ok(());
     }
     let latest = ModelId::latest(&id.name);
-    let versions = server.model_metadata(&latest).map(|metadata| metadata["versions"].to_string()).unwrap_or_default();
+    let metadata = server.model_metadata(&latest).unwrap_or_default();
+    let versions = metadata["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let versions: Vec<&str> = versions.iter().filter_map(|version| version.as_str()).collect();
     Err(Error::server(match id.version {
         Some(version) => {
-            format!("-x: model '{}' has no version {version} that is ready; ready are {versions}", id.name)
+            let ready = if versions.is_empty() { "none".to_owned() } else { versions.join(", ") };
+            format!(
+                "model '{}' has no version {version} that is ready: name another (-x, --model-mix); ready: {ready}",
+                id.name
+            )
         }
         None => format!("model '{}' is loaded but has no version that is ready; look at its version_policy", id.name),
     }))

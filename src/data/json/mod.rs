@@ -9,6 +9,7 @@
 mod elements;
 mod lexer;
 mod tensor;
+mod timestamps;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,8 @@ use super::OutputValues;
 use super::steps::{Loaded, Step, Target, Value, in_file, location};
 use crate::error::{Error, Result};
 use crate::shm::{RegionBuilder, map_text};
+
+pub(crate) use self::timestamps::timestamps;
 
 /// What the entries of `data` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

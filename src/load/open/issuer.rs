@@ -41,6 +41,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
         to_cancel: VecDeque::new(),
         turn: 0,
         sent: 0,
+        sends: None,
         client,
         sink,
     };
@@ -48,9 +49,16 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
         return Ok(());
     }
     let mut schedule = Schedule::share(&shape.arrivals, shape.seed, share.worker, share.workers);
-    let worked = issuer.play(&mut schedule, control.started()).and_then(|()| issuer.finish());
+    let played = issuer.play(&mut schedule, control.started());
+    if let Some((first, last)) = issuer.sends {
+        control.report_sends(first, last);
+    }
+    let worked = played.and_then(|()| issuer.finish());
     let (completed, failed) = issuer.sink.ended();
-    control.report_end(issuer.sent, completed, failed, issuer.sent - completed - failed);
+    // A worker that sleeps for its last answers wakes a little later than they come.
+    let all_over = issuer.sent == completed + failed;
+    let ended = issuer.sink.last_end().filter(|_| all_over).unwrap_or_else(Stamp::now);
+    control.report_end(issuer.sent, completed, failed, ended);
     worked
 }
 
@@ -69,6 +77,8 @@ struct Issuer {
     /// Requests issued, for going round the lanes.
     turn: usize,
     sent: u64,
+    /// First and last send.
+    sends: Option<(Stamp, Stamp)>,
 }
 
 impl Issuer {
@@ -109,6 +119,7 @@ impl Issuer {
         sink.context.recorder.sent(source, now, now.since(intended));
         sink.control.note_issue();
         self.sent += 1;
+        self.sends = Some((self.sends.map_or(now, |(first, _)| first), now));
         if sink.context.cancel_after.is_some() {
             self.to_cancel.push_back((slot, now));
         }

@@ -18,6 +18,7 @@ use super::run::{Control, LoadContext};
 use super::schedule::Arrivals;
 use super::worker::{self, Worker};
 use crate::backend::Threading;
+use crate::error::Result;
 
 /// Outstanding requests that are allowed where nothing else is said.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;
@@ -78,14 +79,22 @@ impl OpenLoop {
 }
 
 /// Starts the workers; they open their clients and wait to be let go.
-pub(super) fn spawn(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop) -> Vec<Worker> {
-    let spawn_one = |share: Share| {
+///
+/// # Errors
+/// Where a thread cannot be had; those before it are among `workers`.
+pub(super) fn spawn(
+    context: &Arc<LoadContext>,
+    control: &Arc<Control>,
+    shape: &OpenLoop,
+    workers: &mut Vec<Worker>,
+) -> Result<()> {
+    for share in shape.shares(context.feed.lanes()) {
         let shape = shape.clone();
-        worker::spawn(share.worker, context, control, move |context, control| {
+        workers.push(worker::spawn(share.worker, context, control, move |context, control| {
             issuer::work(context, control, &shape, share)
-        })
-    };
-    shape.shares(context.feed.lanes()).into_iter().map(spawn_one).collect()
+        })?);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct OpenSink {
     pub(super) slots: SlotTable,
     completed: CachePadded<AtomicU64>,
     failed: CachePadded<AtomicU64>,
+    /// When the last request was over; 0 before the first.
+    last_end: CachePadded<AtomicU64>,
     serial: bool,
     /// The issuing thread sleeps until a slot is free.
     waiting: AtomicBool,
@@ -43,6 +45,7 @@ impl OpenSink {
             slots: SlotTable::new(),
             completed: CachePadded::default(),
             failed: CachePadded::default(),
+            last_end: CachePadded::default(),
             serial,
             waiting: AtomicBool::new(false),
             issuer: thread::current(),
@@ -52,6 +55,11 @@ impl OpenSink {
     /// Requests that succeeded and that failed.
     pub(super) fn ended(&self) -> (u64, u64) {
         (self.completed.load(Ordering::Acquire), self.failed.load(Ordering::Acquire))
+    }
+
+    /// When the last request was over.
+    pub(super) fn last_end(&self) -> Option<Stamp> {
+        Some(Stamp(self.last_end.load(Ordering::Acquire))).filter(|end| end.0 > 0)
     }
 
     /// Remembers what is about to be submitted in a slot.
@@ -83,6 +91,7 @@ impl OpenSink {
     fn record(&self, slot: SlotId, completion: &Completion<'_>) {
         let state = self.slots.get(slot);
         let recorder = &self.context.recorder;
+        self.last_end.fetch_max(completion.last_response.0, Ordering::Relaxed);
         if let Some(error) = completion.error {
             self.failed.fetch_add(1, Ordering::Relaxed);
             recorder.fail(self.source(slot), completion.last_response, error);

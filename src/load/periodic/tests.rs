@@ -220,11 +220,9 @@ fn a_batch_follows_when_all_of_the_latest_have_had_the_period() {
             [(2, 2, 20), (4, 2, 20), (6, 2, 20)]
         );
         assert!(stages.windows(2).all(|pair| pair[0].launched < pair[1].launched));
-        assert!(
-            stages
-                .iter()
-                .all(|stage| stage.first_response.count() == 2 && stage.gap_max_ns as f64 >= stage.gap_mean_ns)
-        );
+        assert!(stages.iter().all(|stage| stage.first_response.count() == 2
+            && stage.gap_max_ns as f64 >= stage.gap.mean_ns()
+            && stage.gap.count() == stage.responses - 2));
         assert_eq!(tally.decoupled.unwrap().1.count(), 54);
     }
 }

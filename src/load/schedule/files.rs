@@ -14,7 +14,10 @@ const US_PER_YEAR: f64 = 365.25 * 86_400e6;
 /// Where the file cannot be read or does not follow the form. Messages name the file and the line.
 pub fn read_intervals(path: &Path) -> Result<Arrivals> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Error::input(format!("--request-intervals {}: cannot read the file: {error}", path.display()))
+        Error::input(format!(
+            "--request-intervals {}: cannot read the file: {error}; it must be text, a number of microseconds a line",
+            path.display()
+        ))
     })?;
     parse_intervals(&text).map_err(|error| error.context(format_args!("--request-intervals {}", path.display())))
 }

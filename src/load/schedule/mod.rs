@@ -124,6 +124,15 @@ impl Arrivals {
         Ok(Self::Once(offsets.into()))
     }
 
+    /// The first `count` entries of a schedule that is played once, and the others, with the offsets that they have. `None`
+    /// where it is played for ever or one of the parts would be empty.
+    pub fn split(&self, count: usize) -> Option<(Self, Self)> {
+        let Self::Once(offsets) = self else { return None };
+        let (before, after) = offsets.split_at_checked(count)?;
+        let once = |part: &[u64]| (!part.is_empty()).then(|| Self::Once(part.into()));
+        once(before).zip(once(after))
+    }
+
     /// Mean rate in requests a second. Of a schedule that is played once: its gaps by the time from the first entry to the
     /// last, 0 where all entries are due at one moment.
     pub fn mean_rate(&self) -> f64 {

@@ -94,6 +94,15 @@ fn fixed_schedules_keep_their_offsets_and_end() {
 }
 
 #[test]
+fn a_fixed_schedule_is_split_with_its_offsets() {
+    let whole = Arrivals::fixed_ms(&[100, 200, 350]).unwrap();
+    let (before, after) = whole.split(2).unwrap();
+    assert_eq!((before, after), (Arrivals::fixed_ms(&[100, 200]).unwrap(), Arrivals::fixed_ms(&[350]).unwrap()));
+    assert!(whole.split(0).is_none() && whole.split(3).is_none() && whole.split(4).is_none());
+    assert!(Arrivals::looped(vec![1, 2]).unwrap().split(1).is_none());
+}
+
+#[test]
 fn unusable_rates_shapes_and_schedules_are_refused() {
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 2e9] {
         let error = Arrivals::at_rate(value, Distribution::Poisson).unwrap_err().to_string();

@@ -43,6 +43,38 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--warmup-request-count and --warmup-duration both say how long to warm up: choose one".into(),
     },
     Rule {
+        broken: |draft| threads_without_warm_up(draft).is_some(),
+        message: |draft| {
+            let threads = threads_without_warm_up(draft).unwrap_or_default();
+            format!(
+                "{} leaves threads without a request: there are {threads} of them, so give at least {threads}, or lower \
+                 --max-threads",
+                draft.given.show("--warmup-request-count")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| warms_up(draft) && matches!(draft.plan.load.mode, LoadMode::Periodic(_)),
+        message: |draft| {
+            let flags = draft.given.among(WARM_UPS).join(" and ");
+            format!("--periodic-concurrency-range starts from an idle server: leave out {flags}")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            !draft.plan.measurement.warmup.is_zero()
+                && matches!(draft.plan.load.mode, LoadMode::FixedSchedule | LoadMode::TraceReplay { .. })
+        },
+        message: |draft| {
+            format!(
+                "{} cannot go with {}, whose requests are counted: use --warmup-request-count, which takes the first \
+                 of them",
+                draft.given.show("--warmup-duration"),
+                loads(draft).join(" ")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.measurement.precision.is_some() && draft.plan.measurement.request_count.is_some(),
         message: |_| "--precision decides how many requests are sent: leave out --request-count".into(),
     },
@@ -97,6 +129,24 @@ fn has_range(mode: &LoadMode) -> bool {
 /// Whether the load itself says how many requests there are.
 fn has_own_length(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::Sweep { .. })
+}
+
+/// Flags that ask for a warm-up.
+const WARM_UPS: &[&str] = &["--warmup-request-count", "--warmup-duration"];
+
+fn warms_up(draft: &Draft) -> bool {
+    draft.plan.measurement.warmup_requests > 0 || !draft.plan.measurement.warmup.is_zero()
+}
+
+/// How many threads share a rate, where that is more than there are warm-up requests: perf_analyzer deals requests to its
+/// threads, and one that gets none never ends. Loads of a concurrency have fewer threads then, and schedules that are played
+/// once are warmed up by their first entries, however few.
+fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
+    let (load, requests) = (&draft.plan.load, draft.plan.measurement.warmup_requests);
+    let rate = matches!(load.mode, LoadMode::RequestRate { .. } | LoadMode::Intervals(_) | LoadMode::Sweep { .. });
+    let sequences = if draft.given.has("--num-of-sequences") { load.sequences.concurrent } else { usize::MAX };
+    let threads = load.max_threads.min(sequences) as u64;
+    (rate && requests > 0 && requests < threads).then_some(threads)
 }
 
 /// Whether requests are counted, in the run or in the warm-up.

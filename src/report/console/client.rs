@@ -76,7 +76,7 @@ fn lateness(client: &ClientSummary) -> String {
     format!(
         "    Avg send request rate: {:.2} infer/sec\n    [WARNING] Perf Analyzer was not able to keep up with the desired \
          request rate. {} of the requests were delayed. \n",
-        client.send_rate(),
+        client.open_loop.as_ref().map_or_else(|| client.send_rate(), |open| open.achieved_rate),
         percent(client.delayed_share())
     )
 }

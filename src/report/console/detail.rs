@@ -26,10 +26,9 @@ pub fn open_loop(client: &ClientSummary, open_loop: &OpenLoopSummary, headline: 
 
 /// Times to the first response, between responses, and to the last one.
 pub fn decoupled(decoupled: &DecoupledSummary, headline: Headline) -> String {
-    let first = headline == Headline::FirstResponse;
-    row("Time to first response", first, &decoupled.first_response)
+    row("Time to first response", headline == Headline::FirstResponse, &decoupled.first_response)
         + &row("Time between responses", false, &decoupled.gap)
-        + &row("Time to last response", !first, &decoupled.last_response)
+        + &row("Time to last response", headline == Headline::ServiceTime, &decoupled.last_response)
 }
 
 /// One line of a distribution of times.

@@ -84,10 +84,11 @@ pub fn level(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     text + &results(plan, run, level)
 }
 
-/// The block at the end: a line per level, in the order in which they were measured.
+/// The block at the end: the answer of a search, then a line per level, in the order in which they were measured.
 pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
     let latency = plan.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
-    let mut text = format!("Inferences/Second vs. Client {latency} Batch Latency\n");
+    let mut text = answer(plan, levels);
+    let _ = writeln!(text, "Inferences/Second vs. Client {latency} Batch Latency");
     for level in levels {
         let _ = writeln!(
             text,
@@ -100,6 +101,24 @@ pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
         );
     }
     text
+}
+
+/// The answer of a search: the highest level that held.
+fn answer(plan: &Plan, levels: &[LevelSummary]) -> String {
+    let Some(limit) = plan.measurement.latency_threshold.filter(|_| plan.load.mode.has_levels()) else {
+        return String::new();
+    };
+    let held = levels.iter().filter(|level| matches!(level.ending, Ending::Stable | Ending::Complete));
+    let value = |level: &&LevelSummary| match level.load {
+        LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
+    };
+    let best = held.max_by(|a, b| value(a).total_cmp(&value(b)));
+    let found = best.map_or_else(
+        || "none".to_owned(),
+        |level| format!("{} {}", load_name(level.load).to_lowercase(), load_value(level.load)),
+    );
+    format!("Highest level within {} msec: {found}\n", limit.as_millis())
 }
 
 /// What a final line ends with where the level is not a full result.

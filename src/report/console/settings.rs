@@ -26,7 +26,7 @@ pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     }
     let calls = if plan.load.synchronous { "synchronous" } else { "asynchronous" };
     let _ = writeln!(text, "  Using {calls} calls for inference");
-    if follows_schedule(&plan.load.mode) {
+    if plan.load.mode.follows_schedule() {
         text += "  Requests leave when they are due, answered or not: no thread waits for an answer\n";
         let _ = writeln!(text, "  Latency: {}", latency(run.headline));
     }
@@ -40,11 +40,6 @@ pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     let _ = writeln!(text, "  Random seed: {}", plan.seed);
     text.push('\n');
     text
-}
-
-/// Whether requests leave when a schedule says, all of them.
-fn follows_schedule(mode: &LoadMode) -> bool {
-    !matches!(mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_) | LoadMode::Stages { .. })
 }
 
 /// What the latency of the report is.

@@ -257,6 +257,7 @@ fn late_open_loops_say_so() {
         schedule_delay: sample::distribution(89, 10_000_000),
         requested_rate: 300.0,
         achieved_rate: 89.0,
+        completed_rate: 89.0,
     });
     level.verdict = Verdict::Invalid(vec![Complaint::RateNotReached(300.0, 89.0)]);
     let report = super::level(&plan, &run, &level);

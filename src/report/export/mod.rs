@@ -3,8 +3,10 @@
 //! Nothing is held but the inputs' text (up to a bound), so a run of any length takes the same memory. What differs from
 //! upstream: numbers that JSON lacks are `null` instead of ending the file, half-precision numbers are numbers, a BYTES
 //! tensor of several elements is a list of strings, all items of a batch are there, and in open loops each request ends
-//! with `intended_timestamp`, in a mix with `model`. The file ends with `latency`: what the report's latency is. Requests that failed are left out, as readers take every request for a success.
+//! with `intended_timestamp`, in a mix with `model`. An experiment ends with `summary`: what the level came to. The file ends with
+//! `latency`: what the report's latency is. Requests that failed are left out, as readers take every request for a success.
 
+pub mod figures;
 mod stream;
 mod tensor;
 
@@ -44,6 +46,15 @@ pub struct ExportSpec {
     pub entries: Vec<String>,
 }
 
+/// How an experiment ends.
+#[derive(Clone, Debug)]
+pub struct ExperimentEnd {
+    /// The boundaries of its windows, one more than there are windows; `None` where everything is in one without bounds.
+    pub boundaries: Option<Vec<Stamp>>,
+    /// What it came to; see [`figures`].
+    pub figures: serde_json::Value,
+}
+
 /// Writes the export: experiments one after the other, each with its records and then its window boundaries.
 #[derive(Debug)]
 pub struct ExportWriter {
@@ -72,7 +83,7 @@ impl ExportWriter {
     /// # Errors
     /// Where the file cannot be written.
     pub fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
-        self.end_experiment(&[])?;
+        self.abandon_experiment()?;
         self.requests = Some(0);
         let first = self.experiments == 0;
         self.experiments += 1;
@@ -105,20 +116,28 @@ impl ExportWriter {
         write_record(file, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))
     }
 
-    /// Ends the open experiment, if there is one, with the boundaries of its windows: one more than there are windows.
+    /// Ends the open experiment, if there is one.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn end_experiment(&mut self, boundaries: &[Stamp]) -> Result<()> {
+    pub fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()> {
         if self.requests.take().is_none() {
             return Ok(());
         }
         let anchor = self.spec.anchor;
         self.write(|out| {
             out.write_all(b"],\"window_boundaries\":[")?;
-            stamps(out, anchor, boundaries.iter().copied())?;
-            out.write_all(b"]}")
+            match &end.boundaries {
+                Some(boundaries) => stamps(out, anchor, boundaries.iter().copied())?,
+                None => write!(out, "0,{}", u64::MAX)?,
+            }
+            write!(out, "],\"summary\":{}}}", end.figures)
         })
+    }
+
+    /// Ends an experiment whose end nobody told.
+    fn abandon_experiment(&mut self) -> Result<()> {
+        self.end_experiment(&ExperimentEnd { boundaries: Some(Vec::new()), figures: serde_json::Value::Null })
     }
 
     /// Completes the file and puts it in its place.
@@ -126,7 +145,7 @@ impl ExportWriter {
     /// # Errors
     /// Where it cannot be written or renamed.
     pub fn finish(mut self) -> Result<()> {
-        self.end_experiment(&[])?;
+        self.abandon_experiment()?;
         let (kind, headline) = (self.spec.service_kind.to_lowercase(), self.spec.headline);
         self.write(|out| {
             write!(out, "],\"version\":\"{}\",\"service_kind\":", env!("CARGO_PKG_VERSION"))?;

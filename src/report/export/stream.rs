@@ -6,11 +6,10 @@ use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, TrySendError, bounded};
 
-use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::measure::summary::LevelLoad;
 use crate::record::RawRecord;
-use crate::report::export::ExportWriter;
+use crate::report::export::{ExperimentEnd, ExportWriter};
 
 /// Memory that records on their way may take together.
 const QUEUE_BYTES: usize = 64 << 20;
@@ -20,20 +19,25 @@ const QUEUE_RECORDS: (usize, usize) = (16, 65_536);
 
 enum Event {
     Begin(LevelLoad),
-    Record(RawRecord),
-    End(Vec<Stamp>),
+    /// A record of the experiment with that number; the first has 1.
+    Record(u64, RawRecord),
+    End(ExperimentEnd),
 }
 
 /// An export that is being written by its own thread.
 #[derive(Debug)]
 pub struct ExportStream {
     sender: RecordSender,
+    /// How many experiments have begun.
+    begun: AtomicU64,
     thread: JoinHandle<Result<()>>,
 }
 
 /// Where completing threads put their records.
 #[derive(Clone, Debug)]
 pub struct RecordSender {
+    /// Number of the experiment that its records belong to.
+    experiment: u64,
     events: Sender<Event>,
     stalls: Arc<AtomicU64>,
 }
@@ -42,7 +46,7 @@ impl RecordSender {
     /// Hands over a record. Waits where the writer is a whole queue behind, rather than lose the record or let memory
     /// grow; such waits are counted.
     pub fn send(&self, record: RawRecord) {
-        match self.events.try_send(Event::Record(record)) {
+        match self.events.try_send(Event::Record(self.experiment, record)) {
             Ok(()) => {}
             Err(TrySendError::Full(event)) => {
                 self.stalls.fetch_add(1, Ordering::Relaxed);
@@ -71,22 +75,30 @@ impl ExportStream {
             .name("export".to_owned())
             .spawn(move || run(writer, &received))
             .map_err(|error| Error::machine(format!("cannot start the thread that writes the export: {error}")))?;
-        Ok(Self { sender: RecordSender { events, stalls: Arc::default() }, thread })
+        let sender = RecordSender { experiment: 0, events, stalls: Arc::default() };
+        Ok(Self { sender, begun: AtomicU64::new(0), thread })
     }
 
-    /// Where records go. Every clone must be dropped before [`ExportStream::finish`] can return.
+    /// Where records of the open experiment go; between experiments, records that are left out. Every clone must be dropped
+    /// before [`ExportStream::finish`] can return.
     pub fn sender(&self) -> RecordSender {
-        self.sender.clone()
+        RecordSender { experiment: self.begun.load(Ordering::Relaxed), ..self.sender.clone() }
+    }
+
+    /// Where records of the experiment go that begins next. Those that come before it has begun are kept.
+    pub fn next_sender(&self) -> RecordSender {
+        RecordSender { experiment: self.begun.load(Ordering::Relaxed) + 1, ..self.sender.clone() }
     }
 
     /// Starts the experiment of a level.
     pub fn begin_experiment(&self, load: LevelLoad) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
         self.sender.put(Event::Begin(load));
     }
 
-    /// Ends the experiment with the boundaries of its windows. Records that come later are left out.
-    pub fn end_experiment(&self, boundaries: Vec<Stamp>) {
-        self.sender.put(Event::End(boundaries));
+    /// Ends the experiment. Records that come later are left out.
+    pub fn end_experiment(&self, end: ExperimentEnd) {
+        self.sender.put(Event::End(end));
     }
 
     /// How often someone had to wait for the writer: where not 0, the export has slowed the load.
@@ -105,11 +117,19 @@ impl ExportStream {
 }
 
 fn run(mut writer: ExportWriter, events: &Receiver<Event>) -> Result<()> {
+    let (mut begun, mut early) = (0, Vec::new());
     for event in events {
         match event {
-            Event::Begin(load) => writer.begin_experiment(load)?,
-            Event::Record(record) => writer.record(&record)?,
-            Event::End(boundaries) => writer.end_experiment(&boundaries)?,
+            Event::Begin(load) => {
+                begun += 1;
+                writer.begin_experiment(load)?;
+                early.drain(..).try_for_each(|record| writer.record(&record))?;
+            }
+            Event::Record(experiment, record) if experiment == begun => writer.record(&record)?,
+            // The load of the next experiment has started beside the end of this one.
+            Event::Record(experiment, record) if experiment > begun => early.push(record),
+            Event::Record(..) => {}
+            Event::End(end) => writer.end_experiment(&end)?,
         }
     }
     writer.finish()

@@ -41,6 +41,10 @@ fn spec(path: &Path) -> ExportSpec {
     }
 }
 
+fn end(boundaries: &[Stamp]) -> ExperimentEnd {
+    ExperimentEnd { boundaries: Some(boundaries.to_vec()), figures: json!({ "requests": 2 }) }
+}
+
 fn record(sent: u64, responses: &[(u64, Option<f32>)]) -> RawRecord {
     let response = |&(at, value): &(u64, Option<f32>)| {
         let output = |value: f32| OwnedOutput {
@@ -71,7 +75,7 @@ fn keys_and_their_order_are_upstreams() {
     writer.record(&RawRecord { sequence_id: 7, ..record(10, &[(20, Some(0.5)), (30, None)]) }).unwrap();
     writer.record(&RawRecord { failed: true, ..record(11, &[]) }).unwrap();
     writer.record(&record(40, &[(50, Some(f32::NAN))])).unwrap();
-    writer.end_experiment(&[Stamp(0), Stamp(100)]).unwrap();
+    writer.end_experiment(&end(&[Stamp(0), Stamp(100)])).unwrap();
     writer.record(&record(101, &[(102, Some(1.0))])).unwrap();
     assert!(!path.exists(), "nothing is there before the end");
     writer.begin_experiment(LevelLoad::RequestRate(20.0)).unwrap();
@@ -83,10 +87,10 @@ fn keys_and_their_order_are_upstreams() {
          {{\"timestamp\":{},\"sequence_id\":7,\"request_inputs\":{inputs},\"response_timestamps\":[{},{}],\
          \"response_outputs\":[{{\"OUT\":0.5}},{{\"OUT\":\"\",\"T\":\"\"}}]}},\
          {{\"timestamp\":{},\"request_inputs\":{inputs},\"response_timestamps\":[{}],\"response_outputs\":[{{\"OUT\":null}}]}}],\
-         \"window_boundaries\":[{},{}]}},\
+         \"window_boundaries\":[{},{}],\"summary\":{{\"requests\":2}}}},\
          {{\"experiment\":{{\"mode\":\"request_rate\",\"value\":20.0}},\"requests\":[\
          {{\"timestamp\":{},\"request_inputs\":{{}},\"response_timestamps\":[],\"response_outputs\":[],\
-         \"intended_timestamp\":{}}}],\"window_boundaries\":[]}}],\
+         \"intended_timestamp\":{}}}],\"window_boundaries\":[],\"summary\":null}}],\
          \"version\":\"{}\",\"service_kind\":\"triton_c_api\",\"endpoint\":\"\",\"latency\":\"service_time\"}}",
         at(10),
         at(20),
@@ -121,6 +125,50 @@ fn an_abandoned_export_leaves_nothing() {
 }
 
 #[test]
+fn a_window_without_bounds_is_written_as_upstream_does() {
+    let scratch = Scratch::new("export-unbounded");
+    let path = scratch.path().join("p.json");
+    let mut writer = ExportWriter::create(spec(&path)).unwrap();
+    writer.begin_experiment(LevelLoad::Concurrency(1)).unwrap();
+    writer.end_experiment(&ExperimentEnd { boundaries: None, figures: Value::Null }).unwrap();
+    writer.finish().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(r#""window_boundaries":[0,18446744073709551615]"#), "{text}");
+}
+
+#[test]
+fn records_go_to_the_experiment_of_their_load() {
+    let scratch = Scratch::new("export-stages");
+    let path = scratch.path().join("p.json");
+    let stream = ExportStream::start(ExportWriter::create(spec(&path)).unwrap(), 1).unwrap();
+    let warm_up = stream.sender();
+    let first = stream.next_sender();
+    warm_up.send(record(1, &[]));
+    stream.begin_experiment(LevelLoad::Concurrency(1));
+    let second = stream.next_sender();
+    first.send(record(10, &[]));
+    second.send(record(20, &[]));
+    first.send(record(11, &[]));
+    stream.end_experiment(end(&[Stamp(0), Stamp(19)]));
+    stream.begin_experiment(LevelLoad::Concurrency(2));
+    first.send(record(12, &[]));
+    second.send(record(21, &[]));
+    stream.end_experiment(end(&[Stamp(19), Stamp(30)]));
+    second.send(record(22, &[]));
+    drop((warm_up, first, second));
+    let anchor = WallAnchor::take();
+    stream.finish().unwrap();
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let origin = value["experiments"][0]["requests"][0]["timestamp"].as_u64().unwrap() - 10;
+    assert!(origin < anchor.epoch_ns(Stamp::now()));
+    let sent = |experiment: usize| {
+        let requests = value["experiments"][experiment]["requests"].as_array().unwrap();
+        requests.iter().map(|request| request["timestamp"].as_u64().unwrap() - origin).collect::<Vec<_>>()
+    };
+    assert_eq!((sent(0), sent(1)), (vec![10, 11], vec![20, 21]));
+}
+
+#[test]
 fn many_threads_lose_no_record() {
     let scratch = Scratch::new("export-threads");
     let path = scratch.path().join("p.json");
@@ -133,7 +181,7 @@ fn many_threads_lose_no_record() {
             scope.spawn(move || (0..500).for_each(|n| sender.send(record(n, &[(n + 1, Some(1.0))]))));
         }
     });
-    stream.end_experiment(vec![Stamp(0), Stamp(1_000)]);
+    stream.end_experiment(end(&[Stamp(0), Stamp(1_000)]));
     stream.finish().unwrap();
     let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(value["experiments"][0]["requests"].as_array().unwrap().len(), 2_000);

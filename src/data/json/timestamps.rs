@@ -1,0 +1,134 @@
+//! The times of a fixed schedule, read before the model is known.
+
+use std::path::{Path, PathBuf};
+
+use super::lexer::{Fault, Kind, Lexer};
+use super::tensor::read_tensor;
+use super::{expect, in_file, located};
+use crate::error::{Error, Result};
+use crate::model::TensorSpec;
+use crate::shm::{RegionBuilder, map_text};
+
+/// The values of the UINT64 input `spec` of every step of JSON files, in order. All other tensors are passed over: what
+/// they may hold, the model says.
+///
+/// # Errors
+/// Names file, line, step and rule: no JSON, no steps, several streams, a step without that input or with another value
+/// than one whole number.
+pub(crate) fn timestamps(files: &[PathBuf], spec: &TensorSpec) -> Result<Vec<u64>> {
+    let mut reader = Reader { spec, memory: RegionBuilder::new()?, times: Vec::new() };
+    for path in files {
+        let text = map_text(path)?;
+        reader.document(&text).map_err(|fault| named(path, &text, &fault))?;
+    }
+    Ok(reader.times)
+}
+
+fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
+    let (line, column) = Lexer::position(text, fault.at);
+    Error::input(format!("{}, line {line}, column {column}: {}", in_file(path), fault.message))
+}
+
+struct Reader<'a> {
+    spec: &'a TensorSpec,
+    memory: RegionBuilder,
+    times: Vec<u64>,
+}
+
+impl Reader<'_> {
+    fn document(&mut self, text: &[u8]) -> Result<(), Fault> {
+        const NO_DATA: &str = "The json file doesn't contain data field: it must be {\"data\": [...]}";
+        let mut lexer = Lexer::new(text);
+        expect(&mut lexer, Kind::Object, NO_DATA)?;
+        let (mut first, before) = (true, self.times.len());
+        while lexer.more(b'}', &mut first)? {
+            if lexer.key()? == "data" {
+                self.data(&mut lexer)?;
+            } else {
+                lexer.skip()?;
+            }
+        }
+        lexer.end()?;
+        if self.times.len() == before { Err(lexer.breach(NO_DATA)) } else { Ok(()) }
+    }
+
+    fn data(&mut self, lexer: &mut Lexer<'_>) -> Result<(), Fault> {
+        expect(lexer, Kind::Array, "\"data\" must be an array of steps")?;
+        let mut first = true;
+        while lexer.more(b']', &mut first)? {
+            if lexer.peek()? == Kind::Array {
+                return Err(lexer.breach("a schedule is one stream, so \"data\" must be an array of steps (objects)"));
+            }
+            let step = self.times.len();
+            let time = self.step(lexer).map_err(|fault| located(fault, 0, step))?;
+            self.times.push(time);
+        }
+        if self.times.is_empty() { Err(lexer.breach("\"data\" is empty; give at least one step")) } else { Ok(()) }
+    }
+
+    fn step(&mut self, lexer: &mut Lexer<'_>) -> Result<u64, Fault> {
+        expect(lexer, Kind::Object, "a step must be an object of tensors")?;
+        let (mut first, mut time) = (true, None);
+        while lexer.more(b'}', &mut first)? {
+            if lexer.key()? == self.spec.name.as_str() {
+                time = Some(self.time(lexer)?);
+            } else {
+                lexer.skip()?;
+            }
+        }
+        time.ok_or_else(|| lexer.breach(format!("missing tensor {}, which says when the step is due", self.spec.name)))
+    }
+
+    fn time(&mut self, lexer: &mut Lexer<'_>) -> Result<u64, Fault> {
+        self.memory.truncate(0);
+        read_tensor(lexer, self.spec, &mut self.memory)?;
+        let bytes = <[u8; 8]>::try_from(self.memory.since(0));
+        let wrong = || lexer.breach(format!("tensor {} must hold one value: milliseconds", self.spec.name));
+        bytes.map(u64::from_le_bytes).map_err(|_| wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DataType;
+
+    fn read(texts: &[&str]) -> Result<Vec<u64>> {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |(number, text): (usize, &&str)| {
+            let path = folder.path().join(format!("{number}.json"));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let files: Vec<PathBuf> = texts.iter().enumerate().map(write).collect();
+        let (name, datatype) = ("timestamp".to_owned(), DataType::Uint64);
+        timestamps(&files, &TensorSpec { name, datatype, shape: vec![1], optional: false, shape_tensor: true })
+    }
+
+    #[test]
+    fn times_are_read_past_other_tensors_and_over_files() {
+        let first =
+            r#"{"data": [{"X": [1, {"b64": ""}], "timestamp": [5]}, {"timestamp": {"content": [7], "shape": [1]}}]}"#;
+        assert_eq!(read(&[first, r#"{"other": 1, "data": [{"timestamp": [9]}]}"#]).unwrap(), [5, 7, 9]);
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused_with_its_place() {
+        for (text, rule) in [
+            ("", "0.json"),
+            ("[]", "doesn't contain data"),
+            (r#"{"x": []}"#, "doesn't contain data"),
+            (r#"{"data": []}"#, "is empty"),
+            (r#"{"data": [[{"timestamp": [1]}]]}"#, "one stream"),
+            (r#"{"data": [{"timestamp": [1]}, {"X": [1]}]}"#, "missing tensor timestamp"),
+            (r#"{"data": [{"timestamp": [1, 2]}]}"#, "one value"),
+            (r#"{"data": [{"timestamp": [-1]}]}"#, "timestamp"),
+            (r#"{"data": [{"timestamp": [0.5]}]}"#, "timestamp"),
+            (r#"{"data": [{"timestamp": ["a"]}]}"#, "timestamp"),
+            (r#"{"data": [{"timestamp": [1]}"#, "line 1"),
+        ] {
+            let error = read(&[text]).expect_err(text).to_string();
+            assert!(error.contains(rule), "{text}: {error}");
+        }
+    }
+}

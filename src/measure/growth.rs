@@ -1,0 +1,120 @@
+//! Whether requests pile up in a load that is measured whole, from its first request to its last answer.
+//!
+//! There the number of requests sent and of those completed are the same in the end, whatever the server can do. What tells
+//! is the number under way: a server that keeps up has as many in the last quarter of the sending as in the second; one that
+//! does not has more, by the requests that it fell short of meanwhile.
+
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::measure::summary::ClientSummary;
+
+/// Sending that is over sooner says too little: one slow request looks like a queue.
+const LEAST: Duration = Duration::from_millis(500);
+/// Fewer looks in a quarter say too little.
+const LEAST_LOOKS: u64 = 50;
+
+/// Looks at the requests under way in two quarters of the sending.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    /// How long the sending takes; zero where that is not known.
+    sending: Duration,
+    /// Requests under way at all looks, and how many looks, in the second and in the last quarter.
+    second: (u64, u64),
+    last: (u64, u64),
+}
+
+impl Growth {
+    /// No look yet at a load that sends for so long.
+    pub(super) fn of(sending: Option<Duration>) -> Self {
+        Self { sending: sending.unwrap_or_default(), ..Self::default() }
+    }
+
+    /// Notes the requests under way so long after the start.
+    pub(super) fn look(&mut self, elapsed: Duration, under_way: u64) {
+        let quarter = elapsed.as_secs_f64() * 4.0 / self.sending.as_secs_f64();
+        let looks = match quarter {
+            1.0..2.0 => &mut self.second,
+            3.0..4.0 => &mut self.last,
+            _ => return,
+        };
+        *looks = (looks.0 + under_way, looks.1 + 1);
+    }
+
+    /// By how many requests a second the number under way grew; `None` where that cannot be told.
+    fn per_second(&self) -> Option<f64> {
+        let mean = |(sum, looks): (u64, u64)| (looks >= LEAST_LOOKS).then(|| sum as f64 / looks as f64);
+        let grown = mean(self.last)? - mean(self.second)?;
+        // The middles of the quarters are half of the time apart.
+        (self.sending >= LEAST).then(|| grown.max(0.0) * 2.0 / self.sending.as_secs_f64())
+    }
+}
+
+/// Corrects the rates of an open loop that was measured whole: sends from the first one to the last, where these are known,
+/// and completions by what piled up.
+pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Stamp)>, growth: &Growth) {
+    let sent = client.sent;
+    let Some(open) = &mut client.open_loop else { return };
+    if let Some((first, last)) = sends {
+        let seconds = last.since(first) as f64 / 1e9;
+        let gaps = sent.saturating_sub(1) as f64;
+        open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
+    }
+    open.completed_rate = open.achieved_rate - growth.per_second().unwrap_or(0.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{OpenLoopSummary, sample};
+
+    /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
+    fn looked_at(under_way: impl Fn(u64) -> u64) -> Growth {
+        let mut growth = Growth::of(Some(Duration::from_secs(2)));
+        (0..2500).for_each(|ms| growth.look(Duration::from_millis(ms), under_way(ms)));
+        growth
+    }
+
+    #[test]
+    fn a_queue_grows_and_a_busy_server_does_not() {
+        assert_eq!(looked_at(|_| 7).per_second(), Some(0.0));
+        assert_eq!(looked_at(|ms| ms % 2).per_second(), Some(0.0));
+        assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(), Some(0.0), "a queue that shrinks is no complaint");
+        // A hundred requests a second more than the server completes.
+        assert!((looked_at(|ms| ms / 10).per_second().unwrap() - 100.0).abs() < 1.0);
+        // A stall of 50 ms with 200 requests a second is over soon.
+        let stall = looked_at(|ms| if (1700..1750).contains(&ms) { (ms - 1700) / 5 } else { 1 });
+        assert!(stall.per_second().unwrap() < 1.0);
+        assert_eq!(Growth::of(None).per_second(), None);
+        let mut short = Growth::of(Some(Duration::from_millis(400)));
+        (0..400).for_each(|ms| short.look(Duration::from_millis(ms), ms));
+        assert_eq!(short.per_second(), None);
+    }
+
+    #[test]
+    fn rates_are_those_of_the_sending() {
+        let mut client = sample::client(201, 1_000);
+        let times = || sample::distribution(201, 1_000);
+        let (response_time, service_time, schedule_delay) = (times(), times(), times());
+        let (requested_rate, achieved_rate, completed_rate) = (200.0, 100.0, 100.0);
+        client.open_loop = Some(OpenLoopSummary {
+            response_time,
+            service_time,
+            schedule_delay,
+            requested_rate,
+            achieved_rate,
+            completed_rate,
+        });
+        let rates = |sends, growth| {
+            let mut client = client.clone();
+            settle_rates(&mut client, sends, &growth);
+            let open = client.open_loop.unwrap();
+            (open.achieved_rate, open.completed_rate.round())
+        };
+        let second = Some((Stamp(5), Stamp(1_000_000_005)));
+        assert_eq!(rates(second, Growth::default()), (200.0, 200.0));
+        assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
+        assert_eq!(rates(None, Growth::default()), (100.0, 100.0));
+        assert_eq!(rates(Some((Stamp(5), Stamp(5))), Growth::default()).0, 200.0);
+    }
+}

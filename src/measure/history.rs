@@ -1,0 +1,161 @@
+//! What is kept of a level's windows: as much as stability, the result and a precision need, however many there are.
+
+use std::collections::VecDeque;
+
+use crate::measure::metrics::MetricsFold;
+use crate::measure::precision::{WindowFigures, intervals, is_precise};
+use crate::measure::stability::{STABLE_WINDOWS, is_stable};
+use crate::measure::summary::ClientSummary;
+use crate::measure::window::merge_two;
+use crate::model::statistics::StatisticsSnapshot;
+use crate::plan::{MeasurementPlan, Statistic};
+use crate::stats::Interval;
+
+/// A window, or several that abut, as one.
+#[derive(Clone)]
+pub(super) struct Stretch {
+    /// What the client saw.
+    pub(super) client: ClientSummary,
+    /// The server's counters when it began and when it ended, where they could be read.
+    pub(super) before: Option<StatisticsSnapshot>,
+    pub(super) after: Option<StatisticsSnapshot>,
+    /// The server's metrics meanwhile, where they are collected.
+    pub(super) readings: Option<MetricsFold>,
+}
+
+impl Stretch {
+    /// Takes the stretch that follows into this one.
+    fn absorb(self, later: &Self) -> Self {
+        let readings = match (self.readings, &later.readings) {
+            (Some(mut all), Some(more)) => {
+                all.absorb(more);
+                Some(all)
+            }
+            (all, more) => all.or_else(|| more.clone()),
+        };
+        Self {
+            client: merge_two(self.client, &later.client),
+            before: self.before,
+            after: later.after.clone(),
+            readings,
+        }
+    }
+}
+
+/// The windows of a level so far. Of each only the throughput and the mean latency stay, and only where a precision is
+/// measured for; whole distributions stay of the last three, and of all together where all make the result.
+pub(super) struct History {
+    closed: usize,
+    last: VecDeque<Stretch>,
+    /// All windows as one, where all of them make the result.
+    all: Option<Stretch>,
+    figures: VecDeque<WindowFigures>,
+    whole: bool,
+}
+
+impl History {
+    /// No window yet. Where a precision is measured for, all windows make the result, else the last three.
+    pub(super) fn new(plan: &MeasurementPlan) -> Self {
+        let whole = plan.precision.is_some();
+        Self { closed: 0, last: VecDeque::new(), all: None, figures: VecDeque::new(), whole }
+    }
+
+    /// Adds the window that has just ended.
+    pub(super) fn push(&mut self, window: Stretch) {
+        self.closed += 1;
+        if self.whole {
+            self.all = Some(match self.all.take() {
+                Some(all) => all.absorb(&window),
+                None => window.clone(),
+            });
+        } else if self.figures.len() == STABLE_WINDOWS {
+            self.figures.pop_front();
+        }
+        self.figures.push_back(WindowFigures::of(&window.client));
+        if self.last.len() == STABLE_WINDOWS {
+            self.last.pop_front();
+        }
+        self.last.push_back(window);
+    }
+
+    /// How many windows there were.
+    pub(super) fn closed(&self) -> usize {
+        self.closed
+    }
+
+    /// The window that ended last.
+    pub(super) fn latest(&self) -> Option<&ClientSummary> {
+        self.last.back().map(|window| &window.client)
+    }
+
+    /// The last windows, in order: three, or as many as there were.
+    pub(super) fn last(&self) -> Vec<ClientSummary> {
+        self.last.iter().map(|window| window.client.clone()).collect()
+    }
+
+    /// Whether the windows are enough: they agree, or the figure that was asked for is known well enough.
+    pub(super) fn is_settled(&self, plan: &MeasurementPlan) -> bool {
+        match (plan.precision, &self.all) {
+            (Some(wanted), Some(all)) => is_precise(wanted, &self.each(), &all.client),
+            (Some(_), None) => false,
+            (None, _) => {
+                let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
+                is_stable(&last, plan.stability, plan.percentile)
+            }
+        }
+    }
+
+    /// The windows that make the result, as one; `None` where there was none.
+    pub(super) fn result(&self) -> Option<Stretch> {
+        let mut last = self.last.iter();
+        match &self.all {
+            Some(all) => Some(all.clone()),
+            None => last.next().map(|first| last.fold(first.clone(), Stretch::absorb)),
+        }
+    }
+
+    /// How well the figures of the result are known.
+    pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<u8>) -> Vec<(Statistic, Interval)> {
+        intervals(&self.each(), result, percentile)
+    }
+
+    fn each(&self) -> Vec<WindowFigures> {
+        self.figures.iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::sample;
+    use crate::plan::Precision;
+
+    fn plan(precision: Option<Precision>) -> MeasurementPlan {
+        MeasurementPlan { precision, ..sample::plan() }
+    }
+
+    fn window(requests: u64) -> Stretch {
+        Stretch { client: sample::client(requests, 1_000_000), before: None, after: None, readings: None }
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_windows() {
+        let mut history = History::new(&plan(None));
+        (1..=1000).for_each(|requests| history.push(window(requests)));
+        assert_eq!((history.closed(), history.last.len(), history.figures.len()), (1000, 3, 3));
+        let last: Vec<u64> = history.last().iter().map(|window| window.requests).collect();
+        assert_eq!((last, history.latest().unwrap().requests), (vec![998, 999, 1000], 1000));
+        assert_eq!(history.result().unwrap().client.requests, 998 + 999 + 1000);
+    }
+
+    #[test]
+    fn a_precision_is_measured_from_all_windows() {
+        let mut history = History::new(&plan(Some(Precision { of: Statistic::Throughput, share: 0.2 })));
+        assert!(history.result().is_none());
+        (0..100).for_each(|_| history.push(window(10)));
+        assert_eq!((history.last.len(), history.figures.len()), (3, 100));
+        let result = history.result().unwrap().client;
+        assert_eq!((result.requests, result.latency.count()), (1000, 1000));
+        assert!(history.is_settled(&plan(Some(Precision { of: Statistic::Throughput, share: 0.2 }))));
+    }
+}

@@ -1,0 +1,151 @@
+//! What a level came to, as the object `summary` that ends its experiment. Times are whole nanoseconds, rates per second.
+
+use serde_json::{Map, Value, json};
+
+use crate::load::PeriodicStage;
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{ClientSummary, Distribution, EntrySummary, Headline, LevelSummary};
+use crate::plan::Statistic;
+
+/// Percentiles that every distribution is given with, and their names.
+const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
+
+/// The figures of a level; `entries` are those of a mix.
+pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary]) -> Value {
+    let reasons: Vec<&str> = match &level.verdict {
+        Verdict::Valid => Vec::new(),
+        Verdict::Invalid(complaints) => complaints.iter().map(Complaint::word).collect(),
+    };
+    let mut all = client(&level.client, headline);
+    all.insert("valid".to_owned(), json!(reasons.is_empty()));
+    all.insert("reasons".to_owned(), json!(reasons));
+    let interval = |(of, interval): &(Statistic, crate::stats::Interval)| {
+        let name = match of {
+            Statistic::Throughput => "throughput".to_owned(),
+            Statistic::MeanLatency => "avg".to_owned(),
+            Statistic::Percentile(percentile) => format!("p{percentile}"),
+        };
+        (name, json!([interval.low, interval.high]))
+    };
+    all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
+    if !level.client.entries.is_empty() {
+        let entry = |(entry, part): (&EntrySummary, &ClientSummary)| {
+            let mut figures = client(part, headline);
+            figures.insert("name".to_owned(), json!(entry.name));
+            figures.insert("share".to_owned(), json!(entry.share));
+            Value::Object(figures)
+        };
+        let entries = entries.iter().zip(&level.client.entries).map(entry).collect();
+        all.insert("models".to_owned(), Value::Array(entries));
+    }
+    Value::Object(all)
+}
+
+/// The figures of a periodic load: those of every batch.
+pub fn periodic(stages: &[PeriodicStage]) -> Value {
+    let stage = |stage: &PeriodicStage| {
+        let gaps = distribution(&stage.gap, stage.gap_max_ns);
+        json!({
+            "concurrency": stage.concurrency,
+            "requests": stage.requests,
+            "responses": stage.responses,
+            "time_to_first_response_ns": times(&stage.first_response),
+            "time_between_responses_ns": gaps,
+        })
+    };
+    json!({ "stages": stages.iter().map(stage).collect::<Vec<_>>() })
+}
+
+fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {
+    let mut all = Map::new();
+    let mut put = |name: &str, value: Value| {
+        all.insert(name.to_owned(), value);
+    };
+    put("latency", json!(headline.word()));
+    put("latency_ns", times(&client.latency));
+    put("duration_ns", json!(u64::try_from(client.duration.as_nanos()).unwrap_or(u64::MAX)));
+    put("requests", json!(client.requests));
+    put("failed", json!(client.failed));
+    put("cancelled", json!(client.cancelled));
+    put("throughput", json!(client.throughput()));
+    if let Some(open) = &client.open_loop {
+        put("requested_rate", json!(open.requested_rate));
+        put("achieved_rate", json!(open.achieved_rate));
+        put("sent", json!(client.sent));
+        put("later_than_1ms_share", json!(client.delayed_share()));
+        put("response_time_ns", times(&open.response_time));
+        put("service_time_ns", times(&open.service_time));
+        put("schedule_delay_ns", times(&open.schedule_delay));
+    }
+    if let Some(decoupled) = &client.decoupled {
+        put("response_throughput", json!(client.response_throughput()));
+        put("time_to_first_response_ns", times(&decoupled.first_response));
+        put("time_between_responses_ns", times(&decoupled.gap));
+        put("time_to_last_response_ns", times(&decoupled.last_response));
+    }
+    all
+}
+
+fn times(times: &Distribution) -> Value {
+    distribution(times, times.percentile_ns(100.0))
+}
+
+/// `null` where there is no value.
+fn distribution(times: &Distribution, max_ns: u64) -> Value {
+    if times.count() == 0 {
+        return Value::Null;
+    }
+    let mut all = Map::new();
+    all.insert("count".to_owned(), json!(times.count()));
+    all.insert("avg".to_owned(), json!(times.mean_ns() as u64));
+    for (percentile, name) in PERCENTILES {
+        all.insert(name.to_owned(), json!(times.percentile_ns(percentile).min(max_ns)));
+    }
+    all.insert("max".to_owned(), json!(max_ns));
+    Value::Object(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
+
+    #[test]
+    fn an_open_loop_has_its_three_times_and_its_rates() {
+        let mut open = sample::level(LevelLoad::RequestRate(100.0), 100, 2_000_000);
+        open.client.delayed = 25;
+        open.client.open_loop = Some(OpenLoopSummary {
+            response_time: sample::distribution(100, 2_000_000),
+            service_time: sample::distribution(100, 1_000_000),
+            schedule_delay: Distribution::empty(),
+            requested_rate: 100.0,
+            achieved_rate: 99.0,
+            completed_rate: 99.0,
+        });
+        open.verdict = Verdict::Invalid(vec![Complaint::IssuersLate(0.25)]);
+        let value = level(&open, Headline::ResponseTime, &[]);
+        assert_eq!((&value["latency"], &value["valid"]), (&json!("response_time"), &json!(false)));
+        assert_eq!((&value["reasons"], &value["later_than_1ms_share"]), (&json!(["issuers_late"]), &json!(0.25)));
+        assert_eq!((&value["requested_rate"], &value["achieved_rate"]), (&json!(100.0), &json!(99.0)));
+        let service = value["service_time_ns"].as_object().unwrap();
+        let names: Vec<&str> = service.keys().map(String::as_str).collect();
+        assert_eq!(names, ["avg", "count", "max", "p50", "p90", "p95", "p99", "p99.9"]);
+        assert!((service["p99.9"].as_f64().unwrap() / 1e6 - 1.0).abs() < 0.001);
+        assert_eq!(value["schedule_delay_ns"], Value::Null);
+        assert_eq!(value.get("time_to_first_response_ns"), None);
+    }
+
+    #[test]
+    fn mixes_and_decoupled_models_have_their_own() {
+        let mut mixed = sample::level(LevelLoad::Concurrency(2), 100, 1_000);
+        mixed.client.entries = vec![sample::client(30, 1_000), sample::client(70, 1_000)];
+        let times = || sample::distribution(100, 1_000);
+        mixed.client.decoupled =
+            Some(DecoupledSummary { first_response: times(), gap: times(), last_response: times() });
+        let entry = |name: &str, share| EntrySummary { name: name.to_owned(), share };
+        let value = level(&mixed, Headline::FirstResponse, &[entry("a", 0.3), entry("b", 0.7)]);
+        assert_eq!((&value["models"][1]["name"], &value["models"][1]["requests"]), (&json!("b"), &json!(70)));
+        assert_eq!(value["time_between_responses_ns"]["count"], json!(100));
+        assert_eq!((value.get("requested_rate"), &value["valid"]), (None, &json!(true)));
+    }
+}
