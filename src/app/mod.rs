@@ -7,6 +7,7 @@ mod observe;
 mod outcome;
 mod payloads;
 mod periodic;
+mod remarks;
 mod replay;
 mod schedule;
 mod screen;

@@ -45,7 +45,8 @@ const HELP_WIDTH: usize = 110;
 
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
-    Exit codes: 0 measured, 2 unstable or invalid, 3 no valid request, 99 everything else.";
+    Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
+    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]
@@ -98,7 +99,7 @@ pub fn command() -> clap::Command {
 }
 
 fn version() -> String {
-    format!("triton-bench {} (perf_analyzer {UPSTREAM_VERSION} compatible)", env!("CARGO_PKG_VERSION"))
+    format!("Perf Analyzer Version {UPSTREAM_VERSION} (triton-bench {})", env!("CARGO_PKG_VERSION"))
 }
 
 fn run(command: &clap::Command, words: Vec<OsString>) -> Result<Plan> {
