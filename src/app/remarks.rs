@@ -8,13 +8,15 @@ use crate::plan::{MeasurementPlan, WindowRule};
 /// perf_analyzer's sentence about a level that did not come out well, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
     match level.ending {
+        // A queue that grows for as long as the level lasts does not become stable in larger windows.
+        Ending::Unstable if is_overloaded(level) => None,
         Ending::Unstable => Some(unstable(plan, level.load)),
         Ending::OverThreshold => {
             let limit = plan.latency_threshold.unwrap_or_default().as_millis();
             Some(format!("Measured latency went over the set limit of {limit} msec."))
         }
         // Where requests failed, a larger window is no help.
-        Ending::Failed if has_nothing(level) && level.client.failed == 0 => {
+        Ending::Failed if has(level, |complaint| *complaint == Complaint::Nothing) && level.client.failed == 0 => {
             Some("No valid requests recorded within time interval. Please use a larger time window.".to_owned())
         }
         _ => None,
@@ -34,8 +36,12 @@ fn unstable(plan: &MeasurementPlan, load: LevelLoad) -> String {
     )
 }
 
-fn has_nothing(level: &LevelSummary) -> bool {
-    matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.contains(&Complaint::Nothing))
+fn is_overloaded(level: &LevelSummary) -> bool {
+    has(level, |complaint| matches!(complaint, Complaint::Overloaded(..) | Complaint::HeldBack(_)))
+}
+
+fn has(level: &LevelSummary, complaint: impl Fn(&Complaint) -> bool) -> bool {
+    matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(complaint))
 }
 
 #[cfg(test)]
@@ -70,6 +76,10 @@ mod tests {
         level.verdict = Verdict::Invalid(vec![Complaint::Nothing]);
         assert!(remark(&plan, &level).is_some_and(|text| text.ends_with("Please use a larger time window.")));
         level.client.failed = 1;
+        assert_eq!(remark(&plan, &level), None);
+        level.ending = Ending::Unstable;
+        assert!(remark(&plan, &level).is_some());
+        level.verdict = Verdict::Invalid(vec![Complaint::Overloaded(300.0, 40.0), Complaint::Unstable]);
         assert_eq!(remark(&plan, &level), None);
     }
 }
