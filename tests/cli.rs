@@ -544,6 +544,13 @@ fn row(arg: &clap::Arg) -> String {
 
 /// What the flags themselves do not say.
 const DIFFERENCES: &str = "
+## trace-summary
+
+`triton-bench trace-summary [-t] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
+with `--trace-level TIMESTAMPS` here or there), old and new ones: per model the averages, in whole microseconds, of the request from
+first to last byte, of receiving, sending, handling, queueing and executing it; HTTP and gRPC apart, models of an ensemble under
+the request to the ensemble. A *Wait/Read* time of gRPC holds the time in which nothing came. `-t` prints each trace's moments, too.
+
 ## Older spellings
 
 `-t N` and `-c N` are start and end of `--concurrency-range`, `-d` does nothing, `-z` is `--input-data zero`, and

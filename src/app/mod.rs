@@ -15,7 +15,10 @@ mod session;
 mod signals;
 mod stages;
 mod sweep;
+mod traces;
 mod validation;
+
+pub use traces::summarise as summarise_traces;
 
 use crate::affinity;
 use crate::app::levels::Runner;
