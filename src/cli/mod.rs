@@ -164,7 +164,7 @@ impl Flags {
             output: self.output.plan(),
             seed: self.load.seed(),
             matrix,
-            notes: notes(given),
+            notes: [notes(given), self.model.ignored()].concat(),
         })
     }
 
