@@ -8,7 +8,7 @@
 //! measure   trials, stability, summaries    backends  c_api, http, grpc, null: implement the seam
 //! load      when the next request leaves    record    what is remembered of a request
 //! backend   the seam: traits and contract
-//! model, data, shm                          clock, error, exit: leaves
+//! model, data, shm                          traces, clock, error, exit: leaves
 //! ```
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -32,6 +32,7 @@ pub mod report;
 pub mod seed;
 pub mod shm;
 pub mod stats;
+pub mod traces;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
     }
     let outcome = match cli::parse(args) {
         Ok(Command::Run(plan)) => app::run(*plan),
+        Ok(Command::TraceSummary(wanted)) => app::summarise_traces(&wanted),
         Ok(Command::Help(text)) => {
             print!("{text}");
             Ok(exit::OK)

@@ -137,7 +137,8 @@ fn help_and_version_end_at_once() {
         );
     }
     let Ok(Command::Version(line)) = cli::parse(words("--version")) else { panic!("no version") };
-    assert_eq!(line, format!("triton-bench {} (perf_analyzer 2.51.0 compatible)", env!("CARGO_PKG_VERSION")));
+    // Its beginning is perf_analyzer's.
+    assert_eq!(line, format!("Perf Analyzer Version 2.51.0 (triton-bench {})", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -261,6 +262,16 @@ fn embedded_flags_are_read() {
     assert!(self::plan(&format!("{IN_PROCESS} -a --streaming --shared-memory system")).data.shared_memory);
 }
 
+#[test]
+fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
+    let plan = plan("-m m --model-signature-name serving_default --endpoint v1/completions");
+    let expected = [
+        "--model-signature-name is for TensorFlow Serving and does nothing here",
+        "--endpoint is for services of the OpenAI kind and does nothing here",
+    ];
+    assert_eq!(plan.notes, expected);
+}
+
 /// Each command line, and what its refusal must name.
 const REFUSED: &[(&str, &[&str])] = &[
     // One flag alone.
@@ -268,6 +279,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m ''", &["-m ''", "must not be empty"]),
     ("-m m --nonsense", &["--nonsense is no flag"]),
     ("-m m -Z", &["-Z is no flag"]),
+    ("-m m --trace-file t.json", &["--trace-file", "--trace-config=triton,file=FILE"]),
     ("-m m --session-concurrency 4", &["--session-concurrency", "not part of this version"]),
     ("-m", &["-m needs a value, NAME"]),
     ("-m m --async=1", &["--async takes no value"]),
@@ -546,6 +558,13 @@ fn row(arg: &clap::Arg) -> String {
 
 /// What the flags themselves do not say.
 const DIFFERENCES: &str = "
+## trace-summary
+
+`triton-bench trace-summary [-t] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
+with `--trace-level TIMESTAMPS` here or there), old and new ones: per model the averages, in whole microseconds, of the request from
+first to last byte, of receiving, sending, handling, queueing and executing it; HTTP and gRPC apart, models of an ensemble under
+the request to the ensemble. A *Wait/Read* time of gRPC holds the time in which nothing came. `-t` prints each trace's moments, too.
+
 ## Older spellings
 
 `-t N` and `-c N` are start and end of `--concurrency-range`, `-d` does nothing, `-z` is `--input-data zero`, and
@@ -563,5 +582,7 @@ const DIFFERENCES: &str = "
   `--collect-metrics` works.
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
-- Services other than Triton, MPI and `--trace-file` are not part of this version; their flags are refused.
+- Services other than Triton and MPI are not part of this version; their flags are refused, but for those that perf_analyzer
+  ignores where the service is Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
+- `--trace-file` of old versions is refused, because servers take the name of their trace file only when they start.
 ";

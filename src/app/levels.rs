@@ -10,7 +10,7 @@ use crate::app::job::Job;
 use crate::app::observe::Observers;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::app::{periodic, stages, sweep};
+use crate::app::{periodic, remarks, stages, sweep};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad, start};
@@ -119,6 +119,9 @@ impl Runner<'_> {
         }
         let summary = self.measure_quietly(job, &self.plan.measurement)?;
         self.screen.print(&console::results(self.plan, &self.session.run, &summary))?;
+        if let Some(remark) = remarks::remark(&self.plan.measurement, &summary) {
+            eprintln!("{remark}");
+        }
         Ok(summary)
     }
 

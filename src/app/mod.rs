@@ -8,6 +8,7 @@ mod outcome;
 mod payloads;
 mod periodic;
 mod recorded;
+mod remarks;
 mod replay;
 mod schedule;
 mod screen;
@@ -15,9 +16,12 @@ mod session;
 mod signals;
 mod stages;
 mod sweep;
+mod traces;
 mod validation;
 
 use std::cell::Cell;
+
+pub use traces::summarise as summarise_traces;
 
 use crate::affinity;
 use crate::app::levels::Runner;

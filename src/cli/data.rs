@@ -55,7 +55,8 @@ pub struct DataArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     priority: u64,
 
-    /// Time in microseconds after which the server gives up a queued request. 0: the model's default
+    /// Time in microseconds after which the server gives up a queued request, if the model's queue policy allows that
+    /// and has a longer time of its own. 0: the model's default
     #[arg(long, value_name = "US", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     request_timeout_us: u64,
 

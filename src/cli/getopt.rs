@@ -85,20 +85,13 @@ pub const UPSTREAM: &[&str] = &[
     "metrics-interval",
     "service-kind",
     "bls-composing-models",
+    "model-signature-name",
+    "endpoint",
     "version",
 ];
 
 /// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
-const ABSENT: &[&str] = &[
-    "endpoint",
-    "grpc-method",
-    "proto",
-    "model-signature-name",
-    "session-concurrency",
-    "enable-mpi",
-    "trace-file",
-    "schedule",
-];
+const ABSENT: &[&str] = &["grpc-method", "proto", "session-concurrency", "enable-mpi", "trace-file", "schedule"];
 
 /// Reads the words after the program's name.
 ///
@@ -178,6 +171,12 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     let long = |arg: &&'a Arg, name: &str| arg.get_long() == Some(name);
     if let Some(arg) = command.get_arguments().find(|arg| long(arg, name)) {
         return Ok(arg);
+    }
+    if name == "trace-file" {
+        return Err(Error::usage(
+            "--trace-file: a server takes the name of its trace file only at its own start; start it with \
+             --trace-config=triton,file=FILE and leave this flag out; see --help",
+        ));
     }
     if ABSENT.contains(&name) {
         return Err(Error::usage(format!(

@@ -12,6 +12,7 @@ mod range;
 mod sequences;
 mod server;
 mod tls;
+mod trace_summary;
 mod values;
 
 use std::error::Error as _;
@@ -24,13 +25,15 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Draft, Given, Matrix, Plan, ServiceKind, Target};
+use crate::plan::{Draft, Given, Matrix, Plan, ServiceKind, Target, TraceFiles};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
 pub enum Command {
     /// A measurement.
     Run(Box<Plan>),
+    /// A summary of a server's traces.
+    TraceSummary(TraceFiles),
     /// This text on standard output.
     Help(String),
     /// This line on standard error, where perf_analyzer has it.
@@ -45,8 +48,9 @@ const HELP_WIDTH: usize = 110;
 
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
-    Exit codes: 0 measured, 2 unstable, 3 no valid request or too many errors, 4 another load than asked for, 99 bad \
-    flags, input or server, 130 interrupted twice.";
+    Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
+    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice. \
+    `triton-bench trace-summary FILE` summarises traces of a server.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]
@@ -86,7 +90,11 @@ struct Flags {
 /// One line that names the flag, its value and the rule that it breaks.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
     let mut command = command();
-    match getopt::read(&command, args.into_iter().skip(1))? {
+    let mut words = args.into_iter().skip(1).peekable();
+    if words.next_if(|word| word == trace_summary::WORD).is_some() {
+        return trace_summary::read(words);
+    }
+    match getopt::read(&command, words)? {
         Line::Help => Ok(Command::Help(command.render_help().to_string())),
         Line::Version => Ok(Command::Version(version())),
         Line::Run(words) => run(&command, words).map(|plan| Command::Run(Box::new(plan))),
@@ -99,7 +107,7 @@ pub fn command() -> clap::Command {
 }
 
 fn version() -> String {
-    format!("triton-bench {} (perf_analyzer {UPSTREAM_VERSION} compatible)", env!("CARGO_PKG_VERSION"))
+    format!("Perf Analyzer Version {UPSTREAM_VERSION} (triton-bench {})", env!("CARGO_PKG_VERSION"))
 }
 
 fn run(command: &clap::Command, words: Vec<OsString>) -> Result<Plan> {
@@ -156,7 +164,7 @@ impl Flags {
             output: self.output.plan(),
             seed: self.load.seed(),
             matrix,
-            notes: notes(given).into_iter().chain(self.load.note()).collect(),
+            notes: notes(given).into_iter().chain(self.load.note()).chain(self.model.ignored()).collect(),
         })
     }
 

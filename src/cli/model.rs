@@ -34,6 +34,12 @@ pub struct ModelArgs {
     /// model
     #[arg(long, value_name = "NAME[:N][?K=V]:SHARE,...", value_delimiter = ',', value_parser = mix_entry)]
     model_mix: Vec<MixEntry>,
+
+    #[arg(long, hide = true, value_name = "NAME")]
+    model_signature_name: Option<String>,
+
+    #[arg(long, hide = true, value_name = "PATH")]
+    endpoint: Option<String>,
 }
 
 impl ModelArgs {
@@ -58,6 +64,16 @@ impl ModelArgs {
     /// The mix; empty where there is one model.
     pub fn mix(&self) -> Vec<MixEntry> {
         self.model_mix.clone()
+    }
+
+    /// Sentences about flags that perf_analyzer ignores for Triton, and so do we.
+    pub fn ignored(&self) -> Vec<String> {
+        let flags = [
+            ("--model-signature-name", &self.model_signature_name, "TensorFlow Serving"),
+            ("--endpoint", &self.endpoint, "services of the OpenAI kind"),
+        ];
+        let given = flags.into_iter().filter(|(_, value, _)| value.is_some());
+        given.map(|(flag, _, service)| format!("{flag} is for {service} and does nothing here")).collect()
     }
 
     /// Models that a BLS model calls.

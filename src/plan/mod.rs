@@ -62,6 +62,15 @@ pub enum Matrix {
     },
 }
 
+/// What the command `trace-summary` reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceFiles {
+    /// The files; at least one.
+    pub files: Vec<PathBuf>,
+    /// Every trace is printed, too.
+    pub each: bool,
+}
+
 /// What is written where.
 #[derive(Clone, Debug, Default)]
 pub struct OutputPlan {

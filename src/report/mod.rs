@@ -9,6 +9,7 @@ mod number;
 pub mod progress;
 #[cfg(test)]
 mod sample;
+pub mod traces;
 #[cfg(test)]
 mod upstream;
 

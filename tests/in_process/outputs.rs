@@ -155,13 +155,19 @@ fn an_unstable_level_prints_its_data_and_says_so() {
     assert!(report.summary()[0].ends_with(" [unstable]"), "{}", report.text);
     assert!(report.level().text.contains("Verdict: invalid [unstable]"), "{}", report.text);
     assert_eq!(table(&path).len(), 2, "and its row is in the table");
+    // perf_analyzer's own words, which make tools such as Model Analyzer lengthen their windows and try again.
+    let sentence = "Failed to obtain stable measurement within 4 measurement windows for concurrency 1. \
+        Please try to increase the --measurement-interval.";
+    assert!(finished.stderr.lines().any(|line| line == sentence), "{}", finished.stderr);
 }
 
 #[test]
 fn a_first_level_above_the_latency_threshold_is_code_2() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
-    let report = Program::on(&repository, "m").quick().args("-l 5 --concurrency-range 1:4").run().report_with(2);
+    let finished = Program::on(&repository, "m").quick().args("-l 5 --concurrency-range 1:4").run();
+    let report = finished.report_with(2);
+    assert!(finished.stderr.contains("Measured latency went over the set limit of 5 msec."), "{}", finished.stderr);
     assert_eq!(report.values(), [1.0]);
     assert!(report.summary()[0].contains("over latency threshold"), "{}", report.text);
 }

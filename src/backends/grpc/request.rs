@@ -228,12 +228,18 @@ fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, 
         put_parameter(head, field::PARAMETERS, "timeout", &ParameterValue::Int(options.timeout_us as i64));
     }
     for Parameter { name, value } in options.parameters_of(payload) {
-        // To models all integers are of one type, and Triton up to 24.10 takes no others than those with a sign.
-        let signed = match value {
-            ParameterValue::Uint(number) => i64::try_from(*number).ok().map(ParameterValue::Int),
-            _ => None,
-        };
-        put_parameter(head, field::PARAMETERS, name, signed.as_ref().unwrap_or(value));
+        put_parameter(head, field::PARAMETERS, name, &understood(value));
+    }
+}
+
+/// Triton refuses `uint64_param` in parameters that are not its own, and hands every whole number to the model as a signed
+/// one: so a number without sign travels as a signed one wherever it fits, as it does over HTTP and in process.
+fn understood(value: &ParameterValue) -> ParameterValue {
+    match value {
+        ParameterValue::Uint(number) => {
+            i64::try_from(*number).map_or(ParameterValue::Uint(*number), ParameterValue::Int)
+        }
+        value => value.clone(),
     }
 }
 

@@ -1,0 +1,85 @@
+//! What perf_analyzer says on standard error of a level that it does not report. Tools look for these sentences: Model Analyzer
+//! lengthens its windows and tries again when it finds one, and gives the level up otherwise.
+
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::plan::{MeasurementPlan, WindowRule};
+
+/// perf_analyzer's sentence about a level that did not come out well, if it has one.
+pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
+    match level.ending {
+        // A queue that grows for as long as the level lasts does not become stable in larger windows.
+        Ending::Unstable if is_overloaded(level) => None,
+        Ending::Unstable => Some(unstable(plan, level.load)),
+        Ending::OverThreshold => {
+            let limit = plan.latency_threshold.unwrap_or_default().as_millis();
+            Some(format!("Measured latency went over the set limit of {limit} msec."))
+        }
+        // Where requests failed, a larger window is no help.
+        Ending::Failed if has(level, |complaint| *complaint == Complaint::Nothing) && level.client.failed == 0 => {
+            Some("No valid requests recorded within time interval. Please use a larger time window.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn unstable(plan: &MeasurementPlan, load: LevelLoad) -> String {
+    const FAILED: &str = "Failed to obtain stable measurement";
+    let LevelLoad::Concurrency(concurrency) = load else { return format!("{FAILED}.") };
+    let flag = match plan.window {
+        WindowRule::Time(_) => "--measurement-interval",
+        WindowRule::Count(_) => "--measurement-request-count",
+    };
+    format!(
+        "{FAILED} within {} measurement windows for concurrency {concurrency}. Please try to increase the {flag}.",
+        plan.max_trials
+    )
+}
+
+fn is_overloaded(level: &LevelSummary) -> bool {
+    has(level, |complaint| matches!(complaint, Complaint::Overloaded(..) | Complaint::HeldBack(_)))
+}
+
+fn has(level: &LevelSummary, complaint: impl Fn(&Complaint) -> bool) -> bool {
+    matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(complaint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{self, Command};
+    use crate::measure::summary::sample;
+
+    #[test]
+    fn perf_analyzers_sentences() {
+        let line = ["triton-bench", "-m", "m", "-r", "7", "-l", "20"].map(Into::into);
+        let Ok(Command::Run(run)) = cli::parse(line) else { panic!("the line is good") };
+        let mut plan = run.measurement;
+        let mut level = sample::level(LevelLoad::Concurrency(4), 100, 1_000);
+        let mut said = |plan: &MeasurementPlan, load, ending| {
+            (level.load, level.ending) = (load, ending);
+            remark(plan, &level).unwrap_or_default()
+        };
+        let (closed, open) = (LevelLoad::Concurrency(4), LevelLoad::RequestRate(4.0));
+        assert_eq!(said(&plan, closed, Ending::Stable), "");
+        assert_eq!(
+            said(&plan, closed, Ending::Unstable),
+            "Failed to obtain stable measurement within 7 measurement windows for concurrency 4. \
+             Please try to increase the --measurement-interval."
+        );
+        assert_eq!(said(&plan, open, Ending::Unstable), "Failed to obtain stable measurement.");
+        assert_eq!(said(&plan, open, Ending::OverThreshold), "Measured latency went over the set limit of 20 msec.");
+        plan.window = WindowRule::Count(50);
+        assert!(said(&plan, closed, Ending::Unstable).ends_with("increase the --measurement-request-count."));
+        assert_eq!(said(&plan, closed, Ending::Failed), "", "some requests succeeded");
+        level.ending = Ending::Failed;
+        level.verdict = Verdict::Invalid(vec![Complaint::Nothing]);
+        assert!(remark(&plan, &level).is_some_and(|text| text.ends_with("Please use a larger time window.")));
+        level.client.failed = 1;
+        assert_eq!(remark(&plan, &level), None);
+        level.ending = Ending::Unstable;
+        assert!(remark(&plan, &level).is_some());
+        level.verdict = Verdict::Invalid(vec![Complaint::Overloaded(300.0, 40.0), Complaint::Unstable]);
+        assert_eq!(remark(&plan, &level), None);
+    }
+}

@@ -1,0 +1,7 @@
+//! Traces that a Triton server wrote: read from its files, and added up by protocol and model.
+
+mod read;
+mod spans;
+
+pub use read::{Moment, Trace, read};
+pub use spans::{Frontend, ModelSpans, Spans, add_up};

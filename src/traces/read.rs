@@ -1,0 +1,100 @@
+//! Trace files of Triton, old and new.
+//!
+//! A file is a JSON list. Of old it had one object per trace; newer servers write an object per moment, and one with the
+//! model's name, all with the trace's `id`. Both read alike when objects of one `id` are put together.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+/// One moment of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Moment {
+    /// Its name, as the server wrote it.
+    pub name: String,
+    /// When, in nanoseconds of the server's clock.
+    pub ns: u64,
+}
+
+/// What a server traced of one request to one model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Its number in the file.
+    pub id: Option<i64>,
+    /// The trace of the ensemble or BLS model that made this request.
+    pub parent: Option<i64>,
+    /// The model's name.
+    pub model: String,
+    /// The model's version, as the server wrote it.
+    pub version: String,
+    /// Its moments, in order of time.
+    pub moments: Vec<Moment>,
+}
+
+/// One object of a file.
+#[derive(Deserialize)]
+struct Entry {
+    id: Option<i64>,
+    parent_id: Option<i64>,
+    model_name: Option<String>,
+    model_version: Option<serde_json::Value>,
+    #[serde(default)]
+    timestamps: Vec<Moment>,
+}
+
+/// The traces of a file, in order of their `id`.
+///
+/// # Errors
+/// Where the file cannot be read, or is no list of traces; the message names the file and the place in it.
+pub fn read(path: &Path) -> Result<Vec<Trace>> {
+    let refused = |what: String| Error::input(format!("trace file '{}': {what}", path.display()));
+    let file = File::open(path).map_err(|error| refused(error.to_string()))?;
+    let entries: Vec<Entry> = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
+        refused(format!("{error}; it must be a JSON list as Triton writes it, which ends when the server stops"))
+    })?;
+    Ok(joined(entries))
+}
+
+fn joined(entries: Vec<Entry>) -> Vec<Trace> {
+    let (mut traces, mut places) = (Vec::<Trace>::new(), HashMap::new());
+    for entry in entries {
+        let next = traces.len();
+        let place = entry.id.map_or(next, |id| *places.entry(id).or_insert(next));
+        if place == next {
+            traces.push(Trace { id: entry.id, ..Trace::default() });
+        }
+        let trace = &mut traces[place];
+        trace.parent = entry.parent_id.or(trace.parent);
+        if let Some(name) = entry.model_name {
+            trace.model = name;
+        }
+        if let Some(version) = entry.model_version {
+            trace.version = version.as_str().map_or_else(|| version.to_string(), str::to_owned);
+        }
+        trace.moments.extend(entry.timestamps);
+    }
+    traces.sort_by_key(|trace| trace.id);
+    traces.iter_mut().for_each(|trace| trace.moments.sort_by_key(|moment| moment.ns));
+    traces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_one_id_are_one_trace() {
+        let text = r#"[{"id":2,"timestamps":[{"name":"B","ns":7}]},{"id":1,"model_name":"a","model_version":1,"parent_id":2},
+            {"id":2,"model_name":"e","model_version":"-1"},{"id":2,"timestamps":[{"name":"A","ns":5}]},
+            {"id":2,"activity":"TENSOR_QUEUE_INPUT","tensor":{"name":"X"}}]"#;
+        let traces = joined(serde_json::from_str(text).expect("the test's data are JSON"));
+        assert_eq!((traces[0].id, traces[0].parent, traces[0].version.as_str()), (Some(1), Some(2), "1"));
+        let names: Vec<&str> = traces[1].moments.iter().map(|moment| moment.name.as_str()).collect();
+        assert_eq!((traces[1].model.as_str(), traces[1].version.as_str(), &names[..]), ("e", "-1", &["A", "B"][..]));
+    }
+}

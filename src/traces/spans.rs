@@ -1,0 +1,213 @@
+//! From moments to spans: how long each part of a request took, added up over requests to one model through one protocol.
+
+use std::collections::HashMap;
+
+use crate::traces::read::Trace;
+
+/// How requests reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Frontend {
+    /// HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
+    /// Neither: the C API.
+    None,
+}
+
+/// Sums in nanoseconds over the traces of one model. Each is `None` where no trace has both of its ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// First byte received to last byte sent: HTTP and gRPC requests, not those that a model made.
+    pub total: Option<u64>,
+    /// Receiving the request (HTTP), or waiting for it and reading it (gRPC).
+    pub receive: Option<u64>,
+    /// Sending the response.
+    pub send: Option<u64>,
+    /// The request in the hands of the server's core.
+    pub handler: Option<u64>,
+    /// In the scheduler's queue.
+    pub queue: Option<u64>,
+    /// Executing.
+    pub compute: Option<u64>,
+    /// Of that: taking inputs.
+    pub input: Option<u64>,
+    /// Of that: the model itself.
+    pub infer: Option<u64>,
+    /// Of that: handing out outputs.
+    pub output: Option<u64>,
+}
+
+/// What the traces of one model add up to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelSpans {
+    /// How the requests came; those that a model made came as the request to that model.
+    pub frontend: Frontend,
+    /// The model's name.
+    pub model: String,
+    /// The model's version, as the server wrote it.
+    pub version: String,
+    /// How many traces there are.
+    pub count: u64,
+    /// Their sums.
+    pub spans: Spans,
+}
+
+/// The moments of one trace under names without case, blanks and punctuation: `grpc wait/read start` of old servers and
+/// `GRPC_WAITREAD_START` of new ones are one.
+struct Moments(HashMap<String, u64>);
+
+impl Moments {
+    fn of(trace: &Trace) -> Self {
+        let plain = |name: &str| -> String {
+            let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+            name.to_ascii_lowercase().replace("requesthandler", "request")
+        };
+        let mut moments = HashMap::new();
+        for moment in &trace.moments {
+            // Decoupled models send often: the first start and the last end count.
+            let name = plain(&moment.name);
+            let is_end = name.ends_with("end");
+            let kept = moments.entry(name).or_insert(moment.ns);
+            if is_end {
+                *kept = moment.ns;
+            }
+        }
+        Self(moments)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Nanoseconds from one moment to another, if both are there, in this order.
+    fn between(&self, start: &str, end: &str) -> Option<u64> {
+        self.0.get(end)?.checked_sub(*self.0.get(start)?)
+    }
+
+    fn frontend(&self) -> Frontend {
+        if self.has("httprecvstart") {
+            Frontend::Http
+        } else if self.has("grpcwaitreadstart") {
+            Frontend::Grpc
+        } else {
+            Frontend::None
+        }
+    }
+
+    fn spans(&self) -> Spans {
+        let (receive, send) = match self.frontend() {
+            Frontend::Http => (("httprecvstart", "httprecvend"), ("httpsendstart", "httpsendend")),
+            _ => (("grpcwaitreadstart", "grpcwaitreadend"), ("grpcsendstart", "grpcsendend")),
+        };
+        Spans {
+            total: self.between(receive.0, send.1),
+            receive: self.between(receive.0, receive.1),
+            send: self.between(send.0, send.1),
+            handler: self.between("requeststart", "requestend"),
+            queue: self.between("queuestart", "computestart"),
+            compute: self.between("computestart", "computeend"),
+            input: self.between("computestart", "computeinputend"),
+            infer: self.between("computeinputend", "computeoutputstart"),
+            output: self.between("computeoutputstart", "computeend"),
+        }
+    }
+}
+
+impl Spans {
+    fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.total, other.total),
+            (&mut self.receive, other.receive),
+            (&mut self.send, other.send),
+            (&mut self.handler, other.handler),
+            (&mut self.queue, other.queue),
+            (&mut self.compute, other.compute),
+            (&mut self.input, other.input),
+            (&mut self.infer, other.infer),
+            (&mut self.output, other.output),
+        ];
+        for (sum, part) in pairs {
+            *sum = sum.map_or(part, |sum| Some(sum.saturating_add(part.unwrap_or(0))));
+        }
+    }
+}
+
+/// Adds traces up by frontend and model, in that order, models as they first appear. The second result is how many traces are
+/// left out because the start or the end of their request is not in the file.
+pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
+    let (mut models, mut left_out) = (Vec::<ModelSpans>::new(), 0);
+    let places: HashMap<i64, usize> =
+        traces.iter().enumerate().filter_map(|(place, trace)| Some((trace.id?, place))).collect();
+    for trace in traces {
+        let spans = Moments::of(trace).spans();
+        if spans.handler.is_none() {
+            left_out += 1;
+            continue;
+        }
+        let frontend = Moments::of(root(trace, traces, &places)).frontend();
+        let same = |sum: &&mut ModelSpans| {
+            sum.frontend == frontend && sum.model == trace.model && sum.version == trace.version
+        };
+        if let Some(sum) = models.iter_mut().find(same) {
+            sum.count += 1;
+            sum.spans.add(&spans);
+        } else {
+            let (model, version) = (trace.model.clone(), trace.version.clone());
+            models.push(ModelSpans { frontend, model, version, count: 1, spans });
+        }
+    }
+    models.sort_by_key(|sum| sum.frontend);
+    (models, left_out)
+}
+
+/// The trace of the request from outside that a trace belongs to; a parent that is not in the file ends the search.
+fn root<'a>(trace: &'a Trace, traces: &'a [Trace], places: &HashMap<i64, usize>) -> &'a Trace {
+    let mut root = trace;
+    // Nothing nests deeper than there are traces, even where parents run in a circle.
+    for _ in 0..traces.len() {
+        match root.parent.and_then(|parent| places.get(&parent)) {
+            Some(&place) => root = &traces[place],
+            None => break,
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traces::read::Moment;
+
+    fn trace(id: i64, parent: Option<i64>, moments: &[(&str, u64)]) -> Trace {
+        let moments = moments.iter().map(|(name, ns)| Moment { name: (*name).to_owned(), ns: *ns }).collect();
+        Trace { id: Some(id), parent, model: format!("m{id}"), version: "1".to_owned(), moments }
+    }
+
+    const HANDLER: [(&str, u64); 2] = [("REQUEST_START", 10), ("REQUEST_END", 90)];
+
+    #[test]
+    fn requests_of_models_belong_to_the_request_that_caused_them() {
+        let traces = [
+            trace(1, None, &[&HANDLER[..], &[("GRPC_WAITREAD_START", 0), ("GRPC_SEND_END", 99)]].concat()),
+            trace(2, Some(1), &HANDLER),
+            trace(3, Some(2), &HANDLER),
+            trace(4, Some(77), &HANDLER),
+            trace(5, None, &[("REQUEST_START", 1)]),
+            trace(6, Some(7), &HANDLER),
+            trace(7, Some(6), &HANDLER),
+        ];
+        let (models, left_out) = add_up(&traces);
+        let found: Vec<_> = models.iter().map(|sum| (sum.model.as_str(), sum.frontend)).collect();
+        let (grpc, none) = (Frontend::Grpc, Frontend::None);
+        assert_eq!(found, [("m1", grpc), ("m2", grpc), ("m3", grpc), ("m4", none), ("m6", none), ("m7", none)]);
+        assert_eq!((left_out, models[0].spans.total, models[1].spans.total), (1, Some(99), None));
+    }
+
+    #[test]
+    fn times_that_run_backwards_are_no_span() {
+        let (models, _) =
+            add_up(&[trace(1, None, &[&HANDLER[..], &[("COMPUTE_START", 50), ("COMPUTE_END", 40)]].concat())]);
+        assert_eq!((models[0].spans.handler, models[0].spans.compute), (Some(80), None));
+    }
+}

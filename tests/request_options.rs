@@ -1,0 +1,63 @@
+//! Options of requests at a real Triton, in process, over HTTP and over gRPC: what a model gets, and which requests time out.
+
+mod support;
+
+use serde_json::json;
+use support::{Finished, Model, Program, Repository, TritonServer, turns};
+
+/// The same call through every transport that there is: each with its name.
+fn everywhere(repository: &Repository, model: &str, flags: &str) -> Vec<(&'static str, Finished)> {
+    let _turn = turns::shared();
+    let mut runs = vec![("in process", Program::on(repository, model))];
+    let server = TritonServer::start(repository);
+    if let Some(server) = &server {
+        runs.push(("HTTP", server.program("http", model)));
+        runs.push(("gRPC", server.program("grpc", model)));
+        runs.push(("gRPC streams", server.program("grpc", model).args("--streaming")));
+    }
+    runs.into_iter().map(|(name, run)| (name, run.args(flags).run())).collect()
+}
+
+/// A model that takes 20 ms for one request at a time, with this queue policy.
+fn queueing(name: &str, policy: &str) -> Model {
+    let queue = format!("dynamic_batching {{ default_queue_policy {{ timeout_action: REJECT {policy} }} }}");
+    Model::sleeping(name, 20).batches(1).with(&queue)
+}
+
+#[test]
+fn parameters_of_every_type_reach_the_model() {
+    let repository = Repository::of(&[]);
+    repository.add(&repository.journaling(Model::identity("m").parameter("echo_parameters", "true")));
+    let flags = "--request-count 3 --request-parameter max_tokens:256:uint --request-parameter low:-3:int \
+        --request-parameter on:true:bool --request-parameter who:me:string";
+    for (transport, run) in everywhere(&repository, "m", flags) {
+        assert_eq!(run.report().level().client_number("Request count"), 3.0, "{transport}");
+    }
+    for request in repository.journal("m") {
+        let parameters = &request["parameters"];
+        assert_eq!((&parameters["max_tokens"], &parameters["low"]), (&json!(256), &json!(-3)), "{request}");
+        assert_eq!((&parameters["on"], &parameters["who"]), (&json!(true), &json!("me")), "{request}");
+    }
+}
+
+#[test]
+fn a_request_can_shorten_the_time_that_its_queue_allows() {
+    let repository =
+        Repository::of(&[queueing("m", "allow_timeout_override: true default_timeout_microseconds: 60000000")]);
+    let flags = "--concurrency-range 6 --request-count 30 --max-errors 1 --request-timeout-us 1000";
+    for (transport, run) in everywhere(&repository, "m", flags) {
+        let report = run.report();
+        assert!(report.level().failures("Request timeout expired") > 0, "{transport}: {}", report.text);
+    }
+}
+
+#[test]
+fn triton_ignores_a_timeout_where_the_queue_has_none_or_allows_none() {
+    for policy in ["allow_timeout_override: true", "default_timeout_microseconds: 60000000"] {
+        let repository = Repository::of(&[queueing("m", policy)]);
+        let flags = "--concurrency-range 3 --request-count 6 --request-timeout-us 1000";
+        for (transport, run) in everywhere(&repository, "m", flags) {
+            assert_eq!(run.report().level().client_number("Request count"), 6.0, "{transport}: {policy}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `trace-summary` on files that a real server wrote, on the form that old servers wrote, and on what is neither.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces").join(name)
+}
+
+fn summary(arguments: &[&str], files: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perf_analyzer"));
+    command.arg("trace-summary").args(arguments).args(files).output().expect("the program can be started")
+}
+
+fn text(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn refusal(output: &Output) -> String {
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(99), 0));
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(said.starts_with("error: ") && said.lines().count() == 1, "{said}");
+    said
+}
+
+/// One object per trace, names in words: an HTTP request, and a gRPC request without the parts of its execution.
+const OLD: &str = r#"[
+  { "model_name": "simple", "model_version": -1, "id": 1, "timestamps": [
+    { "name": "http recv start", "ns": 1000000 }, { "name": "http recv end", "ns": 1049000 },
+    { "name": "request handler start", "ns": 1392000 }, { "name": "queue start", "ns": 1410000 },
+    { "name": "compute start", "ns": 1460000 }, { "name": "compute input end", "ns": 1500000 },
+    { "name": "compute output start", "ns": 8400000 }, { "name": "compute end", "ns": 8434000 },
+    { "name": "request handler end", "ns": 8439000 },
+    { "name": "http send start", "ns": 8757000 }, { "name": "http send end", "ns": 8771000 } ] },
+  { "model_name": "simple", "model_version": -1, "id": 2, "timestamps": [
+    { "name": "grpc wait/read start", "ns": 0 }, { "name": "grpc wait/read end", "ns": 26529000 },
+    { "name": "request handler start", "ns": 26568000 }, { "name": "queue start", "ns": 26583000 },
+    { "name": "compute start", "ns": 26603000 }, { "name": "compute end", "ns": 26869000 },
+    { "name": "request handler end", "ns": 26873000 },
+    { "name": "grpc send start", "ns": 26892000 }, { "name": "grpc send end", "ns": 26969000 } ] }
+]"#;
+
+#[test]
+fn old_traces_are_summarised_by_protocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    fs::write(&path, OLD).unwrap();
+    let expected = format!(
+        "File: {}\n\
+         Summary for simple (-1): trace count = 1\n\
+         HTTP infer request (avg): 7771us\n\
+         \tReceive (avg): 49us\n\
+         \tSend (avg): 14us\n\
+         \tOverhead (avg): 661us\n\
+         \tHandler (avg): 7047us\n\
+         \t\tOverhead (avg): 23us\n\
+         \t\tQueue (avg): 50us\n\
+         \t\tCompute (avg): 6974us\n\
+         \t\t\tInput (avg): 40us\n\
+         \t\t\tInfer (avg): 6900us\n\
+         \t\t\tOutput (avg): 34us\n\
+         Summary for simple (-1): trace count = 1\n\
+         GRPC infer request (avg): 26969us\n\
+         \tWait/Read (avg): 26529us\n\
+         \tSend (avg): 77us\n\
+         \tOverhead (avg): 58us\n\
+         \tHandler (avg): 305us\n\
+         \t\tOverhead (avg): 19us\n\
+         \t\tQueue (avg): 20us\n\
+         \t\tCompute (avg): 266us\n",
+        path.display()
+    );
+    assert_eq!(text(&summary(&[], &[&path])), expected);
+    let each = text(&summary(&["-t"], &[&path]));
+    let moments = "simple (-1):\n\tgrpc wait/read start\n\t\t26529us\n\tgrpc wait/read end\n\t\t39us\n\
+        \trequest handler start\n\t\t15us\n\tqueue start\n\t\t20us\n\tcompute start\n\t\t266us\n\tcompute end\n\t\t4us\n\
+        \trequest handler end\n\t\t19us\n\tgrpc send start\n\t\t77us\n\tgrpc send end\n";
+    assert!(each.contains(moments), "{each}");
+}
+
+#[test]
+fn traces_of_todays_server_are_summarised_with_the_models_of_ensembles() {
+    let files = [fixture("ensemble_http.json"), fixture("identity_grpc.json")];
+    let said = text(&summary(&["--show-trace"], &[&files[0], &files[1]]));
+    let (first, second) = said.split_once(&format!("File: {}\n", files[1].display())).unwrap();
+    for line in
+        ["Summary for ens (1): trace count = 2\nHTTP infer request", "Summary for slow (1): trace count = 2\n\tHandler"]
+    {
+        assert!(first.contains(line), "{line}: {first}");
+    }
+    assert_eq!(
+        first.matches("HTTP infer request").count(),
+        1,
+        "models of an ensemble are no requests of their own: {first}"
+    );
+    assert!(second.contains("GRPC infer request (avg): ") && second.contains("\t\t\tOutput (avg): "), "{second}");
+}
+
+#[test]
+fn what_is_no_trace_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(refusal(&summary(&[], &[])).contains("needs a trace file"));
+    assert!(refusal(&summary(&["-x"], &[])).contains("-x is no flag"));
+    assert!(refusal(&summary(&[], &[&folder.path().join("none")])).contains("none"));
+    let path = folder.path().join("trace.json");
+    let rest: &[u8] = &OLD.as_bytes()[..OLD.len() - 9];
+    let cases: [(&[u8], &str); 6] = [
+        (b"", "line 1"),
+        (b"{}", "list"),
+        (rest, "EOF"),
+        (b"[]", "no request from start to end"),
+        (br#"[{"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": -1}]}]"#, "line 1"),
+        (b"\xff\xfe", "line 1"),
+    ];
+    for (bytes, word) in cases {
+        fs::write(&path, bytes).unwrap();
+        let said = refusal(&summary(&[], &[&path]));
+        assert!(said.contains(word) && said.contains("trace.json"), "{word}: {said}");
+    }
+}
