@@ -130,7 +130,7 @@ impl Reissuer {
             bump(&state.failed);
             self.context.recorder.fail(self.source(lane, state), completion.last_response, error);
             if state.sequence_start.load(Ordering::Relaxed) {
-                self.context.feed.abandon(lane);
+                self.context.feed.cut_short(lane);
             }
         } else {
             bump(&state.completed);

@@ -107,10 +107,10 @@ impl Feed {
         }
     }
 
-    /// Forgets the lane's sequence because its start failed, so that the server has none.
-    pub fn abandon(&self, lane: usize) {
+    /// Lets the lane's next request end its sequence, because its start failed.
+    pub fn cut_short(&self, lane: usize) {
         if let Order::Sequences(sequences) = &self.order {
-            sequences.abandon(lane);
+            sequences.cut_short(lane);
         }
     }
 

@@ -153,9 +153,13 @@ impl Sequences {
         open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), (false, true)))
     }
 
-    /// Forgets the lane's sequence, because the server has none: its start failed. The next request begins another one.
-    pub fn abandon(&self, lane: usize) {
-        self.lanes[lane].length.store(0, Ordering::Relaxed);
+    /// Lets the lane's next request end its sequence, whose start failed: its model may know nothing of it, but Triton's
+    /// sequence batcher holds a place for it until an end comes, or `max_sequence_idle_microseconds` are over.
+    pub fn cut_short(&self, lane: usize) {
+        let state = &self.lanes[lane];
+        if state.length.load(Ordering::Relaxed) > 0 {
+            state.length.store(state.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
     }
 
     fn step(&self, lane: usize, step: u64, (start, end): (bool, bool)) -> SequenceStep {
@@ -280,7 +284,10 @@ mod tests {
         assert_eq!(sequences.close(0), None);
         let next = sequences.next(0, |_, _| 1).position;
         assert_eq!(next, SequencePosition { id: 101, start: true, end: false });
-        sequences.abandon(0);
+        sequences.cut_short(0);
+        let end = sequences.next(0, |_, _| 1).position;
+        assert_eq!(end, SequencePosition { id: 101, start: false, end: true });
+        sequences.cut_short(0);
         assert_eq!(sequences.close(0), None);
         assert!(sequences.next(0, |_, _| 1).position.start);
     }

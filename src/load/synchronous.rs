@@ -268,7 +268,7 @@ impl Worker<'_> {
             self.failed += 1;
             recorder.fail(source, end, error);
             if request.sequence.is_some_and(|position| position.start) {
-                self.context.feed.abandon(lane);
+                self.context.feed.cut_short(lane);
             }
         } else {
             self.completed += 1;

@@ -213,7 +213,7 @@ fn an_error_ends_open_sequences() {
         let counters = repository.counters("m");
         assert!(counters.get("failures") > 0);
         // The model does not see the flags of requests that it fails, so its journal is asked: whatever was opened was
-        // sent an end, but for sequences whose start failed, of which the server has nothing to end.
+        // sent an end. Sequences whose start failed are left out: the model has none, only the batcher holds a place.
         assert!(!sequences(&repository).is_empty(), "{load}");
     }
 }

@@ -97,7 +97,7 @@ impl OpenSink {
             recorder.fail(self.source(slot), completion.last_response, error);
             // Only where no other request of the sequence can be under way.
             if self.serial && state.sequence_start.load(Ordering::Relaxed) {
-                self.context.feed.abandon(state.lane.load(Ordering::Relaxed) as usize);
+                self.context.feed.cut_short(state.lane.load(Ordering::Relaxed) as usize);
             }
         } else {
             self.completed.fetch_add(1, Ordering::Relaxed);

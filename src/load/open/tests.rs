@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -387,13 +388,18 @@ fn other_sequences_may_overlap_but_keep_their_order() {
 }
 
 #[test]
-fn failures_are_counted_and_failed_starts_begin_anew() {
+fn failures_are_counted_and_failed_starts_are_ended() {
     let mut setup = Setup::new(Server { fail: true, ..Server::with_delay(ms(1)) }, 500.0, 1).with_sequences(true);
     setup.quota = Some(10);
     let log = Arc::clone(&setup.server.log);
     let (report, tally) = setup.run();
-    assert_eq!((report.sent, report.failed, tally.failed), (10, 10, 10));
-    assert!(log.lock().iter().all(|(_, request)| request.sequence.unwrap().start));
+    // Ten, and the ends of the two sequences that are open then.
+    assert_eq!((report.sent, report.failed, tally.failed), (12, 12, 12));
+    let mut sequences = BTreeMap::<u64, Vec<(bool, bool)>>::new();
+    for position in log.lock().iter().map(|(_, request)| request.sequence.unwrap()) {
+        sequences.entry(position.id).or_default().push((position.start, position.end));
+    }
+    assert!(sequences.values().all(|flags| flags == &[(true, false), (false, true)]), "{sequences:?}");
 }
 
 #[test]
