@@ -19,6 +19,11 @@ pub struct TritonServer {
 impl TritonServer {
     /// Starts one on `repository`. `None` where the server directory has no `tritonserver` program.
     pub fn start(repository: &Repository) -> Option<Self> {
+        Self::start_with(repository, &[])
+    }
+
+    /// The same with further flags of the server.
+    pub fn start_with(repository: &Repository, flags: &[&str]) -> Option<Self> {
         let directory = triton();
         let program = directory.join("bin/tritonserver");
         if !program.exists() {
@@ -34,6 +39,7 @@ impl TritonServer {
             .args([format!("--http-port={http}"), format!("--grpc-port={grpc}")])
             .args(["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--allow-metrics=false"])
             .args(["--log-info=false", "--log-warning=false"])
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
