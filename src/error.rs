@@ -70,6 +70,12 @@ impl Error {
     pub fn context(self, doing: impl fmt::Display) -> Self {
         Self { message: format!("{doing}: {}", self.message), ..self }
     }
+
+    /// The same error with what to do put behind its message.
+    #[must_use]
+    pub fn advice(self, what: impl fmt::Display) -> Self {
+        Self { message: format!("{}; {what}", self.message), ..self }
+    }
 }
 
 /// Servers and interpreters explain themselves in several lines; an error is one.

@@ -1,4 +1,5 @@
-//! Options of requests at a real Triton, in process, over HTTP and over gRPC: what a model gets, and which requests time out.
+//! Options of requests at a real Triton, in process, over HTTP and over gRPC: what a model gets, which requests time out, and
+//! which are traced.
 
 mod support;
 
@@ -59,5 +60,37 @@ fn triton_ignores_a_timeout_where_the_queue_has_none_or_allows_none() {
         for (transport, run) in everywhere(&repository, "m", flags) {
             assert_eq!(run.report().level().client_number("Request count"), 6.0, "{transport}: {policy}");
         }
+    }
+}
+
+#[test]
+fn traced_requests_are_in_the_servers_file_and_its_refusals_are_explained() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let flags = "--request-count 4 --trace-level TIMESTAMPS --trace-rate 1 --log-frequency 2";
+    if let Some(server) = TritonServer::start(&repository) {
+        for protocol in ["http", "grpc"] {
+            server
+                .program(protocol, "m")
+                .args(flags)
+                .run()
+                .refusal(&["trace settings of model 'm'", "--trace-config=triton"]);
+        }
+    }
+    let file = repository.file("trace.json");
+    let config = format!("--trace-config=triton,file={}", file.display());
+    let Some(server) = TritonServer::start_with(&repository, &[&config]) else { return };
+    for (protocol, request) in [("http", "HTTP infer request"), ("grpc", "GRPC infer request")] {
+        server.program(protocol, "m").args(flags).args("--trace-count 2").run().report();
+        let file = repository.file(if protocol == "http" { "trace.json.0" } else { "trace.json.1" });
+        let summary = Program::new().args("trace-summary").arg(&file).run();
+        assert_eq!(summary.code(), 0, "{}", summary.stderr);
+        assert!(
+            summary.stdout.contains(&format!("Summary for m (1): trace count = 2\n{request}")),
+            "{}",
+            summary.stdout
+        );
+        // The two traces are used up.
+        server.program(protocol, "m").args(flags).run().refusal(&["trace settings of model 'm'", "--trace-count"]);
     }
 }

@@ -47,6 +47,9 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     }
     let session = Session::open(&mut plan)?;
     let screen = Screen::new();
+    if plan.output.verbosity > 1 {
+        eprint!("{}", console::models(&session.all_models));
+    }
     if let Some(announcement) = session.announcement() {
         screen.print(&format!("{announcement}\n"))?;
     }

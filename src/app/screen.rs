@@ -55,6 +55,9 @@ impl Watcher for LevelScreen<'_> {
             // If standard output is gone, printing the level's results will say so.
             let _ = self.screen.print(&console::pass(trial, window, percentile));
         }
+        if self.plan.output.verbosity > 1 {
+            let _ = self.screen.print(&console::pass_detail(window));
+        }
     }
 
     fn progress(&self, trial: usize, _done: f64, _completed: u64) {

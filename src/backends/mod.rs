@@ -10,8 +10,8 @@ pub mod program;
 use std::sync::Arc;
 
 use crate::backend::Backend;
-use crate::error::Result;
-use crate::plan::{Plan, Protocol, ServiceKind, Target};
+use crate::error::{Error, Result};
+use crate::plan::{Plan, Protocol, ServiceKind, Target, TraceSettings};
 
 /// Reaches the server that the plan names, and makes its model ready.
 ///
@@ -31,7 +31,7 @@ pub fn connect(plan: &Plan) -> Result<Arc<dyn Backend>> {
 fn connect_http(target: &Target) -> Result<Arc<dyn Backend>> {
     let backend = http::HttpBackend::connect(&target.connection, metrics_url(target))?;
     if let Some(settings) = &target.trace {
-        backend.set_trace(&target.model, settings)?;
+        backend.set_trace(&target.model, settings).map_err(|error| explained(error, settings))?;
     }
     Ok(Arc::new(backend))
 }
@@ -39,9 +39,20 @@ fn connect_http(target: &Target) -> Result<Arc<dyn Backend>> {
 fn connect_grpc(target: &Target) -> Result<Arc<dyn Backend>> {
     let backend = grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?;
     if let Some(settings) = &target.trace {
-        backend.set_trace(&target.model, settings)?;
+        backend.set_trace(&target.model, settings).map_err(|error| explained(error, settings))?;
     }
     Ok(Arc::new(backend))
+}
+
+/// Triton refuses trace settings in words that do not say why: there is no trace file, or the traces are used up.
+fn explained(error: Error, settings: &TraceSettings) -> Error {
+    if settings.levels.is_some() && error.to_string().contains("invalid trace setting") {
+        return error.advice(
+            "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and no further than \
+             its trace count: if that is used up, give a new one with --trace-count",
+        );
+    }
+    error
 }
 
 fn metrics_url(target: &Target) -> Option<&str> {

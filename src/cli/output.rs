@@ -22,7 +22,8 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     profile_export_file: Option<PathBuf>,
 
-    /// Prints every window as it ends; given twice, more. Default: off
+    /// Prints every window as it ends; given twice, each with its requests and latencies, and the models as the server
+    /// describes them. Default: off
     #[arg(short = 'v', long, action = ArgAction::Count)]
     verbose: u8,
 

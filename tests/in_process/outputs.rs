@@ -326,6 +326,26 @@ fn pass_lines_come_with_v_and_no_progress_line_without_a_terminal() {
 }
 
 #[test]
+fn v_given_twice_tells_more_of_windows_and_models() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let finished = Program::on(&repository, "m").quick().args("-v -v").run();
+    let report = finished.report();
+    let lines: Vec<&str> = report.text.lines().collect();
+    let details = lines.windows(3).filter(|lines| {
+        lines[0].starts_with("  Pass [")
+            && lines[1].starts_with("    Requests: ")
+            && lines[1].contains(" 0 failed in ")
+            && lines[2].starts_with("    Latency: avg ")
+    });
+    assert_eq!(details.count(), 3, "{}", report.text);
+    assert_eq!(
+        finished.stderr,
+        "model 'm': platform 'bench', versions 1, max_batch_size 8, inputs: INPUT0 FP32 [16]; outputs: OUTPUT0 FP32 [16]\n"
+    );
+}
+
+#[test]
 fn the_report_has_every_line_that_readers_look_for() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);

@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use crate::measure::complaint::Verdict;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
 
+use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
 use crate::report::number::{significant, whole_us};
 use crate::report::{load_name, load_value};
@@ -41,6 +42,42 @@ pub fn pass(trial: usize, window: &ClientSummary, percentile: Option<u8>) -> Str
         None => format!("Avg latency: {latency} usec (std {} usec). ", whole_us(window.latency.std_ns())),
     };
     format!("  Pass [{trial}] throughput: {throughput} infer/sec. {rest}\n")
+}
+
+/// What follows a pass line with `-v -v`: what became of the window's requests, and its latencies.
+pub fn pass_detail(window: &ClientSummary) -> String {
+    let mut text = format!(
+        "    Requests: {} sent, {} completed, {} failed in {} msec\n",
+        window.sent,
+        window.requests,
+        window.failed,
+        window.duration.as_millis()
+    );
+    text += &detail::row("Latency", false, &window.latency);
+    text
+}
+
+/// A line on each model, as the server describes it (`-v -v`).
+pub fn models(models: &[ModelSpec]) -> String {
+    let tensors = |tensors: &[TensorSpec]| {
+        let all: Vec<String> = tensors
+            .iter()
+            .map(|tensor| format!("{} {} {:?}", tensor.name, tensor.datatype.name(), tensor.shape))
+            .collect();
+        all.join(", ")
+    };
+    let line = |model: &ModelSpec| {
+        format!(
+            "model '{}': platform '{}', versions {}, max_batch_size {}, inputs: {}; outputs: {}\n",
+            model.id,
+            model.platform,
+            model.versions.join(", "),
+            model.max_batch_size,
+            tensors(&model.inputs),
+            tensors(&model.outputs)
+        )
+    };
+    models.iter().map(line).collect()
 }
 
 /// Everything under a level's header and its pass lines: client, server, metrics, verdict, and an empty line.
