@@ -14,7 +14,7 @@ use crate::measure::collect::Collector;
 use crate::measure::complaint::Verdict;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{intervals, is_precise};
-use crate::measure::server::server_summary;
+use crate::measure::server::{read_statistics, server_summary};
 use crate::measure::stability::{STABLE_WINDOWS, is_stable};
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
@@ -67,6 +67,8 @@ pub struct LevelRun {
     pub ramp: u64,
     /// The load ends by itself: it is one window.
     pub finite: bool,
+    /// The server's counters before such a load began, so that none of its requests is missing from their difference.
+    pub baseline: Option<StatisticsSnapshot>,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
 }
@@ -205,14 +207,7 @@ impl Measurement<'_> {
 
     /// The server's counters of every model that takes part, or `None` where it keeps none.
     pub(super) fn statistics(&self) -> Result<Option<StatisticsSnapshot>> {
-        if !self.backend.capabilities().statistics {
-            return Ok(None);
-        }
-        let mut all = StatisticsSnapshot::default();
-        for spec in self.specs {
-            all.absorb(self.backend.statistics(&spec.id)?);
-        }
-        Ok(Some(all))
+        read_statistics(self.backend, self.specs)
     }
 }
 
@@ -232,7 +227,7 @@ impl<'a> Trials<'a> {
 
     /// One window over the whole load, which ends by itself.
     fn until_finished(&mut self) -> Result<Ending> {
-        self.take_statistics()?;
+        self.snapshots.extend(self.run.baseline.clone());
         drop(self.measurement.readings());
         let start = self.running.started();
         self.boundaries.push(start);

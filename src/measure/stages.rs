@@ -245,7 +245,7 @@ mod tests {
             client_cost_ns: 0.0,
         };
         StageRun {
-            level: LevelRun { load, recorder, facts, ramp: 0, finite: false, gap_variation: 0.0 },
+            level: LevelRun { load, recorder, facts, ramp: 0, finite: false, baseline: None, gap_variation: 0.0 },
             length,
             prepared: prepare(context, shape).unwrap(),
         }
