@@ -246,7 +246,7 @@ impl<'a> Trials<'a> {
     fn until_stable(&mut self) -> Result<Ending> {
         self.leave_out_start();
         let plan = self.measurement.plan;
-        self.take_statistics()?;
+        self.snapshots.extend(self.measurement.statistics()?);
         drop(self.measurement.readings());
         let mut start = Stamp::now();
         self.boundaries.push(start);
@@ -340,18 +340,25 @@ impl<'a> Trials<'a> {
         (self.measurement.settle)();
         let tally = self.run.recorder.advance(next_end);
         self.readings.extend(self.measurement.readings());
-        let taken = self.take_statistics();
+        let taken = self.measurement.statistics().map(|taken| self.snapshots.extend(taken));
         let window = summarize(tally, start, end - start, &self.run.facts);
         self.measurement.watcher.window(self.windows.len() + 1, &window);
         self.windows.push(window);
         self.boundaries.push(end);
-        taken
+        taken.inspect_err(|_| self.close_tail(end))
     }
 
-    /// Remembers the server's counters, where it keeps any.
-    fn take_statistics(&mut self) -> Result<()> {
-        self.snapshots.extend(self.measurement.statistics()?);
-        Ok(())
+    /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.
+    fn close_tail(&mut self, start: Stamp) {
+        thread::sleep(LOOK_UP);
+        self.running.settle_if_stranded();
+        let end = Stamp::now();
+        let window = summarize(self.run.recorder.advance(Stamp::NEVER), start, end - start, &self.run.facts);
+        if window.failed > 0 {
+            self.readings.extend(self.measurement.readings());
+            self.windows.push(window);
+            self.boundaries.push(end);
+        }
     }
 
     fn is_interrupted(&self) -> bool {
@@ -371,18 +378,14 @@ impl<'a> Trials<'a> {
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
         let window = self.windows.last()?;
+        let unasked = self.running.is_stranded() || (!self.run.finite && self.running.is_finished());
         if self.is_interrupted() {
             Some(Ending::Interrupted)
-        } else if self.exceeds_errors(window.requests, window.failed) || self.is_broken() {
+        } else if self.exceeds_errors(window.requests, window.failed) || unasked {
             Some(Ending::Failed)
         } else {
             None
         }
-    }
-
-    /// Whether the load ended although nothing asked it to.
-    fn is_broken(&self) -> bool {
-        self.running.is_stranded() || (!self.run.finite && self.running.is_finished())
     }
 
     fn over_threshold(&self) -> bool {
