@@ -15,6 +15,7 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad, start};
 use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, measure};
+use crate::measure::server::read_statistics;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::window::WindowFacts;
 use crate::plan::{LevelValue, LoadMode, MeasurementPlan, Plan, Range, Search, Verdict};
@@ -130,13 +131,16 @@ impl Runner<'_> {
     /// # Errors
     /// As [`Runner::level`].
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
-        let run = self.level_run(job);
+        let mut run = self.level_run(job);
         // Windows that are measured until they agree leave out the time of the warm-up themselves.
         if plan.warmup_requests > 0 || job.finite {
             self.warm_up(job, plan)?;
         }
         if let Some(observers) = self.observers {
             observers.begin(job.load);
+        }
+        if run.finite {
+            run.baseline = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
         }
         let running = self.start(&run.recorder, job, job.quota)?;
         let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
@@ -177,6 +181,7 @@ impl Runner<'_> {
             },
             ramp: if open_loop { 1 } else { job.lanes as u64 },
             finite: job.finite,
+            baseline: None,
             gap_variation: job.gap_variation,
             sending: job.sending(),
         }

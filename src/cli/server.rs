@@ -19,7 +19,8 @@ const FORMATS: &[(&str, bool)] = &[("binary", false), ("json", true)];
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server on the network")]
 pub struct ServerArgs {
-    /// Where the server is: host:port, or a URL. Default: localhost:8000, with gRPC localhost:8001
+    /// Where the server is: host:port, or a URL; with --matrix transports HTTP's, with gRPC at the next port, or both as
+    /// HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001
     #[arg(short = 'u', long, value_name = "URL", value_parser = filled)]
     url: Option<String>,
 

@@ -36,7 +36,7 @@ impl Stretch {
         Self {
             client: merge_two(self.client, &later.client),
             before: self.before,
-            after: later.after.clone(),
+            after: later.after.clone().or(self.after),
             readings,
         }
     }

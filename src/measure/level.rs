@@ -16,7 +16,7 @@ use crate::measure::complaint::Verdict;
 use crate::measure::growth::{Growth, settle_rates};
 use crate::measure::history::{History, Stretch};
 use crate::measure::metrics::MetricsFold;
-use crate::measure::server::server_summary;
+use crate::measure::server::{read_statistics, server_summary};
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::{WindowFacts, summarize};
@@ -69,6 +69,8 @@ pub struct LevelRun {
     pub ramp: u64,
     /// The load ends by itself: it is one window.
     pub finite: bool,
+    /// The server's counters before such a load began, so that none of its requests is missing from their difference.
+    pub baseline: Option<StatisticsSnapshot>,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
     /// How long a rate is sent for, where that is known.
@@ -192,14 +194,7 @@ impl Measurement<'_> {
 
     /// The server's counters of every model that takes part, or `None` where it keeps none.
     pub(super) fn statistics(&self) -> Result<Option<StatisticsSnapshot>> {
-        if !self.backend.capabilities().statistics {
-            return Ok(None);
-        }
-        let mut all = StatisticsSnapshot::default();
-        for spec in self.specs {
-            all.absorb(self.backend.statistics(&spec.id)?);
-        }
-        Ok(Some(all))
+        read_statistics(self.backend, self.specs)
     }
 }
 
@@ -218,7 +213,7 @@ impl<'a> Trials<'a> {
 
     /// One window over the whole load, which ends by itself.
     fn until_finished(&mut self) -> Result<Ending> {
-        self.snapshot = self.measurement.statistics()?;
+        self.snapshot = self.run.baseline.clone();
         drop(self.measurement.readings());
         let start = self.running.started();
         self.boundaries.push(start);
@@ -342,7 +337,20 @@ impl<'a> Trials<'a> {
         let before = mem::replace(&mut self.snapshot, after.clone());
         self.history.push(Stretch { client, before, after, readings });
         self.boundaries.push(end);
-        taken
+        taken.inspect_err(|_| self.close_tail(end))
+    }
+
+    /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.
+    fn close_tail(&mut self, start: Stamp) {
+        thread::sleep(LOOK_UP);
+        self.running.settle_if_stranded();
+        let end = Stamp::now();
+        let client = summarize(self.run.recorder.advance(Stamp::NEVER), start, end - start, &self.run.facts);
+        if client.failed > 0 {
+            let readings = self.measurement.readings();
+            self.history.push(Stretch { client, before: None, after: None, readings });
+            self.boundaries.push(end);
+        }
     }
 
     fn is_interrupted(&self) -> bool {
@@ -362,18 +370,14 @@ impl<'a> Trials<'a> {
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
         let window = self.history.latest()?;
+        let unasked = self.running.is_stranded() || (!self.run.finite && self.running.is_finished());
         if self.is_interrupted() {
             Some(Ending::Interrupted)
-        } else if self.exceeds_errors(window.requests, window.failed) || self.is_broken() {
+        } else if self.exceeds_errors(window.requests, window.failed) || unasked {
             Some(Ending::Failed)
         } else {
             None
         }
-    }
-
-    /// Whether the load ended although nothing asked it to.
-    fn is_broken(&self) -> bool {
-        self.running.is_stranded() || (!self.run.finite && self.running.is_finished())
     }
 
     fn over_threshold(&self) -> bool {

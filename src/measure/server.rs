@@ -1,11 +1,28 @@
 //! The server's side of a level: one model's counters, or an ensemble's tree of them, and what their averages are.
 
+use crate::backend::Backend;
+use crate::error::Result;
 use crate::measure::summary::ServerSummary;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 
 /// Deepest nesting of ensembles that is followed.
 const MAX_DEPTH: usize = 16;
+
+/// The server's counters of every model of `specs`; `None` where it keeps none.
+///
+/// # Errors
+/// Where the server refuses or cannot be reached.
+pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Option<StatisticsSnapshot>> {
+    if !backend.capabilities().statistics {
+        return Ok(None);
+    }
+    let mut all = StatisticsSnapshot::default();
+    for spec in specs {
+        all.absorb(backend.statistics(&spec.id)?);
+    }
+    Ok(Some(all))
+}
 
 /// Average times per request on the server, in whole microseconds.
 ///

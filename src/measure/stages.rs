@@ -264,7 +264,16 @@ mod tests {
             client_cost_ns: 0.0,
         };
         StageRun {
-            level: LevelRun { load, recorder, facts, ramp: 0, finite: false, gap_variation: 0.0, sending: None },
+            level: LevelRun {
+                load,
+                recorder,
+                facts,
+                ramp: 0,
+                finite: false,
+                baseline: None,
+                gap_variation: 0.0,
+                sending: None,
+            },
             length,
             prepared: prepare(context, shape).unwrap(),
         }

@@ -14,6 +14,7 @@ mod regions;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod transports;
 
 /// Both protocols.
 const PROTOCOLS: [&str; 2] = ["http", "grpc"];

@@ -102,3 +102,21 @@ fn entries_of_a_mix_send_their_own_parameters() {
         assert!(second.iter().all(|line| line["parameters"].get("lora").is_none()), "{}", second[0]);
     }
 }
+
+#[test]
+fn a_counted_load_is_counted_alike_by_the_server() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("identity")]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        for flags in ["", "-b 4 --async --concurrency-range 3", "--warmup-request-count 7 --concurrency-range 2"] {
+            let run = server.program(protocol, "identity").args(flags).args("--request-count 50").run();
+            let report = run.report_even_if_late();
+            let level = report.level();
+            let batch = if flags.starts_with("-b 4") { 4.0 } else { 1.0 };
+            let counted = ["Successful request count", "Inference count"].map(|name| level.server_number(name));
+            assert_eq!(counted, [50.0, 50.0 * batch], "{protocol} {flags}: {}", report.text);
+            assert_eq!(level.client_number("Request count"), 50.0, "{protocol} {flags}: {}", report.text);
+        }
+    }
+}

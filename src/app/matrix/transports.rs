@@ -32,15 +32,18 @@ pub fn ways(
         (None, Some(Err(error))) => Err(error.clone()),
         (None, None) => Err(Error::server("no server was started")),
     };
+    let decoupled = plan.target.models().any(|id| server.model(id).is_ok_and(|model| model.decoupled));
     let mut ways = Vec::new();
     for shared in [false, true] {
         let name = |way: &str| if shared { format!("{way} + shared memory") } else { way.to_owned() };
         ways.push(Way::open(name("C API"), placed(plan, shared), Ok(Arc::clone(server))));
-        for (protocol, number) in [(http(), 0), (grpc(plan), 1)] {
+        for (protocol, number) in [(http(), 0), (grpc(plan, decoupled), 1)] {
             let way = if number == 0 { "HTTP" } else { "gRPC" };
             let mut plan = placed(plan, shared);
             plan.target.service = ServiceKind::Triton;
             plan.target.connection.protocol = protocol;
+            // The table has no place for them, and the server that we start has none.
+            plan.target.metrics = None;
             let backend = urls.clone().and_then(|urls: [String; 2]| {
                 plan.target.connection.url.clone_from(&urls[number]);
                 backends::connect(&plan)
@@ -65,10 +68,11 @@ fn http() -> Protocol {
     Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None }
 }
 
-fn grpc(plan: &Plan) -> Protocol {
-    match &plan.target.connection.protocol {
-        protocol @ Protocol::Grpc { .. } => protocol.clone(),
-        Protocol::Http { .. } => Protocol::Grpc { streaming: false, compression: Compression::None },
+/// As the plan has it; decoupled models need streams.
+fn grpc(plan: &Plan, decoupled: bool) -> Protocol {
+    match plan.target.connection.protocol {
+        Protocol::Grpc { streaming, compression } => Protocol::Grpc { streaming: streaming || decoupled, compression },
+        Protocol::Http { .. } => Protocol::Grpc { streaming: decoupled, compression: Compression::None },
     }
 }
 

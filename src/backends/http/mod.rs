@@ -136,10 +136,13 @@ impl HttpBackend {
     fn wait_until_live(&self) -> Result<()> {
         let path = format!("{}/v2/health/live", self.format.endpoint.prefix);
         let refusal = |error: &InferError| {
-            Error::server(format!(
-                "no server answers at {}: {error}; start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS",
-                self.format.endpoint.http_url()
-            ))
+            let url = self.format.endpoint.http_url();
+            let what = match error.code.starts_with("HTTP ") {
+                true => format!("what answers at {url} does not say that it is a live server"),
+                false => format!("no server answers at {url}"),
+            };
+            let next = "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS";
+            Error::server(format!("{what}: {error}; {next}"))
         };
         self.patiently(|patience| match self.control.get(&path, patience) {
             Ok(answer) => answer.refusal().map_or(Ok(()), |error| Err(refusal(&error))),

@@ -249,7 +249,10 @@ impl GrpcClient {
 /// The server takes no requests any more.
 fn refused(goaway: &GoAway) -> InferError {
     let text = if goaway.text.is_empty() { "no reason given" } else { &goaway.text };
-    let message = format!("the server takes no further requests on this connection: {}, {text}", goaway.code);
+    let message = format!(
+        "the server takes no further requests on this connection: {}, {text}; --reconnect makes another",
+        goaway.code
+    );
     status::error(UNAVAILABLE, message)
 }
 
