@@ -119,6 +119,15 @@ impl Runner<'_> {
         Ok(summary)
     }
 
+    /// Prints a level that was measured quietly.
+    ///
+    /// # Errors
+    /// Where standard output is closed or full.
+    pub fn show(&self, level: &LevelSummary) -> Result<()> {
+        let header = console::header(level.load).unwrap_or_default();
+        self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
+    }
+
     /// Measures a level by another measurement plan than the run's, without printing.
     ///
     /// # Errors

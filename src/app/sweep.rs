@@ -27,7 +27,16 @@ pub fn run(
     let search_plan = search_plan(&runner.plan.measurement);
     while let Some(step) = sweep.next().filter(|_| !runner.is_interrupted()) {
         let observed = match step {
-            SweepStep::Burst => observe(&runner.measure_quietly(&burst(runner), &search_plan)?, runner),
+            SweepStep::Burst => {
+                let level = runner.measure_quietly(&burst(runner), &search_plan)?;
+                if level.ending == Ending::Failed {
+                    eprintln!("triton-bench: sweep: requests fail before there is any rate to search for");
+                    runner.show(&level)?;
+                    levels.push(level);
+                    return Ok(());
+                }
+                observe(&level, runner)
+            }
             SweepStep::Confirm(rate) => {
                 let job = Job::rate(runner.plan, runner.session, rate, distribution)?;
                 let level = runner.measure_quietly(&job, &search_plan)?;

@@ -14,6 +14,9 @@ const LEAST: Duration = Duration::from_millis(500);
 /// Fewer looks in a quarter say too little.
 const LEAST_LOOKS: u64 = 50;
 
+/// So much of a rate piles up only where the server is far from keeping up.
+const MUCH: f64 = 0.1;
+
 /// Looks at the requests under way in two quarters of the sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
@@ -60,7 +63,13 @@ pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Sta
         let gaps = sent.saturating_sub(1) as f64;
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
-    open.completed_rate = open.achieved_rate - growth.per_second().unwrap_or(0.0);
+    let piled_up = growth.per_second().unwrap_or(0.0);
+    // Where much piles up, the server is busy to the last answer, and its own pace is known better from all of them.
+    open.completed_rate = if piled_up > MUCH * open.achieved_rate {
+        open.completed_rate.min(open.achieved_rate)
+    } else {
+        open.achieved_rate - piled_up
+    };
 }
 
 #[cfg(test)]

@@ -190,6 +190,17 @@ impl Measurement<'_> {
         self.metrics.map(Collector::advance)
     }
 
+    /// Whether what was begun at `start` need not be waited for: too many of its requests failed.
+    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
+        let Completed { succeeded, failed, .. } = recorder.completed();
+        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
+    }
+
+    /// Whether more requests failed than may.
+    pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
+        failed as f64 > self.plan.max_errors * (succeeded + failed) as f64
+    }
+
     /// The server's counters of every model that takes part, or `None` where it keeps none.
     pub(super) fn statistics(&self) -> Result<Option<StatisticsSnapshot>> {
         if !self.backend.capabilities().statistics {
@@ -349,12 +360,7 @@ impl<'a> Trials<'a> {
 
     /// Whether the open window, which began at `start`, need not be waited for: too many of its requests failed.
     fn fails_too_often(&self, start: Stamp) -> bool {
-        let Completed { succeeded, failed, .. } = self.run.recorder.completed();
-        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
-    }
-
-    fn exceeds_errors(&self, completed: u64, failed: u64) -> bool {
-        failed as f64 > self.measurement.plan.max_errors * (completed + failed) as f64
+        self.measurement.fails_too_often(&self.run.recorder, start)
     }
 
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
@@ -362,7 +368,7 @@ impl<'a> Trials<'a> {
         let window = self.history.latest()?;
         if self.is_interrupted() {
             Some(Ending::Interrupted)
-        } else if self.exceeds_errors(window.requests, window.failed) || self.is_broken() {
+        } else if self.measurement.exceeds_errors(window.requests, window.failed) || self.is_broken() {
             Some(Ending::Failed)
         } else {
             None

@@ -61,7 +61,7 @@ pub trait Director {
 }
 
 /// Measures `count` stages, at least one. Ends early when the user interrupts, when a client breaks, or when more requests of
-/// a stage fail than may.
+/// a stage fail than may, after a second of it.
 ///
 /// # Errors
 /// Where a stage cannot be made ready, or the server's statistics cannot be read before the first.
@@ -126,6 +126,9 @@ impl Stage {
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
                 return Ending::Interrupted;
             }
+            if measurement.fails_too_often(&self.level.recorder, self.load.started()) {
+                return Ending::Failed;
+            }
             if self.load.is_finished() {
                 return if self.planned_end == Stamp::NEVER { Ending::Complete } else { Ending::Failed };
             }
@@ -151,6 +154,10 @@ impl Stage {
         (measurement.settle)();
         let mut client = summarize(self.level.recorder.advance(Stamp::NEVER), start, end - start, &self.level.facts);
         settle_rates(&mut client, self.load.sends(), &self.growth.get());
+        let ending = match ending {
+            Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
+            other => other,
+        };
         let circumstances = Circumstances {
             percentile: measurement.plan.percentile,
             max_errors: measurement.plan.max_errors,
