@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
+use crate::app::outcome::exit_code;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{periodic, stages, sweep};
@@ -28,6 +29,12 @@ pub struct Stopped {
     pub levels: Vec<LevelSummary>,
 }
 
+impl Stopped {
+    fn at_once(error: Error) -> Self {
+        Self { error, levels: Vec::new() }
+    }
+}
+
 /// What every level of a run is measured with.
 pub struct Runner<'a> {
     /// What is to be done.
@@ -43,14 +50,21 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Measures every level that the plan asks for, and prints each as it is done.
+    /// Measures every level that the plan asks for, and prints each as it is done. With the levels comes the exit code. A
+    /// periodic load has no levels.
     ///
     /// # Errors
     /// What keeps a level from being measured, with the levels before it.
-    pub fn measure_levels(&self) -> Result<Vec<LevelSummary>, Stopped> {
+    pub fn measure_levels(&self) -> Result<(Vec<LevelSummary>, u8), Stopped> {
         let mut levels = Vec::new();
+        if let LoadMode::Periodic(periodic) = &self.plan.load.mode {
+            return periodic::run(self, periodic).map(|code| (levels, code)).map_err(Stopped::at_once);
+        }
         match self.walk(&mut levels) {
-            Ok(()) => Ok(levels),
+            Ok(()) => {
+                let code = exit_code(&self.plan.load.mode, &levels);
+                Ok((levels, code))
+            }
             Err(error) => Err(Stopped { error, levels }),
         }
     }
@@ -78,7 +92,7 @@ impl Runner<'_> {
             LoadMode::Sweep { spacing, points, distribution } => {
                 sweep::run(self, (*spacing, *points), *distribution, levels)
             }
-            LoadMode::Periodic(periodic) => periodic::run(self, periodic),
+            LoadMode::Periodic(_) => Ok(()),
         }
     }
 
@@ -253,7 +267,8 @@ fn report_lost(requests: &LoadReport) {
     }
     if requests.held_back > 0 {
         eprintln!(
-            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding",
+            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding, or with \
+             --serial-sequences --num-of-sequences",
             requests.held_back
         );
     }

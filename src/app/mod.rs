@@ -19,7 +19,6 @@ mod validation;
 
 use crate::affinity;
 use crate::app::levels::Runner;
-use crate::app::outcome::exit_code;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::Result;
@@ -48,9 +47,9 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     let observers_of_run = observers.as_ref();
     let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, observers: observers_of_run };
     let measured = runner.measure_levels();
-    let (levels, failure) = match measured {
-        Ok(levels) => (levels, None),
-        Err(stopped) => (stopped.levels, Some(stopped.error)),
+    let (levels, ended) = match measured {
+        Ok((levels, code)) => (levels, Ok(code)),
+        Err(stopped) => (stopped.levels, Err(stopped.error)),
     };
     if !levels.is_empty() {
         screen.print(&console::summary(&plan, &levels))?;
@@ -62,10 +61,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
         observers.finish()?;
     }
     session.close();
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(exit_code(&plan.load.mode, &levels)),
-    }
+    ended
 }
 
 /// Finds out before anything is measured that a result could not be written.
