@@ -196,6 +196,12 @@ impl Measurement<'_> {
         failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
     }
 
+    /// Whether the latency is above the one allowed.
+    pub(super) fn is_over_threshold(&self, client: &ClientSummary) -> bool {
+        let limit = self.plan.latency_threshold;
+        limit.is_some_and(|limit| client.key_latency_ns(self.plan.percentile) >= limit.as_nanos() as f64)
+    }
+
     /// Whether more requests failed than may.
     pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
         failed as f64 > self.plan.max_errors * (succeeded + failed) as f64
@@ -243,7 +249,8 @@ impl<'a> Trials<'a> {
         thread::sleep(GRACE);
         let sends = self.running.sends();
         self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth))?;
-        Ok(self.early_ending().unwrap_or(Ending::Complete))
+        let over = self.over_threshold().then_some(Ending::OverThreshold);
+        Ok(self.early_ending().or(over).unwrap_or(Ending::Complete))
     }
 
     /// Windows that abut, until they agree or there are enough.
@@ -381,10 +388,6 @@ impl<'a> Trials<'a> {
     }
 
     fn over_threshold(&self) -> bool {
-        let Some(threshold) = self.measurement.plan.latency_threshold else { return false };
-        let window = self.history.latest();
-        window.is_some_and(|window| {
-            window.key_latency_ns(self.measurement.plan.percentile) >= threshold.as_nanos() as f64
-        })
+        self.history.latest().is_some_and(|window| self.measurement.is_over_threshold(window))
     }
 }

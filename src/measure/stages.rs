@@ -156,6 +156,7 @@ impl Stage {
         settle_rates(&mut client, self.load.sends(), &self.growth.get());
         let ending = match ending {
             Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
+            Ending::Complete if measurement.is_over_threshold(&client) => Ending::OverThreshold,
             other => other,
         };
         let circumstances = Circumstances {

@@ -116,6 +116,16 @@ fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
 }
 
 #[test]
+fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
+    let _turn = turns::shared();
+    for load in ["--request-count 20", "--stage concurrency:1:20req --stage concurrency:1:10req"] {
+        let report = run(Model::sleeping("m", 20), &format!("{load} -l 10")).report_with(2);
+        assert!(report.summary()[0].ends_with("[over latency threshold]"), "{}", report.text);
+        run(Model::sleeping("m", 2), &format!("{load} -l 1000")).report();
+    }
+}
+
+#[test]
 fn throughput_divides_by_the_true_span() {
     let _turn = turns::alone();
     let report = run(Model::sleeping("m", 20), "--request-count 25").report();
