@@ -58,6 +58,7 @@ impl Growth {
 pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Stamp)>, growth: &Growth) {
     let sent = client.sent;
     let Some(open) = &mut client.open_loop else { return };
+    let before = (open.achieved_rate, open.completed_rate);
     if let Some((first, last)) = sends {
         let seconds = last.since(first) as f64 / 1e9;
         let gaps = sent.saturating_sub(1) as f64;
@@ -70,6 +71,13 @@ pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Sta
     } else {
         open.achieved_rate - piled_up
     };
+    let share = |now: f64, before: f64| if before > 0.0 { now / before } else { 1.0 };
+    let (sends, completions) = (share(open.achieved_rate, before.0), share(open.completed_rate, before.1));
+    // Those of a mix share the sending.
+    for part in client.entries.iter_mut().filter_map(|entry| entry.open_loop.as_mut()) {
+        part.achieved_rate *= sends;
+        part.completed_rate *= completions;
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +133,8 @@ mod tests {
         assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
         assert_eq!(rates(None, Growth::default()), (100.0, 100.0));
         assert_eq!(rates(Some((Stamp(5), Stamp(5))), Growth::default()).0, 200.0);
+        client.entries = vec![client.clone()];
+        settle_rates(&mut client, second, &Growth::default());
+        assert_eq!(client.entries[0].open_loop.as_ref().unwrap().achieved_rate, 200.0);
     }
 }
