@@ -17,6 +17,36 @@ const LEAST_LOOKS: u64 = 50;
 /// So much of a rate piles up only where the server is far from keeping up.
 const MUCH: f64 = 0.1;
 
+/// Fewer looks say too little about the mean of what is under way.
+const LEAST_FOR_MEAN: u64 = 500;
+/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
+
+/// Looks at the requests under way, for their mean.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looks {
+    sum: u64,
+    count: u64,
+}
+
+impl Looks {
+    /// These, and one at which so many were under way.
+    pub(super) fn and(self, under_way: u64) -> Self {
+        Self { sum: self.sum + under_way, count: self.count + 1 }
+    }
+
+    /// The mean and the number of looks, where these are enough.
+    pub(super) fn mean(self) -> Option<(f64, u64)> {
+        (self.count >= LEAST_FOR_MEAN).then(|| (self.sum as f64 / self.count as f64, self.count))
+    }
+
+    /// How long to wait for the next look, `pause` in the mean: a steady rhythm could fall in with that of the requests and
+    /// always see the same moment of theirs.
+    pub(super) fn uneven(self, pause: Duration) -> Duration {
+        pause.mul_f64(0.5 + (self.count as f64 * GOLDEN_RATIO).fract())
+    }
+}
+
 /// Looks at the requests under way in two quarters of the sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
@@ -90,6 +120,21 @@ mod tests {
         let mut growth = Growth::of(Some(Duration::from_secs(2)));
         (0..2500).for_each(|ms| growth.look(Duration::from_millis(ms), under_way(ms)));
         growth
+    }
+
+    #[test]
+    fn looks_are_uneven_and_their_mean_is_exact() {
+        let mut looks = Looks::default();
+        let (mut all, pause) = (Duration::ZERO, Duration::from_millis(20));
+        for number in 0..1000 {
+            assert_eq!(looks.mean().is_some(), number >= 500);
+            let next = looks.uneven(pause);
+            assert!(next >= pause / 2 && next <= pause * 3 / 2);
+            all += next;
+            looks = looks.and(number % 2);
+        }
+        assert_eq!(looks.mean(), Some((0.5, 1000)));
+        assert!((all.as_secs_f64() / (pause * 1000).as_secs_f64() - 1.0).abs() < 0.01);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
+use crate::measure::blocks::Blocks;
 use crate::measure::collect::Collector;
 use crate::measure::complaint::Verdict;
-use crate::measure::growth::{Growth, settle_rates};
+use crate::measure::growth::{Growth, Looks, settle_rates};
 use crate::measure::history::{History, Stretch};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::server_summary;
@@ -98,10 +99,6 @@ const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_micros(200);
 /// Errors are judged before a window's end only after so much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
-/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
-const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
-/// Fewer looks at the requests under way say too little about their mean.
-const UNDER_WAY_SAMPLES: u64 = 500;
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
 
@@ -117,8 +114,10 @@ struct Trials<'a> {
     /// The server's counters at the last boundary, where it keeps any.
     snapshot: Option<StatisticsSnapshot>,
     boundaries: Vec<Stamp>,
-    /// Requests under way in an open loop, each time somebody looked: their sum and how often.
-    under_way: Cell<(u64, u64)>,
+    /// The pace of a load that is measured whole; without it, windows tell.
+    blocks: Blocks,
+    /// Looks at the requests under way in an open loop.
+    under_way: Cell<Looks>,
 }
 
 /// Measures a load that has just been started, and stops it.
@@ -129,7 +128,7 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
     let mut trials = Trials::new(measurement, run, &running);
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let held_back = running.report().held_back;
-    let Trials { history, boundaries, under_way, .. } = trials;
+    let Trials { history, boundaries, under_way, blocks, .. } = trials;
     if measurement.interrupts.load(Ordering::Relaxed) > 0 {
         running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
     }
@@ -149,12 +148,12 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
         percentile: measurement.plan.percentile,
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
-        outstanding: Some(under_way.get())
-            .filter(|seen| seen.1 >= UNDER_WAY_SAMPLES)
-            .map(|seen| (seen.0 as f64 / seen.1 as f64, seen.1)),
+        outstanding: under_way.get().mean(),
         held_back,
     };
+    let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
     let intervals = history.intervals(&result.client, measurement.plan.percentile);
+    let intervals = whole.into_iter().chain(intervals).collect();
     let mut summary = result.summarize(measurement, run.load, (ending, intervals));
     summary.windows = history.last();
     summary.verdict = judge(&summary, &circumstances);
@@ -229,6 +228,7 @@ impl<'a> Trials<'a> {
             history: History::new(measurement.plan),
             snapshot: None,
             boundaries: Vec::new(),
+            blocks: Blocks::new(),
             under_way: Cell::default(),
         }
     }
@@ -240,9 +240,14 @@ impl<'a> Trials<'a> {
         let start = self.running.started();
         self.boundaries.push(start);
         let mut growth = Growth::of(self.run.sending);
-        while !self.running.is_finished() && !self.is_interrupted() && !self.fails_too_often(start) {
-            growth.look(Stamp::now() - start, self.running.under_way());
-            self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
+        while !self.running.is_finished()
+            && !self.is_interrupted()
+            && !self.measurement.fails_too_often(&self.run.recorder, start)
+        {
+            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().succeeded);
+            growth.look(elapsed, self.running.under_way());
+            self.blocks.look(elapsed, completed);
+            self.measurement.watcher.progress(1, 0.0, completed);
             thread::sleep(COUNT_LOOK_UP);
         }
         let end = self.running.ended().unwrap_or_else(Stamp::now);
@@ -315,7 +320,10 @@ impl<'a> Trials<'a> {
             if now >= planned {
                 return planned;
             }
-            if self.is_full(start) || self.is_interrupted() || self.running.is_finished() || self.fails_too_often(start)
+            if self.is_full(start)
+                || self.is_interrupted()
+                || self.running.is_finished()
+                || self.measurement.fails_too_often(&self.run.recorder, start)
             {
                 self.run.recorder.set_boundary(now);
                 return now;
@@ -324,11 +332,9 @@ impl<'a> Trials<'a> {
             let done =
                 if planned == Stamp::NEVER { 0.0 } else { now.since(start) as f64 / planned.since(start) as f64 };
             self.measurement.watcher.progress(self.history.closed() + 1, done, self.run.recorder.completed().succeeded);
-            let (sum, count) = self.under_way.get();
-            self.under_way.set((sum + self.running.under_way(), count + 1));
-            // A steady rhythm could fall in with that of the requests and always see the same moment of theirs.
-            let uneven = look_up.mul_f64(0.5 + (count as f64 * GOLDEN_RATIO).fract());
-            thread::sleep(uneven.min(planned.from_now()));
+            let looks = self.under_way.get().and(self.running.under_way());
+            self.under_way.set(looks);
+            thread::sleep(looks.uneven(look_up).min(planned.from_now()));
         }
     }
 
@@ -363,11 +369,6 @@ impl<'a> Trials<'a> {
 
     fn is_interrupted(&self) -> bool {
         self.measurement.interrupts.load(Ordering::Relaxed) > 0
-    }
-
-    /// Whether the open window, which began at `start`, need not be waited for: too many of its requests failed.
-    fn fails_too_often(&self, start: Stamp) -> bool {
-        self.measurement.fails_too_often(&self.run.recorder, start)
     }
 
     /// Why the level ends with the window that has just been closed, whatever its numbers are.

@@ -130,6 +130,7 @@ fn throughput_divides_by_the_true_span() {
     let _turn = turns::alone();
     let report = run(Model::sleeping("m", 20), "--request-count 25").report();
     assert_near("throughput of 25 times 20 ms", report.level().client_number("Throughput"), 50.0, 4.0);
+    assert!(report.text.contains("95% confidence: throughput "), "{}", report.text);
 }
 
 #[test]
