@@ -76,10 +76,13 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
 }
 
 fn burst(runner: &Runner<'_>) -> Job {
-    let job = Job::closed(runner.plan, BURST);
-    let shape =
-        ClosedLoop { concurrency: BURST as usize, max_threads: runner.plan.load.max_threads, synchronous: false };
-    Job { shape: LoadShape::Closed(shape), load: LevelLoad::Concurrency(BURST), ..job }
+    let load = &runner.plan.load;
+    // More sequences than may be alive would wait for each other, and need more correlation IDs.
+    let sequences = u32::try_from(load.sequences.concurrent).unwrap_or(BURST);
+    let outstanding = if runner.session.run.sequences { BURST.min(sequences) } else { BURST };
+    let shape = ClosedLoop { concurrency: outstanding as usize, max_threads: load.max_threads, synchronous: false };
+    let job = Job::closed(runner.plan, outstanding);
+    Job { shape: LoadShape::Closed(shape), load: LevelLoad::Concurrency(outstanding), ..job }
 }
 
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {

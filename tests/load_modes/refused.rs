@@ -177,6 +177,8 @@ fn mixes() {
 fn periodic_loads() {
     let range = "--periodic-concurrency-range 1:2";
     misfit(Model::identity("m"), range, &["'m'", "--periodic-concurrency-range", "decoupled"]);
+    let decoupled = "model_transaction_policy { decoupled: true }";
+    misfit(Model::accumulator("m").with(decoupled), range, &["'m'", "--periodic-concurrency-range", "sequences"]);
     refused(&format!("{range} --sync"), &["--periodic-concurrency-range", "--sync"]);
     refused("--periodic-concurrency-range 4:2", &["--periodic-concurrency-range"]);
     refused(&format!("{range} --request-period 0"), &["--request-period"]);

@@ -133,6 +133,18 @@ fn streams_of_data_are_dealt_round_robin() {
 }
 
 #[test]
+fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[]);
+    let model = Model::accumulator("m").instances(3).parameter("delay_us", "5000");
+    repository.add(&repository.counting(repository.journaling(model)));
+    let finished = run(&repository, "--sweep linear:2 -p 500 -s 1000 --num-of-sequences 3 --sequence-id-range 1:4");
+    assert!(finished.stdout.contains("Saturation: "), "{}\n{}", finished.stdout, finished.stderr);
+    let all = assert_well_formed(&repository);
+    assert!(all.iter().all(|(id, _)| (1..4).contains(&id.parse::<u32>().unwrap())), "{all:?}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_sequences() {
     let _turn = turns::shared();
     let played = |load: &str, seed: u32| {
