@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
+use crate::app::outcome::exit_code;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{periodic, remarks, stages, sweep};
@@ -30,6 +31,12 @@ pub struct Stopped {
     pub levels: Vec<LevelSummary>,
 }
 
+impl Stopped {
+    fn at_once(error: Error) -> Self {
+        Self { error, levels: Vec::new() }
+    }
+}
+
 /// What every level of a run is measured with.
 pub struct Runner<'a> {
     /// What is to be done.
@@ -47,14 +54,21 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Measures every level that the plan asks for, and prints each as it is done.
+    /// Measures every level that the plan asks for, and prints each as it is done. With the levels comes the exit code. A
+    /// periodic load has no levels.
     ///
     /// # Errors
     /// What keeps a level from being measured, with the levels before it.
-    pub fn measure_levels(&self) -> Result<Vec<LevelSummary>, Stopped> {
+    pub fn measure_levels(&self) -> Result<(Vec<LevelSummary>, u8), Stopped> {
         let mut levels = Vec::new();
+        if let LoadMode::Periodic(periodic) = &self.plan.load.mode {
+            return periodic::run(self, periodic).map(|code| (levels, code)).map_err(Stopped::at_once);
+        }
         match self.walk(&mut levels) {
-            Ok(()) => Ok(levels),
+            Ok(()) => {
+                let code = exit_code(&self.plan.load.mode, &levels);
+                Ok((levels, code))
+            }
             Err(error) => Err(Stopped { error, levels }),
         }
     }
@@ -82,7 +96,7 @@ impl Runner<'_> {
             LoadMode::Sweep { spacing, points, distribution } => {
                 sweep::run(self, (*spacing, *points), *distribution, levels)
             }
-            LoadMode::Periodic(periodic) => periodic::run(self, periodic),
+            LoadMode::Periodic(_) => Ok(()),
         }
     }
 
@@ -124,6 +138,15 @@ impl Runner<'_> {
             eprintln!("{remark}");
         }
         Ok(summary)
+    }
+
+    /// Prints a level that was measured quietly.
+    ///
+    /// # Errors
+    /// Where standard output is closed or full.
+    pub fn show(&self, level: &LevelSummary) -> Result<()> {
+        let header = console::header(level.load).unwrap_or_default();
+        self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
     }
 
     /// Measures a level by another measurement plan than the run's, without printing.
@@ -255,7 +278,8 @@ fn report_lost(requests: &LoadReport) {
     }
     if requests.held_back > 0 {
         eprintln!(
-            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding",
+            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding, or with \
+             --serial-sequences --num-of-sequences",
             requests.held_back
         );
     }

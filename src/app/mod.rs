@@ -25,7 +25,6 @@ pub use traces::summarise as summarise_traces;
 
 use crate::affinity;
 use crate::app::levels::Runner;
-use crate::app::outcome::exit_code;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::Result;
@@ -65,9 +64,9 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     };
     let measured = runner.measure_levels();
     let broke_off = runner.broke_off.get();
-    let (levels, failure) = match measured {
-        Ok(levels) => (levels, None),
-        Err(stopped) => (stopped.levels, Some(stopped.error)),
+    let (levels, ended) = match measured {
+        Ok((levels, code)) => (levels, Ok(code)),
+        Err(stopped) => (stopped.levels, Err(stopped.error)),
     };
     if !levels.is_empty() {
         screen.print(&console::summary(&plan, &levels))?;
@@ -79,11 +78,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
         observers.finish()?;
     }
     session.close();
-    match failure {
-        Some(error) => Err(error),
-        None if broke_off => Ok(exit::NO_VALID_REQUESTS),
-        None => Ok(exit_code(&plan.load.mode, &levels)),
-    }
+    ended.map(|code| if broke_off { exit::NO_VALID_REQUESTS } else { code })
 }
 
 /// Finds out before anything is measured that a result could not be written.

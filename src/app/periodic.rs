@@ -10,6 +10,7 @@ use crate::app::job::Job;
 use crate::app::levels::Runner;
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::exit;
 use crate::load::{LoadShape, PeriodicLoop, PeriodicStage, StageBook};
 use crate::measure::summary::LevelLoad;
 use crate::plan::Periodic;
@@ -17,8 +18,11 @@ use crate::plan::Periodic;
 /// How often it is looked whether the load has ended.
 const LOOK_UP: Duration = Duration::from_millis(5);
 
-/// Plays the load to its end and prints the table.
-pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
+/// Plays the load to its end and prints the table. Returns the exit code.
+///
+/// # Errors
+/// Where it cannot be started, or a client breaks.
+pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     let shape = PeriodicLoop {
         start: periodic.start,
         end: periodic.end,
@@ -54,10 +58,17 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<()> {
     for (error, count) in errors {
         eprintln!("triton-bench: {count} requests failed: {error}");
     }
-    runner.screen.print(&format!(
-        "Requests: {} sent, {} completed, {} failed\n",
-        requests.sent, requests.completed, requests.failed
-    ))
+    let (sent, completed, failed) = (requests.sent, requests.completed, requests.failed);
+    let counts = format!("Requests: {sent} sent, {completed} completed, {failed} failed");
+    let (verdict, code) = if completed == 0 || failed as f64 > runner.plan.measurement.max_errors * sent as f64 {
+        (format!("invalid: {failed} of {sent} requests failed"), exit::NO_VALID_REQUESTS)
+    } else if runner.is_interrupted() {
+        ("invalid: interrupted".to_owned(), exit::OK)
+    } else {
+        ("valid".to_owned(), exit::OK)
+    };
+    runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n"))?;
+    Ok(code)
 }
 
 fn table(stages: &[PeriodicStage]) -> String {

@@ -9,7 +9,6 @@ use crate::load::{LoadContext, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
 use crate::plan::{Distribution, Stage, StageLength};
-use crate::report::console;
 
 /// Plays the stages and prints each one's results when all are over.
 pub fn run(
@@ -27,8 +26,7 @@ pub fn run(
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
     for measured in played {
         let summary = runner.account(measured);
-        let header = console::header(summary.load).unwrap_or_default();
-        runner.screen.print(&(header + &console::results(runner.plan, &runner.session.run, &summary)))?;
+        runner.show(&summary)?;
         levels.push(summary);
     }
     Ok(())

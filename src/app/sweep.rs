@@ -28,7 +28,14 @@ pub fn run(
     while let Some(step) = sweep.next().filter(|_| may_go_on()) {
         let observed = match step {
             SweepStep::Burst => {
-                observe(&runner.measure_quietly(&Job::burst(runner.plan, runner.session, BURST), &search_plan)?, runner)
+                let level = runner.measure_quietly(&burst(runner), &search_plan)?;
+                if level.ending == Ending::Failed {
+                    eprintln!("triton-bench: sweep: requests fail before there is any rate to search for");
+                    runner.show(&level)?;
+                    levels.push(level);
+                    return Ok(());
+                }
+                observe(&level, runner)
             }
             SweepStep::Confirm(rate) => {
                 let job = Job::rate(runner.plan, runner.session, rate, distribution)?;
@@ -71,6 +78,13 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
         WindowRule::Count(_) => SEARCH_WINDOW.1,
     };
     MeasurementPlan { window: WindowRule::Time(window), max_trials: 1, latency_threshold: None, ..plan.clone() }
+}
+
+fn burst(runner: &Runner<'_>) -> Job {
+    // More sequences than may be alive would wait for each other, and need more correlation IDs.
+    let sequences = u32::try_from(runner.plan.load.sequences.concurrent).unwrap_or(BURST);
+    let outstanding = if runner.session.run.sequences { BURST.min(sequences) } else { BURST };
+    Job::burst(runner.plan, runner.session, outstanding)
 }
 
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {

@@ -194,7 +194,8 @@ struct PeriodicSink {
 
 impl CompletionSink for PeriodicSink {
     fn response(&self, slot: SlotId, response: &Response<'_>) {
-        if !response.empty {
+        // An error is no response; the request ends with it.
+        if !response.empty && response.error.is_none() {
             let (responses, gap) = self.book.note_response(slot, response.at);
             if let Some(gap) = gap {
                 self.context.recorder.gap(self.source(slot), response.at, gap);

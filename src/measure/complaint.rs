@@ -24,7 +24,7 @@ pub enum Complaint {
     RateNotReached(f64, f64),
     /// The server completed fewer requests than were sent: sent and completed a second.
     Overloaded(f64, f64),
-    /// So many sends waited for `--max-outstanding`.
+    /// So many sends waited for `--max-outstanding`, or for their serial sequence.
     HeldBack(u64),
     /// Too many requests left late: share of requests, 0 to 1.
     IssuersLate(f64),
@@ -66,7 +66,9 @@ impl Complaint {
                 "give issuing threads more processors (--max-threads, --worker-cpus) or lower the rate"
             }
             Self::Overloaded(..) => "lower the rate: the server's queue grows for as long as the level lasts",
-            Self::HeldBack(_) => "raise --max-outstanding or lower the rate",
+            Self::HeldBack(_) => {
+                "raise --max-outstanding (with --serial-sequences: --num-of-sequences) or lower the rate"
+            }
             Self::BrokenOff => "see what is said on standard error, and the server's log",
             Self::Unstable => "raise --measurement-interval (or --measurement-request-count) or --max-trials",
             Self::TooFewSamples(..) => "measure longer, or ask for a lower percentile",
@@ -89,7 +91,9 @@ impl fmt::Display for Complaint {
             Self::Overloaded(sent, completed) => {
                 write!(f, "the server completed {completed:.1} of {sent:.1} requests a second")
             }
-            Self::HeldBack(count) => write!(f, "{count} requests waited because of --max-outstanding"),
+            Self::HeldBack(count) => {
+                write!(f, "{count} requests waited because of --max-outstanding or --serial-sequences")
+            }
             Self::IssuersLate(share) => write!(f, "{:.1}% of the requests left more than 1 ms late", share * 100.0),
             Self::BrokenOff => f.write_str("the load broke off before its end"),
             Self::Unstable => f.write_str("the last windows disagree"),

@@ -14,6 +14,39 @@ const LEAST: Duration = Duration::from_millis(500);
 /// Fewer looks in a quarter say too little.
 const LEAST_LOOKS: u64 = 50;
 
+/// So much of a rate piles up only where the server is far from keeping up.
+const MUCH: f64 = 0.1;
+
+/// Fewer looks say too little about the mean of what is under way.
+const LEAST_FOR_MEAN: u64 = 500;
+/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
+
+/// Looks at the requests under way, for their mean.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looks {
+    sum: u64,
+    count: u64,
+}
+
+impl Looks {
+    /// These, and one at which so many were under way.
+    pub(super) fn and(self, under_way: u64) -> Self {
+        Self { sum: self.sum + under_way, count: self.count + 1 }
+    }
+
+    /// The mean and the number of looks, where these are enough.
+    pub(super) fn mean(self) -> Option<(f64, u64)> {
+        (self.count >= LEAST_FOR_MEAN).then(|| (self.sum as f64 / self.count as f64, self.count))
+    }
+
+    /// How long to wait for the next look, `pause` in the mean: a steady rhythm could fall in with that of the requests and
+    /// always see the same moment of theirs.
+    pub(super) fn uneven(self, pause: Duration) -> Duration {
+        pause.mul_f64(0.5 + (self.count as f64 * GOLDEN_RATIO).fract())
+    }
+}
+
 /// Looks at the requests under way in two quarters of the sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
@@ -55,12 +88,26 @@ impl Growth {
 pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Stamp)>, growth: &Growth) {
     let sent = client.sent;
     let Some(open) = &mut client.open_loop else { return };
+    let before = (open.achieved_rate, open.completed_rate);
     if let Some((first, last)) = sends {
         let seconds = last.since(first) as f64 / 1e9;
         let gaps = sent.saturating_sub(1) as f64;
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
-    open.completed_rate = open.achieved_rate - growth.per_second().unwrap_or(0.0);
+    let piled_up = growth.per_second().unwrap_or(0.0);
+    // Where much piles up, the server is busy to the last answer, and its own pace is known better from all of them.
+    open.completed_rate = if piled_up > MUCH * open.achieved_rate {
+        open.completed_rate.min(open.achieved_rate)
+    } else {
+        open.achieved_rate - piled_up
+    };
+    let share = |now: f64, before: f64| if before > 0.0 { now / before } else { 1.0 };
+    let (sends, completions) = (share(open.achieved_rate, before.0), share(open.completed_rate, before.1));
+    // Those of a mix share the sending.
+    for part in client.entries.iter_mut().filter_map(|entry| entry.open_loop.as_mut()) {
+        part.achieved_rate *= sends;
+        part.completed_rate *= completions;
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +120,21 @@ mod tests {
         let mut growth = Growth::of(Some(Duration::from_secs(2)));
         (0..2500).for_each(|ms| growth.look(Duration::from_millis(ms), under_way(ms)));
         growth
+    }
+
+    #[test]
+    fn looks_are_uneven_and_their_mean_is_exact() {
+        let mut looks = Looks::default();
+        let (mut all, pause) = (Duration::ZERO, Duration::from_millis(20));
+        for number in 0..1000 {
+            assert_eq!(looks.mean().is_some(), number >= 500);
+            let next = looks.uneven(pause);
+            assert!(next >= pause / 2 && next <= pause * 3 / 2);
+            all += next;
+            looks = looks.and(number % 2);
+        }
+        assert_eq!(looks.mean(), Some((0.5, 1000)));
+        assert!((all.as_secs_f64() / (pause * 1000).as_secs_f64() - 1.0).abs() < 0.01);
     }
 
     #[test]
@@ -116,5 +178,8 @@ mod tests {
         assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
         assert_eq!(rates(None, Growth::default()), (100.0, 100.0));
         assert_eq!(rates(Some((Stamp(5), Stamp(5))), Growth::default()).0, 200.0);
+        client.entries = vec![client.clone()];
+        settle_rates(&mut client, second, &Growth::default());
+        assert_eq!(client.entries[0].open_loop.as_ref().unwrap().achieved_rate, 200.0);
     }
 }

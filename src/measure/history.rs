@@ -96,8 +96,9 @@ impl History {
     /// Whether the windows are enough: they agree, or the figure that was asked for is known well enough.
     pub(super) fn is_settled(&self, plan: &MeasurementPlan) -> bool {
         match (plan.precision, &self.all) {
-            (Some(wanted), Some(all)) => is_precise(wanted, &self.each(), &all.client),
-            (Some(_), None) => false,
+            // Fewer windows do not tell what neighbouring requests have in common.
+            (Some(wanted), Some(all)) if self.closed >= STABLE_WINDOWS => is_precise(wanted, &self.each(), &all.client),
+            (Some(_), _) => false,
             (None, _) => {
                 let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
                 is_stable(&last, plan.stability, plan.percentile)
@@ -146,6 +147,18 @@ mod tests {
         let last: Vec<u64> = history.last().iter().map(|window| window.requests).collect();
         assert_eq!((last, history.latest().unwrap().requests), (vec![998, 999, 1000], 1000));
         assert_eq!(history.result().unwrap().client.requests, 998 + 999 + 1000);
+    }
+
+    #[test]
+    fn a_precision_takes_three_windows_at_least() {
+        let wanted = plan(Some(Precision { of: Statistic::Percentile(50.0), share: 0.5 }));
+        let mut history = History::new(&wanted);
+        let settled = |history: &mut History| {
+            history.push(window(10_000));
+            history.is_settled(&wanted)
+        };
+        let each: Vec<bool> = (0..3).map(|_| settled(&mut history)).collect();
+        assert_eq!(each, [false, false, true]);
     }
 
     #[test]

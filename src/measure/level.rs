@@ -11,9 +11,10 @@ use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
+use crate::measure::blocks::Blocks;
 use crate::measure::collect::Collector;
 use crate::measure::complaint::Verdict;
-use crate::measure::growth::{Growth, settle_rates};
+use crate::measure::growth::{Growth, Looks, settle_rates};
 use crate::measure::history::{History, Stretch};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::{read_statistics, server_summary};
@@ -100,10 +101,6 @@ const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_micros(200);
 /// Errors are judged before a window's end only after so much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
-/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
-const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
-/// Fewer looks at the requests under way say too little about their mean.
-const UNDER_WAY_SAMPLES: u64 = 500;
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
 
@@ -119,8 +116,10 @@ struct Trials<'a> {
     /// The server's counters at the last boundary, where it keeps any.
     snapshot: Option<StatisticsSnapshot>,
     boundaries: Vec<Stamp>,
-    /// Requests under way in an open loop, each time somebody looked: their sum and how often.
-    under_way: Cell<(u64, u64)>,
+    /// The pace of a load that is measured whole; without it, windows tell.
+    blocks: Blocks,
+    /// Looks at the requests under way in an open loop.
+    under_way: Cell<Looks>,
 }
 
 /// Measures a load that has just been started, and stops it.
@@ -131,7 +130,7 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
     let mut trials = Trials::new(measurement, run, &running);
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let held_back = running.report().held_back;
-    let Trials { history, boundaries, under_way, .. } = trials;
+    let Trials { history, boundaries, under_way, blocks, .. } = trials;
     if measurement.interrupts.load(Ordering::Relaxed) > 0 {
         running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
     }
@@ -151,12 +150,12 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
         percentile: measurement.plan.percentile,
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
-        outstanding: Some(under_way.get())
-            .filter(|seen| seen.1 >= UNDER_WAY_SAMPLES)
-            .map(|seen| (seen.0 as f64 / seen.1 as f64, seen.1)),
+        outstanding: under_way.get().mean(),
         held_back,
     };
+    let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
     let intervals = history.intervals(&result.client, measurement.plan.percentile);
+    let intervals = whole.into_iter().chain(intervals).collect();
     let mut summary = result.summarize(measurement, run.load, (ending, intervals));
     summary.windows = history.last();
     summary.verdict = judge(&summary, &circumstances);
@@ -192,6 +191,23 @@ impl Measurement<'_> {
         self.metrics.map(Collector::advance)
     }
 
+    /// Whether what was begun at `start` need not be waited for: too many of its requests failed.
+    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
+        let Completed { succeeded, failed, .. } = recorder.completed();
+        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
+    }
+
+    /// Whether the latency is above the one allowed.
+    pub(super) fn is_over_threshold(&self, client: &ClientSummary) -> bool {
+        let limit = self.plan.latency_threshold;
+        limit.is_some_and(|limit| client.key_latency_ns(self.plan.percentile) >= limit.as_nanos() as f64)
+    }
+
+    /// Whether more requests failed than may.
+    pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
+        failed as f64 > self.plan.max_errors * (succeeded + failed) as f64
+    }
+
     /// The server's counters of every model that takes part, or `None` where it keeps none.
     pub(super) fn statistics(&self) -> Result<Option<StatisticsSnapshot>> {
         read_statistics(self.backend, self.specs)
@@ -207,6 +223,7 @@ impl<'a> Trials<'a> {
             history: History::new(measurement.plan),
             snapshot: None,
             boundaries: Vec::new(),
+            blocks: Blocks::new(),
             under_way: Cell::default(),
         }
     }
@@ -218,9 +235,14 @@ impl<'a> Trials<'a> {
         let start = self.running.started();
         self.boundaries.push(start);
         let mut growth = Growth::of(self.run.sending);
-        while !self.running.is_finished() && !self.is_interrupted() && !self.fails_too_often(start) {
-            growth.look(Stamp::now() - start, self.running.under_way());
-            self.measurement.watcher.progress(1, 0.0, self.run.recorder.completed().succeeded);
+        while !self.running.is_finished()
+            && !self.is_interrupted()
+            && !self.measurement.fails_too_often(&self.run.recorder, start)
+        {
+            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().succeeded);
+            growth.look(elapsed, self.running.under_way());
+            self.blocks.look(elapsed, completed);
+            self.measurement.watcher.progress(1, 0.0, completed);
             thread::sleep(COUNT_LOOK_UP);
         }
         self.running.settle_if_stranded();
@@ -228,7 +250,8 @@ impl<'a> Trials<'a> {
         thread::sleep(GRACE);
         let sends = self.running.sends();
         self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth))?;
-        Ok(self.early_ending().unwrap_or(Ending::Complete))
+        let over = self.over_threshold().then_some(Ending::OverThreshold);
+        Ok(self.early_ending().or(over).unwrap_or(Ending::Complete))
     }
 
     /// Windows that abut, until they agree or there are enough.
@@ -294,7 +317,10 @@ impl<'a> Trials<'a> {
             if now >= planned {
                 return planned;
             }
-            if self.is_full(start) || self.is_interrupted() || self.running.is_finished() || self.fails_too_often(start)
+            if self.is_full(start)
+                || self.is_interrupted()
+                || self.running.is_finished()
+                || self.measurement.fails_too_often(&self.run.recorder, start)
             {
                 self.run.recorder.set_boundary(now);
                 return now;
@@ -303,11 +329,9 @@ impl<'a> Trials<'a> {
             let done =
                 if planned == Stamp::NEVER { 0.0 } else { now.since(start) as f64 / planned.since(start) as f64 };
             self.measurement.watcher.progress(self.history.closed() + 1, done, self.run.recorder.completed().succeeded);
-            let (sum, count) = self.under_way.get();
-            self.under_way.set((sum + self.running.under_way(), count + 1));
-            // A steady rhythm could fall in with that of the requests and always see the same moment of theirs.
-            let uneven = look_up.mul_f64(0.5 + (count as f64 * GOLDEN_RATIO).fract());
-            thread::sleep(uneven.min(planned.from_now()));
+            let looks = self.under_way.get().and(self.running.under_way());
+            self.under_way.set(looks);
+            thread::sleep(looks.uneven(look_up).min(planned.from_now()));
         }
     }
 
@@ -357,23 +381,13 @@ impl<'a> Trials<'a> {
         self.measurement.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the open window, which began at `start`, need not be waited for: too many of its requests failed.
-    fn fails_too_often(&self, start: Stamp) -> bool {
-        let Completed { succeeded, failed, .. } = self.run.recorder.completed();
-        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
-    }
-
-    fn exceeds_errors(&self, completed: u64, failed: u64) -> bool {
-        failed as f64 > self.measurement.plan.max_errors * (completed + failed) as f64
-    }
-
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
         let window = self.history.latest()?;
         let unasked = self.running.is_stranded() || (!self.run.finite && self.running.is_finished());
         if self.is_interrupted() {
             Some(Ending::Interrupted)
-        } else if self.exceeds_errors(window.requests, window.failed) || unasked {
+        } else if self.measurement.exceeds_errors(window.requests, window.failed) || unasked {
             Some(Ending::Failed)
         } else {
             None
@@ -381,10 +395,6 @@ impl<'a> Trials<'a> {
     }
 
     fn over_threshold(&self) -> bool {
-        let Some(threshold) = self.measurement.plan.latency_threshold else { return false };
-        let window = self.history.latest();
-        window.is_some_and(|window| {
-            window.key_latency_ns(self.measurement.plan.percentile) >= threshold.as_nanos() as f64
-        })
+        self.history.latest().is_some_and(|window| self.measurement.is_over_threshold(window))
     }
 }

@@ -1,5 +1,6 @@
 //! Measuring: trials until the numbers are stable, and what they come to.
 
+mod blocks;
 pub mod calibrate;
 pub mod collect;
 pub mod complaint;

@@ -4,7 +4,7 @@
 //! then the one before it stops sending: the server sees no pause and is not drained. What was outstanding then completes
 //! beside the next stage's requests and counts for no stage, because it completes after its own stage's end.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
+use crate::measure::blocks::Blocks;
 use crate::measure::growth::{Growth, settle_rates};
 use crate::measure::history::Stretch;
 use crate::measure::level::{LevelRun, MeasuredLevel, Measurement};
@@ -20,7 +21,7 @@ use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::summarize;
 use crate::model::statistics::StatisticsSnapshot;
-use crate::plan::StageLength;
+use crate::plan::{StageLength, Statistic};
 
 /// How often a waiting stage looks around.
 const LOOK_UP: Duration = Duration::from_millis(1);
@@ -40,6 +41,7 @@ pub struct StageRun {
 /// A stage under way, or over.
 struct Stage {
     growth: Cell<Growth>,
+    blocks: RefCell<Blocks>,
     level: LevelRun,
     load: RunningLoad,
     planned_end: Stamp,
@@ -61,7 +63,7 @@ pub trait Director {
 }
 
 /// Measures `count` stages, at least one. Ends early when the user interrupts, when a client breaks, or when more requests of
-/// a stage fail than may.
+/// a stage fail than may, after a second of it.
 ///
 /// # Errors
 /// Where a stage cannot be made ready, or the server's statistics cannot be read before the first.
@@ -117,7 +119,8 @@ impl Stage {
         };
         level.recorder.set_boundary(planned_end);
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
-        Self { growth: Cell::new(Growth::of(level.sending.or(timed))), level, load, planned_end }
+        let growth = Cell::new(Growth::of(level.sending.or(timed)));
+        Self { growth, blocks: RefCell::new(Blocks::new()), level, load, planned_end }
     }
 
     /// Waits until the stage is over.
@@ -126,13 +129,18 @@ impl Stage {
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
                 return Ending::Interrupted;
             }
+            if measurement.fails_too_often(&self.level.recorder, self.load.started()) {
+                return Ending::Failed;
+            }
             if self.load.is_finished() {
                 self.load.settle_if_stranded();
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
             let mut growth = self.growth.get();
-            growth.look(Stamp::now() - self.load.started(), self.load.under_way());
+            let elapsed = Stamp::now() - self.load.started();
+            growth.look(elapsed, self.load.under_way());
+            self.blocks.borrow_mut().look(elapsed, self.level.recorder.completed().succeeded);
             self.growth.set(growth);
             thread::sleep(LOOK_UP.min(self.planned_end.from_now()));
         }
@@ -153,6 +161,11 @@ impl Stage {
         (measurement.settle)();
         let mut client = summarize(self.level.recorder.advance(Stamp::NEVER), start, end - start, &self.level.facts);
         settle_rates(&mut client, self.load.sends(), &self.growth.get());
+        let ending = match ending {
+            Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
+            Ending::Complete if measurement.is_over_threshold(&client) => Ending::OverThreshold,
+            other => other,
+        };
         let circumstances = Circumstances {
             percentile: measurement.plan.percentile,
             max_errors: measurement.plan.max_errors,
@@ -161,7 +174,9 @@ impl Stage {
             held_back: self.load.report().held_back,
         };
         let percentile = measurement.plan.percentile;
-        let intervals = intervals(&[WindowFigures::of(&client)], &client, percentile);
+        let pace = self.blocks.borrow().throughput(client.batch_size).map(|pace| (Statistic::Throughput, pace));
+        let figures = intervals(&[WindowFigures::of(&client)], &client, percentile);
+        let intervals = pace.into_iter().chain(figures).collect();
         let window = Stretch { client, before, after, readings: measurement.readings() };
         let windows = vec![window.client.clone()];
         let summary = window.summarize(measurement, self.level.load, (ending, intervals));
@@ -189,7 +204,6 @@ pub fn boundaries(stage: &LevelSummary) -> Vec<Stamp> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 

@@ -48,7 +48,8 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
         rate(level, circumstances.gap_variation),
         overload(level, circumstances.gap_variation),
         (circumstances.held_back > 0).then_some(Complaint::HeldBack(circumstances.held_back)),
-        lateness(client),
+        // Whatever is held back is late.
+        lateness(client).filter(|_| circumstances.held_back == 0),
         (level.ending == Ending::Unstable).then_some(Complaint::Unstable),
         samples(client, circumstances.percentile),
         littles_law(level, circumstances.outstanding),

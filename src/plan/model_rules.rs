@@ -63,6 +63,10 @@ const RULES: &[Rule] = &[
         message: |_, _| "--periodic-concurrency-range needs a decoupled model, and it is none".into(),
     },
     Rule {
+        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && is_sequence(model),
+        message: |_, _| "--periodic-concurrency-range sends requests on their own, but it takes sequences".into(),
+    },
+    Rule {
         broken: |plan, model| is_sequence(model) && !plan.load.synchronous && is_endless(plan),
         message: |_, _| {
             "--concurrency-range without an end cannot go with --async for sequence models: give an end".into()

@@ -94,6 +94,17 @@ fn an_open_loop_measures_decoupled_models_too() {
 }
 
 #[test]
+fn a_periodic_load_that_fails_says_so() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::decoupled("m", 3).parameter("fail_every", "1")]);
+    let finished = Program::on(&repository, "m").args("--periodic-concurrency-range 1:4 --request-period 2").run();
+    assert_eq!(finished.code(), 3, "{}\n{}", finished.stdout, finished.stderr);
+    assert!(finished.stdout.contains("Requests: 4 sent, 0 completed, 4 failed\n"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("Verdict: invalid: 4 of 4 requests failed\n"), "{}", finished.stdout);
+    assert!(finished.stderr.contains("requests failed: Internal"), "{}", finished.stderr);
+}
+
+#[test]
 fn a_periodic_load_grows_with_the_responses() {
     let _turn = turns::shared();
     let model = Model::decoupled("m", 8).parameter("gap_us", "5000").parameter("repeat_mode", "thread");
@@ -112,7 +123,11 @@ fn a_periodic_load_grows_with_the_responses() {
         [[2.0, 2.0, 16.0], [4.0, 2.0, 16.0], [6.0, 2.0, 16.0]]
     );
     assert!(rows.iter().all(|row| (4_000.0..12_000.0).contains(&row[5])), "mean gaps: {rows:?}");
-    assert!(finished.stdout.contains("Requests: 6 sent, 6 completed, 0 failed"), "{}", finished.stdout);
+    assert!(
+        finished.stdout.contains("Requests: 6 sent, 6 completed, 0 failed\nVerdict: valid\n"),
+        "{}",
+        finished.stdout
+    );
     // Percentiles of the gaps beside their mean.
     assert!(rows.iter().all(|row| row[5] > 0.0 && row[6] <= row[7] && row[7] <= row[8]), "gaps: {rows:?}");
     let export = Export::read(&path);

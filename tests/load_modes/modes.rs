@@ -71,6 +71,10 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
         assert!(finished.stdout.contains(&format!("  Using {word} calls for inference\n")), "{}", finished.stdout);
         assert_eq!(finished.stderr.contains("--sync: requests of a schedule leave"), !sync, "{}", finished.stderr);
     }
+    let finished = run(Model::identity("m"), "--stage rate:50:5req --stage concurrency:1:5req");
+    let said = ["Using synchronous calls for inference in stages of a concurrency", "Measuring each stage as a whole"];
+    assert!(said.iter().all(|line| finished.stdout.contains(line)), "{}", finished.stdout);
+    assert!(!finished.stdout.contains("Stabilizing"), "{}", finished.stdout);
 }
 
 #[test]
@@ -112,10 +116,21 @@ fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
 }
 
 #[test]
+fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
+    let _turn = turns::shared();
+    for load in ["--request-count 20", "--stage concurrency:1:20req --stage concurrency:1:10req"] {
+        let report = run(Model::sleeping("m", 20), &format!("{load} -l 10")).report_with(2);
+        assert!(report.summary()[0].ends_with("[over latency threshold]"), "{}", report.text);
+        run(Model::sleeping("m", 2), &format!("{load} -l 1000")).report();
+    }
+}
+
+#[test]
 fn throughput_divides_by_the_true_span() {
     let _turn = turns::alone();
     let report = run(Model::sleeping("m", 20), "--request-count 25").report();
     assert_near("throughput of 25 times 20 ms", report.level().client_number("Throughput"), 50.0, 4.0);
+    assert!(report.text.contains("95% confidence: throughput "), "{}", report.text);
 }
 
 #[test]
@@ -170,6 +185,21 @@ fn stages_follow_each_other_without_a_pause() {
     let offsets = crate::offsets_ms(&repository, "m");
     let pause = offsets.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
     assert!(pause < 150.0, "the server was left alone for {pause} ms");
+}
+
+#[test]
+fn a_stage_whose_requests_fail_ends_the_stages() {
+    let _turn = turns::shared();
+    let failing = || Model::sleeping("m", 5).parameter("fail_every", "3");
+    let finished = run(failing(), "--stage concurrency:1:30s --stage concurrency:2:30s");
+    let report = finished.report_with(3);
+    assert_eq!((report.levels.len(), finished.wall.as_secs() < 20), (1, true), "{}", report.text);
+    assert!(report.summary()[0].ends_with("[failed]"), "{}", report.text);
+    let report = run(failing(), "--stage concurrency:1:30req").report_with(3);
+    assert_eq!(report.level().client_number("Failed request count"), 10.0);
+    run(failing(), "--stage concurrency:1:30req --max-errors 40%").report();
+    let finished = run(failing(), "--sweep linear:2 -p 500");
+    assert!(finished.report_with(3).text.contains("Failed request count"), "{}", finished.stderr);
 }
 
 #[test]

@@ -115,6 +115,7 @@ fn schedules() {
     refused_file(FLAG, "5\n6\n", &["--fixed-schedule", "line 1"]);
     refused("--fixed-schedule", &["--fixed-schedule", "--input-data"]);
     refused("--fixed-schedule --input-data zero", &["--fixed-schedule", "--input-data"]);
+    refused("--fixed-schedule --input-data Cargo.toml -b 2", &["--fixed-schedule", "-b 2"]);
     let words = ["--warmup-request-count 2", "which has 2"];
     refused_file("--warmup-request-count 2 --trace-replay", "offset_ms\n1\n2\n", &words);
     refused_file(&format!("--warmup-request-count 2 {FLAG}"), &file(&[step("1"), step("2")].join(",")), &words);
@@ -176,6 +177,8 @@ fn mixes() {
 fn periodic_loads() {
     let range = "--periodic-concurrency-range 1:2";
     misfit(Model::identity("m"), range, &["'m'", "--periodic-concurrency-range", "decoupled"]);
+    let decoupled = "model_transaction_policy { decoupled: true }";
+    misfit(Model::accumulator("m").with(decoupled), range, &["'m'", "--periodic-concurrency-range", "sequences"]);
     refused(&format!("{range} --sync"), &["--periodic-concurrency-range", "--sync"]);
     refused("--periodic-concurrency-range 4:2", &["--periodic-concurrency-range"]);
     refused(&format!("{range} --request-period 0"), &["--request-period"]);

@@ -133,6 +133,39 @@ fn streams_of_data_are_dealt_round_robin() {
 }
 
 #[test]
+fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[]);
+    let model = Model::accumulator("m").instances(3).parameter("delay_us", "5000");
+    repository.add(&repository.counting(repository.journaling(model)));
+    let finished = run(&repository, "--sweep linear:2 -p 500 -s 1000 --num-of-sequences 3 --sequence-id-range 1:4");
+    assert!(finished.stdout.contains("Saturation: "), "{}\n{}", finished.stdout, finished.stderr);
+    let all = assert_well_formed(&repository);
+    assert!(all.iter().all(|(id, _)| (1..4).contains(&id.parse::<u32>().unwrap())), "{all:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_sequences() {
+    let _turn = turns::shared();
+    let played = |load: &str, seed: u32| {
+        let repository = accumulator(DIRECT, 3);
+        let arguments = "--request-count 200 --sequence-length 8 --sequence-length-variation 60";
+        run(&repository, &format!("{load} {arguments} --seed {seed}"));
+        let mut all = assert_well_formed(&repository);
+        // The last of each lane are cut short where the count is used up.
+        all.truncate(all.len() - 6);
+        let mut lengths: Vec<(String, usize)> = all.into_iter().map(|(id, flags)| (id, flags.len())).collect();
+        lengths.sort();
+        lengths
+    };
+    let rate = "--request-rate-range 200 --num-of-sequences 1";
+    let (first, closed) = (played(rate, 5), played("--concurrency-range 1", 5));
+    assert_eq!(first, played(rate, 5));
+    assert_eq!(first, closed, "the load decides when, the seed what");
+    assert_ne!(first, played(rate, 6));
+}
+
+#[test]
 fn ids_may_be_strings() {
     let _turn = turns::shared();
     let control = "sequence_batching { max_sequence_idle_microseconds: 5000000 control_input [{ name: \"ID\" \

@@ -19,6 +19,12 @@ pub(super) const DATA_RULES: &[Rule] = &[
         message: |_| "--fixed-schedule needs the timestamps of JSON input data: add --input-data FILE.json".into(),
     },
     Rule {
+        broken: |draft| matches!(draft.plan.load.mode, LoadMode::FixedSchedule) && draft.plan.data.batch_size > 1,
+        message: |draft| {
+            format!("--fixed-schedule sends each step by itself, at its time: leave out {}", draft.given.show("-b"))
+        },
+    },
+    Rule {
         broken: |draft| !draft.plan.data.random_ranges.is_empty() && draft.plan.data.source != DataSource::Random,
         message: |draft| {
             format!("{} bounds random input data, but --input-data asks for others", draft.given.show("--random-range"))

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::measure::summary::{Headline, RunSummary};
-use crate::plan::{Distribution, LoadMode, Plan, ServiceKind, TokenInput, WindowRule};
+use crate::plan::{Distribution, LoadMode, Plan, ServiceKind, Stage, StageLoad, TokenInput, WindowRule};
 use crate::report::number::significant;
 use crate::shm::Placement;
 
@@ -25,7 +25,7 @@ pub fn settings(plan: &Plan, run: &RunSummary) -> String {
         text += "  Using Binary Search algorithm\n";
     }
     let calls = if plan.load.synchronous { "synchronous" } else { "asynchronous" };
-    let _ = writeln!(text, "  Using {calls} calls for inference");
+    let _ = writeln!(text, "  Using {calls} calls for inference{}", which_stages(plan));
     if plan.load.mode.follows_schedule() {
         text += "  Requests leave when they are due, answered or not: no thread waits for an answer\n";
         let _ = writeln!(text, "  Latency: {}", latency(run.headline));
@@ -83,6 +83,9 @@ fn windows(plan: &Plan) -> String {
         let _ = writeln!(text, "  Sending {requests} benchmark requests");
         return text;
     }
+    if let Some(whole) = whole(&plan.load.mode) {
+        return text + whole;
+    }
     let (mode, size) = match measurement.window {
         WindowRule::Time(interval) => ("time_windows", format!("Measurement window: {} msec", interval.as_millis())),
         WindowRule::Count(count) => ("count_windows", format!("Minimum number of samples in each window: {count}")),
@@ -95,6 +98,27 @@ fn windows(plan: &Plan) -> String {
     let _ = writeln!(text, "  Stabilizing using {latency}");
     let _ = writeln!(text, "  {size}");
     text
+}
+
+/// What is said instead of windows where the load ends by itself.
+fn whole(mode: &LoadMode) -> Option<&'static str> {
+    match mode {
+        LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => Some("  Measuring the load as a whole\n"),
+        LoadMode::Stages { .. } => Some("  Measuring each stage as a whole\n"),
+        LoadMode::Periodic(_) => Some("  Measuring each batch of requests\n"),
+        _ => None,
+    }
+}
+
+/// Of stages of both kinds, those whose calls wait for their answers.
+fn which_stages(plan: &Plan) -> &'static str {
+    let rate = |stage: &Stage| matches!(stage.load, StageLoad::RequestRate(_));
+    match &plan.load.mode {
+        LoadMode::Stages { stages, .. } if plan.load.synchronous && stages.iter().any(rate) => {
+            " in stages of a concurrency"
+        }
+        _ => "",
+    }
 }
 
 /// How gaps between sends are drawn.
