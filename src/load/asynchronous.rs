@@ -11,7 +11,8 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 
 use super::closed::Share;
-use super::run::{Control, LoadContext};
+use super::control::Control;
+use super::run::LoadContext;
 use super::worker::client_spec;
 use crate::backend::{
     Client, Completion, CompletionSink, Next, Request, Response, SequencePosition, SlotId, Threading,

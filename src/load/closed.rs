@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::asynchronous;
-use super::run::{Control, LoadContext};
+use super::control::Control;
+use super::run::LoadContext;
 use super::synchronous;
 use super::worker::{self, Worker};
 use crate::backend::Threading;

@@ -2,6 +2,7 @@
 
 mod asynchronous;
 pub mod closed;
+mod control;
 pub mod feed;
 pub mod mix;
 pub mod open;
@@ -16,6 +17,7 @@ mod wait;
 mod worker;
 
 pub use closed::ClosedLoop;
+pub use control::LoadReport;
 pub use open::OpenLoop;
 pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
-pub use run::{LoadContext, LoadReport, LoadShape, PreparedLoad, RunningLoad, prepare, start};
+pub use run::{LoadContext, LoadShape, PreparedLoad, RunningLoad, prepare, start};

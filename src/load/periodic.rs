@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
-use super::run::{Control, LoadContext};
+use super::control::Control;
+use super::run::LoadContext;
 use super::worker::{self, Worker, client_spec};
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;

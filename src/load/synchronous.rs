@@ -11,7 +11,8 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::closed::Share;
-use super::run::{Control, LoadContext};
+use super::control::Control;
+use super::run::LoadContext;
 use super::wait::Signal;
 use super::worker::client_spec;
 use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::run::{Control, LoadContext};
+use super::control::Control;
+use super::run::LoadContext;
 use crate::affinity;
 use crate::backend::ClientSpec;
 use crate::error::{Error, Result};

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::super::control::Control;
 use super::super::pace::{Pacer, Wake};
-use super::super::run::{Control, LoadContext};
+use super::super::run::LoadContext;
 use super::super::schedule::Schedule;
 use super::super::worker::client_spec;
 use super::sink::OpenSink;

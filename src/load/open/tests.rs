@@ -13,10 +13,11 @@ use crate::backend::{
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
+use crate::load::LoadReport;
 use crate::load::feed::{Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
-use crate::load::run::{LoadReport, RunningLoad, start};
+use crate::load::run::{RunningLoad, start};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
