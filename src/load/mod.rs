@@ -1,5 +1,6 @@
 //! When the next request leaves, and what it carries: workers that keep a number outstanding, or follow a schedule.
 
+mod account;
 mod asynchronous;
 mod closed;
 pub mod feed;
@@ -15,7 +16,8 @@ mod synchronous;
 mod wait;
 mod worker;
 
+pub use account::LoadReport;
 pub use closed::ClosedLoop;
 pub use open::OpenLoop;
 pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
-pub use run::{LoadContext, LoadReport, LoadShape, PreparedLoad, RunningLoad, prepare, start};
+pub use run::{LoadContext, LoadShape, PreparedLoad, RunningLoad, prepare, start};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
+use super::account::LoadReport;
 use super::closed::{self, ClosedLoop};
 use super::feed::Feed;
 use super::open::{self, OpenLoop};
@@ -185,35 +186,14 @@ impl Control {
     }
 }
 
-/// What became of every request of a load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoadReport {
-    /// Sent, the requests that only end sequences included.
-    pub sent: u64,
-    /// Succeeded.
-    pub completed: u64,
-    /// Failed.
-    pub failed: u64,
-    /// Never came back.
-    pub outstanding: u64,
-    /// Found no free slot when their turn came in an open loop: as many were outstanding as may be, or every serial
-    /// sequence had one.
-    pub held_back: u64,
-}
-
-impl LoadReport {
-    /// Whether every request is accounted for.
-    pub fn adds_up(&self) -> bool {
-        self.sent == self.completed + self.failed + self.outstanding
-    }
-}
-
 /// A load under way. Dropping it without [`RunningLoad::stop`] stops it, too.
 pub struct RunningLoad {
     control: Arc<Control>,
     workers: Vec<Worker>,
     started: Stamp,
     drain_limit: Duration,
+    /// The same in all, where outstanding requests keep coming.
+    drain_most: Duration,
 }
 
 /// How long after its workers were let go an open loop starts, so that they are awake for the first request.
@@ -241,8 +221,13 @@ pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Prep
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
     let drain_limit = context.drain_limit;
-    let mut load =
-        RunningLoad { control: Arc::clone(&control), workers: Vec::new(), started: Stamp::NEVER, drain_limit };
+    let mut load = RunningLoad {
+        control: Arc::clone(&control),
+        workers: Vec::new(),
+        started: Stamp::NEVER,
+        drain_limit,
+        drain_most: drain_limit,
+    };
     // Workers that are there already end with the load where a further one cannot be had.
     let (spawned, lead_ns) = match shape.into() {
         LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
@@ -302,6 +287,12 @@ impl RunningLoad {
     /// Waits for outstanding requests no longer than `limit` when the load is stopped.
     pub fn limit_drain(&mut self, limit: Duration) {
         self.drain_limit = self.drain_limit.min(limit);
+        self.drain_most = self.drain_most.min(limit);
+    }
+
+    /// Waits for outstanding requests of an open loop for up to `most` when the load is stopped, as long as they keep coming.
+    pub fn allow_drain(&mut self, most: Duration) {
+        self.drain_most = self.drain_most.max(most);
     }
 
     /// Stops sending and returns at once; outstanding requests still complete.
@@ -315,6 +306,7 @@ impl RunningLoad {
     /// The first error of a worker whose client broke.
     pub fn stop(mut self) -> Result<LoadReport> {
         self.end();
+        self.be_patient();
         let mut first = Ok(());
         for worker in self.workers.drain(..) {
             let ended = worker
@@ -342,6 +334,20 @@ impl RunningLoad {
         self.control.stop.store(true, Ordering::Release);
         self.control.go.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| worker.thread().unpark());
+    }
+
+    /// Puts off the moment of giving up while requests keep coming back.
+    fn be_patient(&self) {
+        let last = Stamp::now().plus_duration(self.drain_most);
+        let (mut left, mut give_up_at) = (self.under_way(), Stamp::now().plus_duration(self.drain_limit));
+        while give_up_at < last && Stamp::now() < give_up_at && !self.workers.iter().all(JoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(1));
+            let now = self.under_way();
+            if now < left {
+                (left, give_up_at) = (now, last.min(Stamp::now().plus_duration(self.drain_limit)));
+                self.control.give_up_at.store(give_up_at.0, Ordering::Release);
+            }
+        }
     }
 
     fn first_error(&mut self) -> Error {

@@ -8,9 +8,10 @@ use crate::backend::{
 };
 use crate::data::PayloadId;
 use crate::error::Error;
+use crate::load::LoadReport;
 use crate::load::feed::{Feed, PayloadIndex};
 use crate::load::mix::Mix;
-use crate::load::run::{LoadReport, start};
+use crate::load::run::start;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Wait;
