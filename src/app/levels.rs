@@ -23,6 +23,10 @@ use crate::plan::{LevelValue, LoadMode, MeasurementPlan, Plan, Range, Search, Ve
 use crate::record::{Recorder, RecorderSpec};
 use crate::report::console;
 
+/// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that
+/// they are in; as long as they keep coming.
+const DRAIN_BETWEEN_LEVELS: Duration = Duration::from_secs(60);
+
 /// An error in the middle of a run, and the levels that were measured before it.
 pub struct Stopped {
     /// What happened.
@@ -234,7 +238,11 @@ impl Runner<'_> {
     pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
         let observer = self.observers.map(|observers| observers.of_level(recorder));
         let context = self.session.context(self.plan, job, recorder, observer)?;
-        start(crate::load::LoadContext { quota, ..context }, job.shape.clone())
+        let mut running = start(crate::load::LoadContext { quota, ..context }, job.shape.clone())?;
+        if self.plan.load.mode.has_levels() {
+            running.allow_drain(DRAIN_BETWEEN_LEVELS);
+        }
+        Ok(running)
     }
 
     /// Warms up with the load of `job` as far as the measurement itself does not, and forgets what came of it.

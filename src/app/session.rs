@@ -28,8 +28,6 @@ use crate::shm::Placement;
 
 /// Outstanding requests are waited for this long when a load ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
-/// The same where another level may follow, which would meet the queue that this one leaves behind.
-const DRAIN_LIMIT_BETWEEN: Duration = Duration::from_secs(60);
 /// A client whose load has waited already waits for this long yet when it is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
@@ -213,7 +211,7 @@ impl Session {
             worker_cpus: plan.load.worker_cpus.clone(),
             quota: None,
             cancel_after: plan.data.cancel_after,
-            drain_limit: if plan.load.mode.has_levels() { DRAIN_LIMIT_BETWEEN } else { DRAIN_LIMIT },
+            drain_limit: DRAIN_LIMIT,
             observer,
         })
     }

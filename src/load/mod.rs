@@ -1,5 +1,6 @@
 //! When the next request leaves, and what it carries: workers that keep a number outstanding, or follow a schedule.
 
+mod account;
 mod asynchronous;
 pub mod closed;
 mod control;
@@ -16,8 +17,8 @@ mod synchronous;
 mod wait;
 mod worker;
 
+pub use account::LoadReport;
 pub use closed::ClosedLoop;
-pub use control::LoadReport;
 pub use open::OpenLoop;
 pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
 pub use run::{LoadContext, LoadShape, PreparedLoad, RunningLoad, prepare, start};

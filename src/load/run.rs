@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::account::LoadReport;
 use super::closed::{self, ClosedLoop};
-use super::control::{Control, LoadReport};
+use super::control::Control;
 use super::feed::Feed;
 use super::open::{self, OpenLoop};
 use super::periodic::{self, PeriodicLoop};
@@ -88,6 +89,8 @@ pub struct RunningLoad {
     workers: Vec<Worker>,
     started: Stamp,
     drain_limit: Duration,
+    /// The same in all, where outstanding requests keep coming.
+    drain_most: Duration,
 }
 
 /// How long after its workers were let go an open loop starts, so that they are awake for the first request.
@@ -120,9 +123,14 @@ pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Prep
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
     let drain_limit = context.drain_limit;
-    let backend = Arc::clone(&context.backend);
-    let workers = Vec::new();
-    let mut load = RunningLoad { control: Arc::clone(&control), backend, workers, started: Stamp::NEVER, drain_limit };
+    let mut load = RunningLoad {
+        control: Arc::clone(&control),
+        backend: Arc::clone(&context.backend),
+        workers: Vec::new(),
+        started: Stamp::NEVER,
+        drain_limit,
+        drain_most: drain_limit,
+    };
     // Workers that are there already end with the load where a further one cannot be had.
     let (spawned, lead_ns) = match shape.into() {
         LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
@@ -200,6 +208,12 @@ impl RunningLoad {
     /// Waits for outstanding requests no longer than `limit` when the load is stopped.
     pub fn limit_drain(&mut self, limit: Duration) {
         self.drain_limit = self.drain_limit.min(limit);
+        self.drain_most = self.drain_most.min(limit);
+    }
+
+    /// Waits for outstanding requests of an open loop for up to `most` when the load is stopped, as long as they keep coming.
+    pub fn allow_drain(&mut self, most: Duration) {
+        self.drain_most = self.drain_most.max(most);
     }
 
     /// Stops sending and returns at once; outstanding requests still complete.
@@ -213,6 +227,7 @@ impl RunningLoad {
     /// The first error of a worker whose client broke.
     pub fn stop(mut self) -> Result<LoadReport> {
         self.end();
+        self.be_patient();
         let mut first = Ok(());
         for worker in self.workers.drain(..) {
             let ended = worker
@@ -249,6 +264,20 @@ impl RunningLoad {
         self.control.stop.store(true, Ordering::Release);
         self.control.go.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| worker.thread().unpark());
+    }
+
+    /// Puts off the moment of giving up while requests keep coming back.
+    fn be_patient(&self) {
+        let last = Stamp::now().plus_duration(self.drain_most);
+        let (mut left, mut give_up_at) = (self.under_way(), Stamp::now().plus_duration(self.drain_limit));
+        while give_up_at < last && Stamp::now() < give_up_at && !self.workers.iter().all(JoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(1));
+            let now = self.under_way();
+            if now < left {
+                (left, give_up_at) = (now, last.min(Stamp::now().plus_duration(self.drain_limit)));
+                self.control.give_up_at.store(give_up_at.0, Ordering::Release);
+            }
+        }
     }
 
     fn first_error(&mut self) -> Error {

@@ -4,7 +4,7 @@
 //! the response's arrival until then is reported as receive time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
@@ -17,10 +17,9 @@ use super::wait::Signal;
 use super::worker::client_spec;
 use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
-use crate::data::PayloadId;
 use crate::error::Result;
 use crate::plan::Wait;
-use crate::record::{Finished, Sample};
+use crate::record::{Finished, Observer, Recorder, Sample, Source};
 
 /// Where the completing thread leaves the answer.
 struct Mailbox {
@@ -28,11 +27,13 @@ struct Mailbox {
     wait: Wait,
     letter: CachePadded<Letter>,
     error: Mutex<Option<InferError>>,
-    context: Arc<LoadContext>,
+    // Not the load's whole context: that holds the server, which must not be dropped by one of its own threads.
+    observer: Option<Arc<dyn Observer>>,
+    recorder: Arc<Recorder>,
     /// When the request's latest response came; 0 before the first.
     before: AtomicU64,
-    /// Payload of the request.
-    payload: AtomicU32,
+    /// The request's entry of a mix.
+    entry: AtomicUsize,
 }
 
 /// The answer and the signal that it is there, in one cache line. Written before the signal is raised and read after it, so
@@ -76,10 +77,10 @@ impl CompletionSink for Mailbox {
     fn response(&self, _slot: SlotId, response: &Response<'_>) {
         let before = self.before.swap(response.at.0, Ordering::Relaxed);
         if before != 0 && !response.empty {
-            let source = self.context.source(self.lane, PayloadId(self.payload.load(Ordering::Relaxed)));
-            self.context.recorder.gap(source, response.at, response.at.since(Stamp(before)));
+            let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
+            self.recorder.gap(source, response.at, response.at.since(Stamp(before)));
         }
-        if let Some(observer) = &self.context.observer {
+        if let Some(observer) = &self.observer {
             observer.response(self.lane, response);
         }
     }
@@ -104,8 +105,8 @@ impl CompletionSink for Mailbox {
 
 impl Mailbox {
     /// A request is about to be sent, whose responses are watched.
-    fn expect(&self, payload: PayloadId) {
-        self.payload.store(payload.0, Ordering::Relaxed);
+    fn expect(&self, entry: usize) {
+        self.entry.store(entry, Ordering::Relaxed);
         self.before.store(0, Ordering::Relaxed);
     }
 
@@ -158,9 +159,10 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         wait: context.wait,
         letter: CachePadded::new(Letter::to_this_thread()),
         error: Mutex::new(None),
-        context: Arc::clone(context),
+        observer: context.observer.clone(),
+        recorder: Arc::clone(&context.recorder),
         before: AtomicU64::new(0),
-        payload: AtomicU32::new(0),
+        entry: AtomicUsize::new(0),
     });
     let client =
         context.backend.open_client(client_spec(context, 1), Arc::clone(&mailbox) as Arc<dyn CompletionSink>)?;
@@ -198,7 +200,7 @@ impl Worker<'_> {
     fn infer(&mut self, request: Request, control: &Control) -> Result<()> {
         self.sent += 1;
         if self.context.client.watch_responses {
-            self.mailbox.expect(request.payload);
+            self.mailbox.expect(self.context.source(self.share.worker, request.payload).entry);
         }
         let submitted = self.client.submit(SLOT, request);
         // Books are kept while the server works: it is quicker to take a request while it has not gone to sleep.

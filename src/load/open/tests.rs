@@ -31,6 +31,8 @@ struct Server {
     /// Nothing is answered between these times after the first request.
     pause: Option<(Duration, Duration)>,
     fail: bool,
+    /// It does one request after the other, each for as long.
+    serial: bool,
     threading: Threading,
     log: Arc<Mutex<Vec<(Stamp, Request)>>>,
     first: Arc<AtomicU64>,
@@ -43,6 +45,7 @@ impl Server {
             delay,
             pause: None,
             fail: false,
+            serial: false,
             threading: Threading::Own,
             log: Arc::default(),
             first: Arc::default(),
@@ -109,7 +112,7 @@ impl Line {
     }
 
     fn answer(&self, slot: SlotId, sent: Stamp) {
-        thread::sleep(self.server.answer_at(sent).from_now());
+        thread::sleep(if self.server.serial { self.server.delay } else { self.server.answer_at(sent).from_now() });
         let now = Stamp::now();
         let error = InferError { code: "Internal".into(), message: "no".into() };
         let error = self.server.fail.then_some(&error);
@@ -185,6 +188,7 @@ struct Setup {
     shape: OpenLoop,
     quota: Option<u64>,
     cancel_after: Option<Duration>,
+    drain_limit: Duration,
     recorder: Arc<Recorder>,
 }
 
@@ -205,6 +209,7 @@ impl Setup {
             shape,
             quota: None,
             cancel_after: None,
+            drain_limit: Duration::from_secs(5),
             recorder: Arc::new(Recorder::new(RecorderSpec { open_loop: true, ..RecorderSpec::default() }, 2)),
         }
     }
@@ -238,7 +243,7 @@ impl Setup {
             worker_cpus: None,
             quota: self.quota,
             cancel_after: self.cancel_after,
-            drain_limit: Duration::from_secs(5),
+            drain_limit: self.drain_limit,
             observer: None,
         };
         start(context, self.shape).unwrap()
@@ -339,6 +344,22 @@ fn stopping_ends_an_endless_schedule_and_counts_add_up() {
         let report = load.stop().unwrap();
         assert!(Stamp::now() - stopping < Duration::from_secs(3));
         assert!(report.adds_up() && report.sent > 20 && report.outstanding == 0, "{report:?}");
+    }
+}
+
+#[test]
+fn outstanding_requests_that_keep_coming_are_waited_for() {
+    // 40 requests are answered one after the other, 25 ms each, by a server that is given 200 ms.
+    for (most, lost) in [(ms(200), true), (ms(20_000), false)] {
+        let mut setup = Setup::new(Server { serial: true, ..Server::with_delay(ms(25)) }, 1000.0, 1);
+        setup.drain_limit = ms(200);
+        setup.shape.max_outstanding = 40;
+        let mut load = setup.start();
+        load.allow_drain(most);
+        thread::sleep(ms(100));
+        let report = load.stop().unwrap();
+        assert!(report.adds_up() && report.sent >= 40, "{report:?}");
+        assert_eq!(report.outstanding > 0, lost, "{report:?}");
     }
 }
 

@@ -1,0 +1,24 @@
+//! The account of a load's requests.
+
+/// What became of every request of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Sent, the requests that only end sequences included.
+    pub sent: u64,
+    /// Succeeded.
+    pub completed: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Never came back.
+    pub outstanding: u64,
+    /// Found no free slot when their turn came in an open loop: as many were outstanding as may be, or every serial
+    /// sequence had one.
+    pub held_back: u64,
+}
+
+impl LoadReport {
+    /// Whether every request is accounted for.
+    pub fn adds_up(&self) -> bool {
+        self.sent == self.completed + self.failed + self.outstanding
+    }
+}
