@@ -243,7 +243,7 @@ impl RunningLoad {
     /// # Errors
     /// As [`RunningLoad::stop`].
     pub fn abandon(mut self) -> Result<LoadReport> {
-        self.drain_limit = self.drain_limit.min(ABANDON_LIMIT);
+        self.limit_drain(ABANDON_LIMIT);
         self.stop()
     }
 
