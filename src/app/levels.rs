@@ -1,6 +1,5 @@
 //! The levels of a run, one after the other.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,6 +13,7 @@ use crate::app::session::Session;
 use crate::app::{periodic, remarks, stages, sweep};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::exit;
 use crate::load::{LoadReport, RunningLoad, start};
 use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, measure};
 use crate::measure::server::read_statistics;
@@ -53,8 +53,6 @@ pub struct Runner<'a> {
     pub interrupts: &'a AtomicUsize,
     /// Who else sees requests.
     pub observers: Option<&'a Observers>,
-    /// A load that makes no level came to a bad end: the server went away, or too many requests failed.
-    pub broke_off: Cell<bool>,
 }
 
 impl Runner<'_> {
@@ -70,7 +68,9 @@ impl Runner<'_> {
         }
         match self.walk(&mut levels) {
             Ok(()) => {
-                let code = exit_code(&self.plan.load.mode, &levels);
+                // A sweep may have no level to show for it.
+                let gone = self.session.backend.is_gone();
+                let code = if gone { exit::NO_VALID_REQUESTS } else { exit_code(&self.plan.load.mode, &levels) };
                 Ok((levels, code))
             }
             Err(error) => Err(Stopped { error, levels }),

@@ -19,8 +19,6 @@ mod sweep;
 mod traces;
 mod validation;
 
-use std::cell::Cell;
-
 pub use traces::summarise as summarise_traces;
 
 use crate::affinity;
@@ -28,7 +26,6 @@ use crate::app::levels::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::Result;
-use crate::exit;
 use crate::plan::Plan;
 use crate::report::{self, console};
 
@@ -54,16 +51,8 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     }
     screen.print(&console::settings(&plan, &session.run))?;
     let observers = session.observers(&plan)?;
-    let runner = Runner {
-        plan: &plan,
-        session: &session,
-        screen: &screen,
-        interrupts,
-        observers: observers.as_ref(),
-        broke_off: Cell::default(),
-    };
+    let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, observers: observers.as_ref() };
     let measured = runner.measure_levels();
-    let broke_off = runner.broke_off.get();
     let (levels, ended) = match measured {
         Ok((levels, code)) => (levels, Ok(code)),
         Err(stopped) => (stopped.levels, Err(stopped.error)),
@@ -78,7 +67,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
         observers.finish()?;
     }
     session.close();
-    ended.map(|code| if broke_off { exit::NO_VALID_REQUESTS } else { code })
+    ended
 }
 
 /// Finds out before anything is measured that a result could not be written.

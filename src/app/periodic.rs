@@ -49,8 +49,6 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
         observers.end_periodic(&shape.stages());
     }
     let requests = stopped?;
-    let most_errors = runner.plan.measurement.max_errors * requests.sent as f64;
-    runner.broke_off.set(stranded || requests.failed as f64 > most_errors);
     let tally = level.recorder.advance(Stamp::NEVER);
     runner.screen.print(&table(&shape.stages()))?;
     let mut errors: Vec<_> = tally.errors.iter().collect();
@@ -60,13 +58,14 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     }
     let (sent, completed, failed) = (requests.sent, requests.completed, requests.failed);
     let counts = format!("Requests: {sent} sent, {completed} completed, {failed} failed");
-    let (verdict, code) = if completed == 0 || failed as f64 > runner.plan.measurement.max_errors * sent as f64 {
-        (format!("invalid: {failed} of {sent} requests failed"), exit::NO_VALID_REQUESTS)
-    } else if runner.is_interrupted() {
-        ("invalid: interrupted".to_owned(), exit::OK)
-    } else {
-        ("valid".to_owned(), exit::OK)
-    };
+    let (verdict, code) =
+        if stranded || completed == 0 || failed as f64 > runner.plan.measurement.max_errors * sent as f64 {
+            (format!("invalid: {failed} of {sent} requests failed"), exit::NO_VALID_REQUESTS)
+        } else if runner.is_interrupted() {
+            ("invalid: interrupted".to_owned(), exit::OK)
+        } else {
+            ("valid".to_owned(), exit::OK)
+        };
     runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n"))?;
     Ok(code)
 }

@@ -30,9 +30,9 @@ pub fn run(
             SweepStep::Burst => {
                 let level = runner.measure_quietly(&burst(runner), &search_plan)?;
                 if level.ending == Ending::Failed {
-                    eprintln!("triton-bench: sweep: requests fail before there is any rate to search for");
                     runner.show(&level)?;
                     levels.push(level);
+                    say_no_rate(runner);
                     return Ok(());
                 }
                 observe(&level, runner)
@@ -61,14 +61,21 @@ pub fn run(
         }
         None if runner.is_interrupted() => Ok(()),
         None if runner.session.backend.is_gone() => {
-            runner.broke_off.set(true);
-            eprintln!("triton-bench: --sweep: the server went away before its rate was found");
+            say_no_rate(runner);
             Ok(())
         }
         None => Err(Error::server(
             "--sweep: the server sustained no rate that was tried; see its log, or name rates with --request-rate-range",
         )),
     }
+}
+
+fn say_no_rate(runner: &Runner<'_>) {
+    let why = match runner.session.backend.is_gone() {
+        true => "the server went away before its rate was found",
+        false => "requests fail before there is any rate to search for",
+    };
+    eprintln!("triton-bench: --sweep: {why}");
 }
 
 /// One short window per search step.

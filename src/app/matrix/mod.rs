@@ -3,7 +3,6 @@
 mod memory;
 mod transports;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -101,8 +100,7 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) 
             }
             let Some(job) = job(&way.plan, session, level)? else { return Ok(None) };
             load = Some(job.load);
-            let broke_off = Cell::default();
-            let runner = Runner { plan: &way.plan, session, screen, interrupts, observers: None, broke_off };
+            let runner = Runner { plan: &way.plan, session, screen, interrupts, observers: None };
             let once = MeasurementPlan { max_trials: 1, precision: None, ..way.plan.measurement.clone() };
             match runner.measure_quietly(&job, &once) {
                 Ok(_) if runner.is_interrupted() => break,
