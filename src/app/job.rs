@@ -6,7 +6,7 @@ use crate::affinity::client_processors;
 use crate::app::session::Session;
 use crate::error::Result;
 use crate::load::closed;
-use crate::load::open::{DEFAULT_MAX_OUTSTANDING, issuing_threads};
+use crate::load::open::issuing_threads;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop};
@@ -113,7 +113,7 @@ impl Job {
             arrivals,
             seed: plan.seed,
             threads,
-            max_outstanding: plan.load.max_outstanding.unwrap_or(DEFAULT_MAX_OUTSTANDING),
+            max_outstanding: plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding(plan)),
             serial: sequences && plan.load.sequences.serial,
             spin: DEFAULT_SPIN,
         };

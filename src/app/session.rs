@@ -15,16 +15,17 @@ use crate::error::Result;
 use crate::load::LoadContext;
 use crate::load::feed::{Feed, PayloadIndex};
 use crate::load::mix::Mix;
+use crate::load::open::default_outstanding;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
 use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline, RunSummary};
-use crate::model::{ModelId, ModelSpec, Scheduler};
+use crate::model::{ModelId, ModelSpec, Scheduler, TensorSpec};
 use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan, Wait};
 use crate::record::{Observer, Recorder, RecorderSpec};
 use crate::report::export::{ExportSpec, ExportStream, ExportWriter};
-use crate::shm::Placement;
+use crate::shm::{Placement, free_bytes};
 
 /// Outstanding requests are waited for this long when a load ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
@@ -115,6 +116,14 @@ impl Session {
     /// The line that says what was read from data files.
     pub fn announcement(&self) -> Option<String> {
         self.announcement.clone()
+    }
+
+    /// How many requests of a schedule may be outstanding where the user sets no bound: as many as half of the free memory
+    /// takes the outputs of, because each of them has its own.
+    pub fn most_outstanding(&self, plan: &Plan) -> usize {
+        let bytes = |output: &TensorSpec| output.fixed_bytes().unwrap_or(plan.data.output_bytes as u64);
+        let each = self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
+        default_outstanding(each.saturating_mul(plan.data.batch_size), free_bytes(plan.data.output_placement))
     }
 
     /// The observers that the plan asks for.

@@ -7,6 +7,7 @@
 mod builder;
 #[allow(unsafe_code)]
 mod cuda;
+mod free;
 mod names;
 #[allow(unsafe_code)]
 mod posix;
@@ -14,6 +15,7 @@ mod region;
 
 pub use builder::{ALIGNMENT, RegionBuilder};
 pub use cuda::{ImportedMemory, device_count};
+pub use free::free_bytes;
 pub use names::{unlink_all, unlink_on_panic};
 pub use posix::end_when_files_are_cut_short;
 pub use region::{Placement, Region};

@@ -23,6 +23,8 @@ use crate::error::Result;
 
 /// Outstanding requests that are allowed where nothing else is said.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;
+/// What a slot takes beside its outputs: its own state and the server's request.
+const SLOT_BYTES: u64 = 8192;
 
 /// Sends a second that one thread is trusted with, where the backend completes on threads of its own; a submission to the
 /// server in the same process takes a few microseconds.
@@ -45,6 +47,13 @@ pub struct OpenLoop {
     pub serial: bool,
     /// How long before its time a thread stops sleeping and spins; see [`super::pace`].
     pub spin: Duration,
+}
+
+/// How many requests may be outstanding where the user sets no bound, if each has outputs of `output_bytes` of its own: no more
+/// than half of the `free` bytes hold, because a server that falls behind would take all memory otherwise.
+pub fn default_outstanding(output_bytes: u64, free: Option<u64>) -> usize {
+    let fit = free.map_or(u64::MAX, |free| free / 2 / output_bytes.saturating_add(SLOT_BYTES));
+    DEFAULT_MAX_OUTSTANDING.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
 }
 
 /// How many threads should issue a rate (requests a second), at most `max_threads`: as few as can, because each of them

@@ -461,3 +461,12 @@ fn few_threads_issue_and_never_more_than_allowed() {
     assert_eq!(issuing_threads(250_000.0, 2, Threading::Driven), 2);
     assert_eq!(issuing_threads(0.1, 0, Threading::Own), 1);
 }
+
+#[test]
+fn outputs_of_outstanding_requests_fit_into_memory() {
+    const GIB: u64 = 1 << 30;
+    assert_eq!(default_outstanding(64, None), DEFAULT_MAX_OUTSTANDING);
+    assert_eq!(default_outstanding(64, Some(16 * GIB)), DEFAULT_MAX_OUTSTANDING);
+    assert_eq!(default_outstanding(16 << 20, Some(16 * GIB)), 511);
+    assert_eq!(default_outstanding(u64::MAX, Some(GIB)), 1);
+}

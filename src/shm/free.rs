@@ -1,0 +1,56 @@
+//! How much memory is left for slots whose number nobody can tell beforehand.
+
+use std::fs;
+use std::path::Path;
+
+use super::Placement;
+
+/// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
+/// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`. `None` where nobody knows.
+pub fn free_bytes(placement: Placement) -> Option<u64> {
+    match placement {
+        Placement::Pageable | Placement::Pinned => {
+            let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+            [system, left_in(Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
+        }
+        Placement::System => rustix::fs::statvfs("/dev/shm").ok().map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize)),
+        Placement::Cuda(_) => None,
+    }
+}
+
+/// `MemAvailable` of `/proc/meminfo`, which counts in KiB.
+fn available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What a control group (version 2) allows beyond what it uses; `None` without a limit.
+fn left_in(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_tells() {
+        assert!(free_bytes(Placement::Pageable).is_some_and(|bytes| bytes > 1 << 20));
+        assert!(free_bytes(Placement::System).is_some());
+        assert_eq!(free_bytes(Placement::Cuda(0)), None);
+    }
+
+    #[test]
+    fn what_a_group_leaves_counts_where_it_has_a_limit() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(available("MemTotal: 9 kB\n"), None);
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(left_in(folder.path()), None);
+        fs::write(folder.path().join("memory.current"), "300\n").unwrap();
+        for (limit, left) in [("max\n", None), ("1000\n", Some(700)), ("200\n", Some(0))] {
+            fs::write(folder.path().join("memory.max"), limit).unwrap();
+            assert_eq!(left_in(folder.path()), left);
+        }
+    }
+}
