@@ -219,6 +219,10 @@ impl Backend for GrpcBackend {
         self.metrics.read()
     }
 
+    fn awaits_server(&self) -> bool {
+        self.reconnect
+    }
+
     fn is_gone(&self) -> bool {
         !self.reconnect && self.tally.all_lost()
     }

@@ -250,6 +250,10 @@ impl Backend for HttpBackend {
         self.metrics.read()
     }
 
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
     fn is_gone(&self) -> bool {
         !self.route.reconnect && self.route.tally.all_lost()
     }
