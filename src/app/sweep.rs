@@ -30,7 +30,11 @@ pub fn run(
             SweepStep::Burst => {
                 let level = runner.measure_quietly(&burst(runner), &search_plan)?;
                 if level.ending == Ending::Failed {
-                    eprintln!("triton-bench: sweep: requests fail before there is any rate to search for");
+                    let why = match runner.session.backend.is_gone() {
+                        true => GONE,
+                        false => "requests fail before there is any rate to search for",
+                    };
+                    eprintln!("triton-bench: --sweep: {why}");
                     runner.show(&level)?;
                     levels.push(level);
                     return Ok(());
@@ -62,7 +66,7 @@ pub fn run(
         None if runner.is_interrupted() => Ok(()),
         None if runner.session.backend.is_gone() => {
             runner.broke_off.set(true);
-            eprintln!("triton-bench: --sweep: the server went away before its rate was found");
+            eprintln!("triton-bench: --sweep: {GONE}");
             Ok(())
         }
         None => Err(Error::server(
@@ -70,6 +74,9 @@ pub fn run(
         )),
     }
 }
+
+/// Why a sweep has no result where its server does not come back.
+const GONE: &str = "the server went away before its rate was found";
 
 /// One short window per search step.
 fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
