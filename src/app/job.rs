@@ -11,7 +11,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop};
 use crate::measure::summary::LevelLoad;
-use crate::plan::{Distribution, LoadMode, Plan, StageLoad};
+use crate::plan::{Distribution, LoadMode, Plan, Protocol, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -36,6 +36,13 @@ pub struct Job {
     pub warm_up: Option<Box<Job>>,
 }
 
+/// Whether requests are cancelled that share a thread's stream: only the one that is alone there can be, so that each
+/// request should have a thread.
+fn cancels_on_streams(plan: &Plan) -> bool {
+    plan.data.cancel_after.is_some()
+        && matches!(plan.target.connection.protocol, Protocol::Grpc { streaming: true, .. })
+}
+
 impl Job {
     /// A number of requests is kept outstanding.
     pub fn closed(plan: &Plan, session: &Session, concurrency: u32) -> Self {
@@ -50,7 +57,10 @@ impl Job {
     fn outstanding(plan: &Plan, session: &Session, concurrency: u32, synchronous: bool) -> Self {
         let outstanding = concurrency as usize;
         let threading = session.backend.capabilities().threading;
-        let processors = client_processors(plan.load.worker_cpus.as_deref());
+        let processors = match cancels_on_streams(plan) {
+            true => usize::MAX,
+            false => client_processors(plan.load.worker_cpus.as_deref()),
+        };
         let max_threads = closed::issuing_threads(plan.load.max_threads, threading, processors);
         Self {
             load: LevelLoad::Concurrency(concurrency),

@@ -63,6 +63,11 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Whether connections that are lost are made again: a server that is away may come back, and the load goes on.
+    fn awaits_server(&self) -> bool {
+        false
+    }
+
     /// Opens a worker's private line.
     ///
     /// # Errors

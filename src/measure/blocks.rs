@@ -39,14 +39,15 @@ impl Blocks {
         }
     }
 
-    /// The interval of the throughput in inferences a second; `None` where the load was too short.
+    /// The interval of the throughput in inferences a second; `None` where the load was too short or nothing succeeded.
     pub(super) fn throughput(&self, batch_size: u64) -> Option<Interval> {
         let before = std::iter::once(0).chain(self.completed.iter().copied());
         let per_second = |(before, after): (u64, &u64)| {
             (after.saturating_sub(before) * batch_size) as f64 / self.length.as_secs_f64()
         };
         let each: Vec<f64> = before.zip(&self.completed).map(per_second).collect();
-        if each.len() < LEAST { None } else { batch_means(&each, CONFIDENCE) }
+        let idle = self.completed.last().is_none_or(|&completed| completed == 0);
+        if idle || each.len() < LEAST { None } else { batch_means(&each, CONFIDENCE) }
     }
 }
 
@@ -70,5 +71,6 @@ mod tests {
         let uneven = interval(2_000, |ms| if ms < 1_000 { ms } else { 1_000 + (ms - 1_000) * 5 }).unwrap();
         assert!(uneven.low < 5_000.0 && uneven.high > 7_000.0, "{uneven:?}");
         assert!(interval(70, |ms| ms).is_none(), "too short to tell");
+        assert!(interval(2_000, |_| 0).is_none(), "nothing to tell of");
     }
 }

@@ -18,6 +18,7 @@ use crate::measure::growth::{Growth, Looks, settle_rates};
 use crate::measure::history::{History, Stretch};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::{read_statistics, server_summary};
+use crate::measure::silence::Silence;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::{WindowFacts, summarize};
@@ -154,8 +155,8 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
         held_back,
     };
     let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
-    let intervals = history.intervals(&result.client, measurement.plan.percentile);
-    let intervals = whole.into_iter().chain(intervals).collect();
+    let each = history.intervals(&result.client, measurement.plan.percentile);
+    let intervals = whole.into_iter().chain(each).collect();
     let mut summary = result.summarize(measurement, run.load, (ending, intervals));
     summary.windows = history.last();
     summary.verdict = judge(&summary, &circumstances);
@@ -234,15 +235,16 @@ impl<'a> Trials<'a> {
         drop(self.measurement.readings());
         let start = self.running.started();
         self.boundaries.push(start);
-        let mut growth = Growth::of(self.run.sending);
+        let (mut growth, mut silence) = (Growth::of(self.run.sending), Silence::of(self.run.load));
         while !self.running.is_finished()
             && !self.is_interrupted()
             && !self.measurement.fails_too_often(&self.run.recorder, start)
         {
-            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().succeeded);
+            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed());
             growth.look(elapsed, self.running.under_way());
-            self.blocks.look(elapsed, completed);
-            self.measurement.watcher.progress(1, 0.0, completed);
+            self.blocks.look(elapsed, completed.succeeded);
+            silence.look(elapsed, completed.all(), self.running.under_way());
+            self.measurement.watcher.progress(1, 0.0, completed.succeeded);
             thread::sleep(COUNT_LOOK_UP);
         }
         self.running.settle_if_stranded();
@@ -351,10 +353,8 @@ impl<'a> Trials<'a> {
         (self.measurement.settle)();
         let tally = self.run.recorder.advance(next_end);
         let readings = self.measurement.readings();
-        let (after, taken) = match self.measurement.statistics() {
-            Ok(after) => (after, Ok(())),
-            Err(error) => (None, Err(error)),
-        };
+        let read = self.measurement.statistics();
+        let (after, taken) = read.map_or_else(|error| (None, Err(error)), |after| (after, Ok(())));
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         correct(&mut client);
         self.measurement.watcher.window(self.history.closed() + 1, &client);

@@ -11,6 +11,7 @@ pub mod matrix;
 pub mod metrics;
 pub mod precision;
 pub mod server;
+mod silence;
 pub mod stability;
 pub mod stages;
 pub mod summary;

@@ -9,7 +9,8 @@ use crate::model::{ModelId, ModelSpec};
 /// Deepest nesting of ensembles that is followed.
 const MAX_DEPTH: usize = 16;
 
-/// The server's counters of every model of `specs`; `None` where it keeps none.
+/// The server's counters of every model of `specs`; `None` where it keeps none, or does not answer and may come back,
+/// which standard error says.
 ///
 /// # Errors
 /// Where the server refuses or cannot be reached.
@@ -19,7 +20,14 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
     }
     let mut all = StatisticsSnapshot::default();
     for spec in specs {
-        all.absorb(backend.statistics(&spec.id)?);
+        match backend.statistics(&spec.id) {
+            Ok(statistics) => all.absorb(statistics),
+            Err(error) if backend.awaits_server() => {
+                eprintln!("triton-bench: {error}; the server's figures of that time are left out (--reconnect)");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(Some(all))
 }

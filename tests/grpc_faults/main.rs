@@ -205,7 +205,9 @@ fn goaway_ends_what_it_does_not_cover() {
     let outcomes = bench.outcomes(3);
     assert_eq!(outcomes[0].1, Ok(1));
     for (_, outcome) in &outcomes[1..] {
-        assert_eq!(outcome.as_ref().unwrap_err().0, "Unavailable");
+        let (code, message) = outcome.as_ref().unwrap_err();
+        assert_eq!(code, "Unavailable");
+        assert!(message.contains("GOAWAY NO_ERROR, maintenance"), "{message}");
     }
     let begin = Instant::now();
     bench.fails("Unavailable", "maintenance");
@@ -264,6 +266,21 @@ fn answers_that_are_no_messages_are_failures_whoever_looks() {
     for watch in [false, true] {
         let garbage = |stream| answer(stream, b"\xff\xff\xff");
         Bench::new(Setup { watch, ..PLAIN }, replies(garbage)).fails("Protocol error", "no message of the protocol");
+    }
+}
+
+#[test]
+fn outputs_without_their_contents_are_failures_whoever_looks() {
+    // An output of one INT8, and its byte.
+    let (output, raw) = (b"\x2a\x0b\x0a\x01O\x12\x04INT8\x18\x01", b"\x32\x01\x07");
+    for watch in [false, true] {
+        let setup = Setup { watch, ..PLAIN };
+        let whole = |stream| answer(stream, &[&output[..], raw].concat());
+        assert_eq!(Bench::new(setup, replies(whole)).infer(), Ok(1));
+        for parts in [vec![&output[..]], vec![&output[..], output, raw], vec![&output[..], raw, raw]] {
+            let lacking = move |stream| answer(stream, &parts.concat());
+            Bench::new(setup, replies(lacking)).fails("Protocol error", "another number of outputs");
+        }
     }
 }
 
@@ -388,6 +405,22 @@ fn a_lost_connection_is_made_again_if_asked_for() {
     assert!(bench.infer().is_err());
     assert_eq!(bench.infer(), Ok(1));
     assert_eq!(bench.infer(), Ok(1));
+}
+
+#[test]
+fn a_connection_that_is_lost_again_at_once_is_made_again_at_once() {
+    let mut bench = Bench::new(Setup { reconnect: true, ..PLAIN }, |number, mut peer| {
+        peer.shake_hands(WIDE);
+        while let Some((stream, _)) = peer.request() {
+            if number < 3 {
+                return;
+            }
+            peer.say(&answer(stream, b""));
+        }
+    });
+    // Each loss costs the request that was under way, and no other.
+    let outcomes: Vec<bool> = (0..5).map(|_| bench.infer().is_ok()).collect();
+    assert_eq!(outcomes, [false, false, false, true, true]);
 }
 
 #[test]

@@ -95,6 +95,29 @@ fn a_server_that_comes_back_is_used_again_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_load_outlives_windows_that_end_while_the_server_is_away() {
+    let Some(directory) = directory() else { return };
+    let repository = repository();
+    for (protocol, port) in PROTOCOLS {
+        let mut server = Server::start(&directory, repository.path());
+        let flags = format!(
+            "-i {protocol} -u localhost:{} --async --reconnect --max-errors 1 -p 500 -r 8 --precision p99:0.01%",
+            server.ports[port]
+        );
+        let running = bench(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(1000));
+        server.kill();
+        thread::sleep(Duration::from_millis(1200));
+        server.restart();
+        let said = said(running.wait_with_output().unwrap());
+        assert_eq!(said.code, 2, "{protocol}: {}{}", said.out, said.err);
+        assert!(figure(&said, "Failed request count:") >= 1.0, "{}", said.out);
+        assert!(said.err.contains("figures of that time are left out (--reconnect)"), "{protocol}: {}", said.err);
+        assert!(!said.err.contains("ended early"), "{protocol}: {}", said.err);
+    }
+}
+
+#[test]
 fn a_server_that_is_not_there_yet_is_waited_for() {
     let Some(directory) = directory() else { return };
     let repository = repository();

@@ -25,6 +25,21 @@ fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
     }
 }
 
+#[test]
+fn every_request_is_cancelled_that_has_a_stream_of_its_own() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("slow", 300)]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    for flags in ["", "--async", "--streaming"] {
+        let program = server.program("grpc", "slow").args(flags).args("--cancel-after-us 20000 --request-count 24");
+        let run = program.args("--concurrency-range 8").run();
+        let report = run.report_with(3);
+        let cancelled = report.level().client_number("Cancelled request count") as u64;
+        assert_eq!(cancelled, 24, "{flags}: {}", report.text);
+        assert_eq!(run.stderr.contains("alone on its stream"), flags == "--streaming", "{}", run.stderr);
+    }
+}
+
 /// Loads of every kind, on a model whose requests take 2 ms.
 const LOADS: [&str; 6] = [
     "-p 30000",

@@ -1,6 +1,7 @@
 //! TLS by its flags: over HTTPS to a server of bytes, over gRPC to a real one.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use crate::authority::Authority;
 use crate::http_server::{Act, HttpServer, good_answer};
@@ -44,7 +45,7 @@ fn every_flag_of_https_does_what_it_says() {
     let pem = "--ssl-https-client-certificate-file @client.pem --ssl-https-private-key-file @client.key";
     let der = "--ssl-https-client-certificate-file @client.der --ssl-https-client-certificate-type DER \
                --ssl-https-private-key-file @client.key.der --ssl-https-private-key-type der";
-    let name: Option<&[&str]> = Some(&["TLS error", "not valid for name"]);
+    let name: Option<&[&str]> = Some(&["TLS error", "not valid for name", "; --ssl-https-verify-peer 0 and"]);
     let cases: [(&HttpServer, &str, String, Option<&[&str]>); 13] = [
         (&good, "localhost", ca.to_owned(), None),
         (&good, "localhost", format!("{ca} --async --concurrency-range 4"), None),
@@ -68,7 +69,12 @@ fn every_flag_of_https_does_what_it_says() {
     let unknown = with_files(&stranger, ca);
     let program = |url: &str| Program::new().args(&format!("-m m -u {url} {unknown}"));
     let port = good.url().rsplit(':').next().unwrap().to_owned();
-    check(program(&format!("https://localhost:{port}")), Some(&["TLS error", "UnknownIssuer"]));
+    let url = format!("https://localhost:{port}");
+    check(program(&url), Some(&["TLS error", "UnknownIssuer", "--ssl-https-ca-certificates-file FILE"]));
+    // Waiting does not make a certificate better.
+    let begun = Instant::now();
+    program(&url).args("--server-wait 60").run().failure(&["UnknownIssuer"]);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     // Without the scheme nothing is encrypted, and a TLS server understands nothing.
     check(program(&format!("localhost:{port}")), Some(&["no server answers at http://localhost:"]));
 }
@@ -108,7 +114,14 @@ fn every_flag_of_grpc_does_what_it_says() {
     run(&good, "grpcs://localhost", &flags("--ssl-grpc-root-certifications-file @ca.pem"), None);
     run(&good, "localhost", &flags(&format!("{ca} --shared-memory system")), None);
     run(&good, "127.0.0.1", &flags(ca), Some(&["TLS error", "not valid for name"]));
-    run(&good, "localhost", &with_files(&stranger, ca), Some(&["TLS error", "UnknownIssuer"]));
+    let unknown: [&str; 3] = ["TLS error", "UnknownIssuer", "with --ssl-grpc-root-certifications-file FILE"];
+    run(&good, "localhost", &with_files(&stranger, ca), Some(&unknown));
+    let begun = Instant::now();
+    let patient = format!("{} --server-wait 60", with_files(&stranger, ca));
+    let program =
+        Program::new().args(&format!("-m identity -i grpc -u {}", good.url("grpc").replace("127.0.0.1", "localhost")));
+    program.args(&patient).run().failure(&unknown);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     run(&good, "localhost", "", Some(&["Connection"]));
     run(&good, "localhost", "--ssl-grpc-use-ssl false", Some(&["Connection"]));
     run(&expired, "localhost", &flags(ca), Some(&["TLS error", "expired"]));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::backend::{CompletionSink, InferError, OutputView, Outputs, Response, SlotId};
 use crate::backends::grpc::call::{Call, Phase};
 use crate::backends::grpc::compress;
-use crate::backends::grpc::h2::{ErrorCode, Events, HeaderList, Token};
+use crate::backends::grpc::h2::{Events, HeaderList, Reset, Token};
 use crate::backends::grpc::message::{Arrived, MAX_MESSAGE, MessageReader};
 use crate::backends::grpc::proto::{InferReply, StreamReply};
 use crate::backends::grpc::regions::{PlacedOutputs, PlacedSlot};
@@ -153,10 +153,10 @@ impl Calls {
         if let Some(message) = unpacked.as_deref().or(arrived.bytes) {
             let model = call.model;
             let reply = InferReply::parse(message).ok_or_else(unreadable)?;
+            let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), (model, self.watch))?;
             if !self.watch {
                 return Ok(());
             }
-            let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), model)?;
             let response = Response { at: self.now, empty: false, outputs: &outputs, error: None };
             self.sink.response(SlotId(slot as u32), &response);
         }
@@ -216,8 +216,8 @@ impl Calls {
         let failed = !reply.error.is_empty();
         let last = reply.response.last.unwrap_or(failed || !call.decoupled);
         let empty = last && !failed && !reply.response.has_outputs;
-        let placed =
-            PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref().filter(|_| self.watch), call.model);
+        let (place, of) = (self.outputs[slot].as_ref(), (call.model, self.watch));
+        let placed = PlacedOutputs::read(&reply.response, place, of);
         let error = if failed { Some(status::error(FAILED, reply.error)) } else { placed.as_ref().err().cloned() };
         match &error {
             Some(error) => call.fail(self.now, error.clone()),
@@ -359,12 +359,12 @@ impl Events for Calls {
         }
     }
 
-    fn reset(&mut self, token: Token, code: ErrorCode) {
+    fn reset(&mut self, token: Token, why: Reset<'_>) {
         if token == COMMON {
-            return self.end_common(Some(status::of_reset(code)));
+            return self.end_common(Some(status::of_reset(why)));
         }
         if let Some(slot) = self.slot(token) {
-            self.fail(slot, status::of_reset(code));
+            self.fail(slot, status::of_reset(why));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::InferError;
-use crate::backends::grpc::h2::{Encoder, ErrorCode, Events, HeaderList, Message, Token};
+use crate::backends::grpc::h2::{Encoder, ErrorCode, Events, HeaderList, Message, Reset, Token};
 use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::grpc::message::{self, MessageReader};
 use crate::backends::grpc::metadata::CallHeaders;
@@ -156,7 +156,7 @@ impl Events for Answer {
         }
     }
 
-    fn reset(&mut self, _: Token, code: ErrorCode) {
-        self.outcome = Some(Err(status::of_reset(code)));
+    fn reset(&mut self, _: Token, why: Reset<'_>) {
+        self.outcome = Some(Err(status::of_reset(why)));
     }
 }

@@ -168,5 +168,5 @@ struct Nobody;
 impl Events for Nobody {
     fn headers(&mut self, _: Token, _: &HeaderList, _: bool) {}
     fn data(&mut self, _: Token, _: &[u8], _: bool) {}
-    fn reset(&mut self, _: Token, _: crate::backends::grpc::h2::ErrorCode) {}
+    fn reset(&mut self, _: Token, _: crate::backends::grpc::h2::Reset<'_>) {}
 }

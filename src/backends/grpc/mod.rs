@@ -39,7 +39,7 @@ use crate::backends::grpc::proto::control::{
 };
 use crate::backends::http::MetricsSource;
 use crate::backends::net::regions::Registry;
-use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient};
+use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient, tls_advice};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -126,6 +126,10 @@ impl GrpcBackend {
         let deadline = Stamp::now().plus_duration(self.server_wait);
         loop {
             let Err(reason) = ask(deadline.from_now().max(LEAST_WAIT)) else { return Ok(()) };
+            if let Some(advice) = tls_advice(&reason, "--ssl-grpc-root-certifications-file", "") {
+                let at = self.connector.endpoint();
+                return Err(Error::server(format!("gRPC server {at}: {what} is not ready: {reason}; {advice}")));
+            }
             let left = deadline.from_now();
             if left.is_zero() {
                 let waited = self.server_wait.as_secs_f64();
@@ -217,6 +221,10 @@ impl Backend for GrpcBackend {
 
     fn metrics(&self) -> Result<String> {
         self.metrics.read()
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.reconnect
     }
 
     fn is_gone(&self) -> bool {

@@ -91,13 +91,21 @@ pub struct PlacedOutputs<'a> {
 }
 
 impl<'a> PlacedOutputs<'a> {
-    /// The outputs of a reply to a request for the model with that index.
+    /// The outputs of a reply to a request for the model with that index; what shared memory holds is read where it is
+    /// to be watched.
     ///
     /// # Errors
-    /// Where an output does not fit its shared memory.
-    pub fn read(reply: &'a InferReply<'a>, slot: Option<&PlacedSlot>, model: usize) -> Result<Self, InferError> {
+    /// Where an output does not fit its shared memory, or has no contents although it was asked for in the reply.
+    pub fn read(
+        reply: &'a InferReply<'a>,
+        slot: Option<&PlacedSlot>,
+        (model, watch): (usize, bool),
+    ) -> Result<Self, InferError> {
+        if slot.is_none() && reply.lacks_contents() {
+            return Err(status::error(BROKEN, "an answer has another number of outputs than of their contents"));
+        }
         let (mut placed, mut failure) = (Vec::new(), None);
-        if let Some(PlacedSlot { slot, .. }) = slot {
+        if let Some(PlacedSlot { slot, .. }) = slot.filter(|_| watch) {
             reply.visit(&mut |output| {
                 let read = slot.read(model, output.name, output.datatype, output.shape).transpose();
                 placed.push(read.unwrap_or_else(|why| {

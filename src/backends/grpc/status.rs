@@ -1,7 +1,7 @@
 //! How a call ended, in gRPC's codes (<https://grpc.github.io/grpc/core/md_doc_statuscodes.html>).
 
 use crate::backend::InferError;
-use crate::backends::grpc::h2::{ErrorCode, HeaderList};
+use crate::backends::grpc::h2::{ErrorCode, GoAway, HeaderList, Reset};
 
 /// Words for the codes from 1. Where Triton has an error of the same meaning it is Triton's word, so that a failure has
 /// one name over every transport.
@@ -66,8 +66,22 @@ pub fn of_http(status: &[u8]) -> InferError {
     error(word, format!("HTTP status {} without a gRPC status", String::from_utf8_lossy(status)))
 }
 
-/// What a reset of the stream means for its call.
-pub fn of_reset(code: ErrorCode) -> InferError {
+/// The server takes no requests any more on a connection.
+pub fn of_goaway(goaway: &GoAway) -> InferError {
+    let text = if goaway.text.is_empty() { "no reason given" } else { &goaway.text };
+    let message = format!(
+        "the server takes no further requests on this connection: GOAWAY {}, {text}; --reconnect makes another",
+        goaway.code
+    );
+    error(UNAVAILABLE, message)
+}
+
+/// What a stream that is gone means for its call.
+pub fn of_reset(why: Reset<'_>) -> InferError {
+    let code = match why {
+        Reset::Code(code) => code,
+        Reset::GoAway(goaway) => return of_goaway(goaway),
+    };
     let word = match code {
         ErrorCode::REFUSED_STREAM => UNAVAILABLE,
         ErrorCode::CANCEL => CANCELLED,
@@ -113,8 +127,8 @@ mod tests {
 
     #[test]
     fn resets_and_http_statuses_have_words() {
-        assert_eq!(of_reset(ErrorCode::REFUSED_STREAM).code, "Unavailable");
-        assert_eq!(of_reset(ErrorCode(2)).code, "Stream reset");
+        assert_eq!(of_reset(Reset::Code(ErrorCode::REFUSED_STREAM)).code, "Unavailable");
+        assert_eq!(of_reset(Reset::Code(ErrorCode(2))).code, "Stream reset");
         assert_eq!(of_http(b"503").code, "Unavailable");
         assert!(of_http(b"418").message.contains("418"));
     }

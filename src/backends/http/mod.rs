@@ -42,7 +42,7 @@ use self::render::{Format, model_path};
 use self::templates::Templates;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
 use crate::backends::net::regions::Registry;
-use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient};
+use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient, tls_advice};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -141,20 +141,24 @@ impl HttpBackend {
                 true => format!("what answers at {url} does not say that it is a live server"),
                 false => format!("no server answers at {url}"),
             };
-            let next = "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS";
+            let next = advice(error).unwrap_or_else(|| {
+                "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
+            });
             Error::server(format!("{what}: {error}; {next}"))
         };
-        self.patiently(|patience| match self.control.get(&path, patience) {
-            Ok(answer) => answer.refusal().map_or(Ok(()), |error| Err(refusal(&error))),
-            Err(error) => Err(refusal(&error)),
-        })
+        let attempt = |patience| self.control.get(&path, patience)?.refusal().map_or(Ok(()), Err);
+        self.patiently(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
     }
 
-    /// Tries until it works or the time to wait is over; at least once.
-    fn patiently(&self, mut attempt: impl FnMut(Patience) -> Result<()>) -> Result<()> {
+    /// Tries until it works, fails for good or the time to wait is over; at least once.
+    fn patiently<E>(
+        &self,
+        mut attempt: impl FnMut(Patience) -> Result<(), E>,
+        is_final: impl Fn(&E) -> bool,
+    ) -> Result<(), E> {
         loop {
             match attempt(Patience::Within(self.patient_until.from_now().max(LEAST_WAIT))) {
-                Err(_) if Stamp::now() < self.patient_until => {
+                Err(error) if Stamp::now() < self.patient_until && !is_final(&error) => {
                     std::thread::sleep(LOOK_AGAIN.min(self.patient_until.from_now()));
                 }
                 outcome => return outcome,
@@ -188,6 +192,12 @@ impl HttpBackend {
         *known = Some(templates.clone());
         Ok(templates)
     }
+}
+
+/// What to change where TLS is what failed.
+fn advice(error: &InferError) -> Option<String> {
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 
 /// Trace settings as the protocol writes them: numbers as text, no levels as `OFF`.
@@ -229,10 +239,8 @@ impl Backend for HttpBackend {
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
-        self.patiently(|patience| match self.control.get(&ready, patience) {
-            Ok(answer) => answer.refusal().map_or(Ok(()), |refusal| Err(self.not_ready(id, refusal))),
-            Err(error) => Err(self.not_ready(id, error)),
-        })?;
+        let attempt = |patience| self.control.get(&ready, patience)?.refusal().map_or(Ok(()), Err);
+        self.patiently(attempt, |_| false).map_err(|error| self.not_ready(id, error))?;
         let ask = |below, what: &str| {
             let what = format!("{what} of model '{id}'");
             self.control.get_json(&model_path(endpoint, id, below), &what, Patience::Setup)
@@ -248,6 +256,10 @@ impl Backend for HttpBackend {
 
     fn metrics(&self) -> Result<String> {
         self.metrics.read()
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
     }
 
     fn is_gone(&self) -> bool {

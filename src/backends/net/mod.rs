@@ -9,7 +9,7 @@ mod tally;
 mod tls;
 mod url;
 
-pub use failure::{closed, failure, is_unanswered, late};
+pub use failure::{closed, failure, is_unanswered, late, tls_advice};
 pub use poller::{Poller, wait_for};
 pub use stream::{Connector, Stream};
 pub use tally::{LineTally, TalliedLine};

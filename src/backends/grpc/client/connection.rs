@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{GrpcClient, RETRY_PAUSE, refused};
+use super::{GrpcClient, RETRY_PAUSE};
 use crate::backend::InferError;
 use crate::backends::grpc::h2::{Encoder, ErrorCode};
 use crate::backends::grpc::line::Line;
+use crate::backends::grpc::status;
 use crate::clock::Stamp;
 
 /// How long each step of making a connection again may take: requests are due meanwhile.
@@ -31,10 +32,10 @@ impl GrpcClient {
             Err(error) => {
                 self.lost = error;
                 self.place.lose();
+                let now = Stamp::now();
+                self.retry_at = now.plus_duration(RETRY_PAUSE.max(now - started));
             }
         }
-        let now = Stamp::now();
-        self.retry_at = now.plus_duration(RETRY_PAUSE.max(now - started));
     }
 
     /// The connection is gone: nothing on it will be answered.
@@ -97,7 +98,7 @@ impl GrpcClient {
             return;
         }
         if let Some(goaway) = line.h2.goaway() {
-            self.lost = refused(goaway);
+            self.lost = status::of_goaway(goaway);
         }
         if let Some(mut line) = self.line.take() {
             line.shutdown();

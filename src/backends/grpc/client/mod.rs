@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Next, Request, SlotId};
 use crate::backends::grpc::call::{Call, Phase};
 use crate::backends::grpc::calls::{COMMON, Calls, request_id};
-use crate::backends::grpc::h2::{Encoder, ErrorCode, GoAway, Message, Token};
+use crate::backends::grpc::h2::{Encoder, ErrorCode, Message, Token};
 use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::grpc::metadata::Fields;
 use crate::backends::grpc::regions::PlacedSlot;
@@ -144,7 +144,7 @@ impl GrpcClient {
         if common.is_none() && !line.h2.can_open() {
             match line.h2.goaway() {
                 Some(goaway) if !self.plan.reconnect => {
-                    let error = refused(goaway);
+                    let error = status::of_goaway(goaway);
                     self.calls.now = Stamp::now();
                     self.calls.fail(index, error);
                 }
@@ -244,16 +244,6 @@ impl GrpcClient {
     fn look_up(&self, deadline: Stamp) -> Stamp {
         self.deadlines.front().map_or(deadline, |late| late.0.min(deadline))
     }
-}
-
-/// The server takes no requests any more.
-fn refused(goaway: &GoAway) -> InferError {
-    let text = if goaway.text.is_empty() { "no reason given" } else { &goaway.text };
-    let message = format!(
-        "the server takes no further requests on this connection: {}, {text}; --reconnect makes another",
-        goaway.code
-    );
-    status::error(UNAVAILABLE, message)
 }
 
 impl Client for GrpcClient {

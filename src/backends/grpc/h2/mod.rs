@@ -8,7 +8,7 @@ mod outbox;
 mod settings;
 mod stream;
 
-pub use connection::{Connection, Events, GoAway, MAX_CONTROL, Message};
+pub use connection::{Connection, Events, GoAway, MAX_CONTROL, Message, Reset};
 pub use error::{ConnectionError, ErrorCode};
 pub use hpack::{Encoder, HeaderList};
 pub use stream::Token;

@@ -38,6 +38,8 @@ pub struct InferReply<'a> {
     pub last: Option<bool>,
     /// Whether it has outputs.
     pub has_outputs: bool,
+    /// How many outputs have no raw contents; negative where there are more contents than outputs.
+    bare: i64,
     message: &'a [u8],
 }
 
@@ -54,11 +56,22 @@ impl<'a> InferReply<'a> {
                         reply.last = Some(last);
                     }
                 }
-                5 => reply.has_outputs = true,
+                5 => {
+                    reply.has_outputs = true;
+                    reply.bare += 1;
+                }
+                6 => reply.bare -= 1,
                 _ => {}
             }
         }
         (!fields.is_broken()).then_some(reply)
+    }
+
+    /// Whether outputs and raw contents are not as many, and the outputs have no typed contents instead.
+    pub fn lacks_contents(&self) -> bool {
+        let typed = |output: &[u8]| Fields::of(output).any(|(field, _)| field == 5);
+        let mut outputs = Fields::of(self.message).filter(|field| field.0 == 5);
+        self.bare != 0 && !outputs.all(|(_, output)| output.bytes().is_some_and(typed))
     }
 }
 

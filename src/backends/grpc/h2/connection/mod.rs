@@ -30,7 +30,16 @@ pub trait Events {
     /// A part of the body, as long as it happened to come.
     fn data(&mut self, token: Token, bytes: &[u8], end: bool);
     /// The peer gave the stream up, or will never look at it.
-    fn reset(&mut self, token: Token, code: ErrorCode);
+    fn reset(&mut self, token: Token, why: Reset<'_>);
+}
+
+/// Why a stream is gone without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset<'a> {
+    /// The peer reset it.
+    Code(ErrorCode),
+    /// The peer takes no further streams on the connection, this one included.
+    GoAway(&'a GoAway),
 }
 
 /// The peer's announcement that it takes no further streams.

@@ -1,6 +1,6 @@
 //! Frames as they come in.
 
-use super::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway};
+use super::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway, Reset};
 use crate::backends::grpc::h2::error::{ConnectionError, ErrorCode};
 use crate::backends::grpc::h2::frame::{self, FrameHeader, HEADER_LEN, MAX_31_BITS, flag, kind};
 use crate::backends::grpc::h2::settings::OUR_MAX_FRAME;
@@ -121,7 +121,7 @@ impl Connection {
                 self.check_stream(header.stream)?;
                 let code = ErrorCode(frame::number(payload)?);
                 if let Some(stream) = self.streams.remove(&header.stream) {
-                    events.reset(stream.token, code);
+                    events.reset(stream.token, Reset::Code(code));
                 }
                 Ok(())
             }
@@ -231,10 +231,10 @@ impl Connection {
         };
         let last = frame::number(&numbers[..4])? & MAX_31_BITS;
         let code = ErrorCode(frame::number(&numbers[4..])?);
-        self.goaway = Some(GoAway { code, text: String::from_utf8_lossy(text).into_owned() });
+        let goaway = self.goaway.insert(GoAway { code, text: String::from_utf8_lossy(text).into_owned() });
         self.streams.retain(|&id, stream| {
             if id > last {
-                events.reset(stream.token, ErrorCode::REFUSED_STREAM);
+                events.reset(stream.token, Reset::GoAway(goaway));
             }
             id <= last
         });

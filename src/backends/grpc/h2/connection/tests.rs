@@ -18,8 +18,11 @@ impl Events for Log {
         self.0.push(format!("data {} {} {end}", token.0, String::from_utf8_lossy(bytes)));
     }
 
-    fn reset(&mut self, token: Token, code: ErrorCode) {
-        self.0.push(format!("reset {} {code}", token.0));
+    fn reset(&mut self, token: Token, why: Reset<'_>) {
+        self.0.push(match why {
+            Reset::Code(code) => format!("reset {} {code}", token.0),
+            Reset::GoAway(goaway) => format!("refused {} {} {}", token.0, goaway.code, goaway.text),
+        });
     }
 }
 
@@ -174,7 +177,7 @@ fn goaway_spares_streams_up_to_the_last() {
     let mut log = Log::default();
     let payload = [&1_u32.to_be_bytes()[..], &0_u32.to_be_bytes(), b"maintenance"].concat();
     connection.receive(&frame_bytes(kind::GOAWAY, 0, 0, &payload), &mut log).unwrap();
-    assert_eq!(log.0, ["reset 2 REFUSED_STREAM"]);
+    assert_eq!(log.0, ["refused 2 NO_ERROR maintenance"]);
     assert!(!connection.can_open());
     assert_eq!(connection.goaway().unwrap().text, "maintenance");
     let end = flag::END_HEADERS | flag::END_STREAM;
