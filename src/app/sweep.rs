@@ -31,9 +31,8 @@ pub fn run(
                 let level = runner.measure_quietly(&burst(runner), &search_plan)?;
                 if level.ending == Ending::Failed {
                     eprintln!("triton-bench: sweep: requests fail before there is any rate to search for");
-                    runner.show(&level)?;
                     levels.push(level);
-                    return Ok(());
+                    return runner.show(levels);
                 }
                 observe(&level, runner)
             }
@@ -46,10 +45,8 @@ pub fn run(
                 observed
             }
             SweepStep::Measure(rate) => {
-                let level = runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?)?;
-                let observed = observe(&level, runner);
-                levels.push(level);
-                observed
+                runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?, levels)?;
+                observe(levels.last().expect("was added just now"), runner)
             }
         };
         sweep.observe(observed);
@@ -101,7 +98,7 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
         )
     };
     let refused = matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(lost));
-    let over = level.ending == Ending::OverThreshold || level.ending == Ending::Failed;
+    let over = matches!(level.ending, Ending::OverThreshold | Ending::Failed | Ending::Interrupted);
     let latency_ns = client.key_latency_ns(runner.plan.measurement.percentile);
     SweepObservation { completed_rate, sustained: !refused && !over, latency_ns }
 }

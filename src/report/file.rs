@@ -51,6 +51,16 @@ pub fn check_new(flag: &str, path: &Path) -> Result<()> {
     check_writable(flag, path)
 }
 
+/// Whether both name one file that a result would replace; devices and pipes take several.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let inside = || Some(fs::canonicalize(folder).ok()?.join(path.file_name()?));
+        fs::canonicalize(path).ok().or_else(inside)
+    };
+    !is_special(one) && place(one).is_some_and(|there| place(other) == Some(there))
+}
+
 /// A device or a pipe, which cannot be renamed over.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
@@ -199,5 +209,17 @@ mod tests {
         fs::write(&path, "").unwrap();
         let message = check_new("--profile-export-file", &path).unwrap_err().to_string();
         assert!(message.contains("the file exists; remove it"), "{message}");
+    }
+
+    #[test]
+    fn one_file_is_known_by_several_names() {
+        let scratch = Scratch::new("same");
+        let (file, other) = (scratch.path().join("a"), scratch.path().join("b"));
+        assert!(is_same_file(&file, &scratch.path().join("./a")) && !is_same_file(&file, &other));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &other).unwrap();
+        assert!(is_same_file(&file, &other));
+        assert!(is_same_file(Path::new("a"), Path::new("./a")) && !is_same_file(Path::new("a"), &file));
+        assert!(!is_same_file(Path::new("/dev/null"), Path::new("/dev/null")), "it takes both");
     }
 }
