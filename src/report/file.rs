@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -22,7 +23,9 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if path.is_dir() {
         return refuse("it is a directory".to_owned());
     }
+    // Opening a pipe waits for its reader, who would see an end when it is closed again.
     if path.exists()
+        && !fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
         && let Err(error) = OpenOptions::new().append(true).open(path)
     {
         return refuse(error.to_string());
@@ -209,6 +212,23 @@ mod tests {
         fs::write(&path, "").unwrap();
         let message = check_new("--profile-export-file", &path).unwrap_err().to_string();
         assert!(message.contains("the file exists; remove it"), "{message}");
+    }
+
+    #[test]
+    fn the_reader_of_a_pipe_gets_what_is_written_and_not_the_check() {
+        let scratch = Scratch::new("pipe");
+        let path = scratch.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (checked, done) = std::sync::mpsc::channel();
+        let pipe = path.clone();
+        std::thread::spawn(move || checked.send(check_writable("-f", &pipe).is_ok()));
+        assert_eq!(done.recv_timeout(std::time::Duration::from_secs(20)), Ok(true), "nobody reads yet");
+        let pipe = path.clone();
+        let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+        let mut file = SafeFile::create(&path).unwrap();
+        file.write_all(b"rows").unwrap();
+        file.finish().unwrap();
+        assert_eq!(reader.join().unwrap(), "rows");
     }
 
     #[test]
