@@ -130,7 +130,7 @@ impl Runner<'_> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
-        let summary = self.measure_quietly(job, &self.plan.measurement)?;
+        let summary = self.measure(job, &self.plan.measurement, self.observers)?;
         let results = console::results(self.plan, &self.session.run, &summary);
         let remark = remarks::remark(&self.plan.measurement, &summary);
         // What was measured is kept even where it cannot be printed.
@@ -153,17 +153,23 @@ impl Runner<'_> {
         })
     }
 
-    /// Measures a level by another measurement plan than the run's, without printing.
+    /// Measures a level by another measurement plan than the run's, without printing and without an experiment of its own in
+    /// the export.
     ///
     /// # Errors
     /// Where it cannot be started, or nothing of it could be measured.
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
+        self.measure(job, plan, None)
+    }
+
+    /// Measures a level, as an experiment of `exporting`.
+    fn measure(&self, job: &Job, plan: &MeasurementPlan, exporting: Option<&Observers>) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
         // Windows that are measured until they agree leave out the time of the warm-up themselves.
         if plan.warmup_requests > 0 || job.finite {
             self.warm_up(job, plan)?;
         }
-        if let Some(observers) = self.observers {
+        if let Some(observers) = exporting {
             observers.begin(job.load);
         }
         if run.finite {
@@ -171,7 +177,7 @@ impl Runner<'_> {
         }
         let running = self.start(&run.recorder, job, job.quota)?;
         let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
-        if let Some(observers) = self.observers {
+        if let Some(observers) = exporting {
             observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
         }
         Ok(self.account(measured))
