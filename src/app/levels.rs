@@ -93,8 +93,7 @@ impl Runner<'_> {
                 self.search(*range, levels, |rate| Job::rate(plan, session, rate, *distribution))
             }
             LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
-                levels.push(self.level(&Job::schedule(plan, session, session.schedule()))?);
-                Ok(())
+                self.level(&Job::schedule(plan, session, session.schedule()), levels)
             }
             LoadMode::Stages { stages, distribution } => stages::run(self, stages, *distribution, levels),
             LoadMode::Sweep { spacing, points, distribution } => {
@@ -113,9 +112,8 @@ impl Runner<'_> {
         let mut search = Search::new(range, self.plan.measurement.binary_search);
         let mut last = None;
         while let Some(value) = search.next(last) {
-            let summary = self.level(&job(value)?)?;
-            last = Some(if passes(&summary) { Verdict::Pass } else { Verdict::Fail });
-            levels.push(summary);
+            self.level(&job(value)?, levels)?;
+            last = levels.last().map(|level| if passes(level) { Verdict::Pass } else { Verdict::Fail });
             if self.is_interrupted() || self.session.backend.is_gone() {
                 break;
             }
@@ -128,42 +126,54 @@ impl Runner<'_> {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Measures a level as the plan says, and prints it.
+    /// Measures a level as the plan says, adds it to `levels`, and prints it.
     ///
     /// # Errors
-    /// Where it cannot be started, or nothing of it could be measured.
-    pub fn level(&self, job: &Job) -> Result<LevelSummary> {
+    /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
+    pub fn level(&self, job: &Job, levels: &mut Vec<LevelSummary>) -> Result<()> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
-        let summary = self.measure_quietly(job, &self.plan.measurement)?;
-        self.screen.print(&console::results(self.plan, &self.session.run, &summary))?;
-        if let Some(remark) = remarks::remark(&self.plan.measurement, &summary) {
+        let summary = self.measure(job, &self.plan.measurement, self.observers)?;
+        let results = console::results(self.plan, &self.session.run, &summary);
+        let remark = remarks::remark(&self.plan.measurement, &summary);
+        // What was measured is kept even where it cannot be printed.
+        levels.push(summary);
+        self.screen.print(&results)?;
+        if let Some(remark) = remark {
             eprintln!("{remark}");
         }
-        Ok(summary)
+        Ok(())
     }
 
-    /// Prints a level that was measured quietly.
+    /// Prints levels that were measured quietly.
     ///
     /// # Errors
     /// Where standard output is closed or full.
-    pub fn show(&self, level: &LevelSummary) -> Result<()> {
-        let header = console::header(level.load).unwrap_or_default();
-        self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
+    pub fn show(&self, levels: &[LevelSummary]) -> Result<()> {
+        levels.iter().try_for_each(|level| {
+            let header = console::header(level.load).unwrap_or_default();
+            self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
+        })
     }
 
-    /// Measures a level by another measurement plan than the run's, without printing.
+    /// Measures a level by another measurement plan than the run's, without printing and without an experiment of its own in
+    /// the export.
     ///
     /// # Errors
-    /// As [`Runner::level`].
+    /// Where it cannot be started, or nothing of it could be measured.
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
+        self.measure(job, plan, None)
+    }
+
+    /// Measures a level, as an experiment of `exporting`.
+    fn measure(&self, job: &Job, plan: &MeasurementPlan, exporting: Option<&Observers>) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
         // Windows that are measured until they agree leave out the time of the warm-up themselves.
         if plan.warmup_requests > 0 || job.finite {
             self.warm_up(job, plan)?;
         }
-        if let Some(observers) = self.observers {
+        if let Some(observers) = exporting {
             observers.begin(job.load);
         }
         if run.finite {
@@ -171,7 +181,7 @@ impl Runner<'_> {
         }
         let running = self.start(&run.recorder, job, job.quota)?;
         let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
-        if let Some(observers) = self.observers {
+        if let Some(observers) = exporting {
             observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
         }
         Ok(self.account(measured))

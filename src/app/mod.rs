@@ -23,9 +23,10 @@ pub use traces::summarise as summarise_traces;
 
 use crate::affinity;
 use crate::app::levels::Runner;
+use crate::app::observe::Observers;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::report::{self, console};
 
@@ -57,17 +58,16 @@ pub fn run(mut plan: Plan) -> Result<u8> {
         Ok((levels, code)) => (levels, Ok(code)),
         Err(stopped) => (stopped.levels, Err(stopped.error)),
     };
-    if !levels.is_empty() {
-        screen.print(&console::summary(&plan, &levels))?;
-    }
-    if let Some(path) = &plan.output.csv {
-        report::csv::write(path, &plan, &session.run, &levels)?;
-    }
-    if let Some(observers) = observers {
-        observers.finish()?;
-    }
+    // What was measured is kept, whatever became of standard output or of another file.
+    let printed = if levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&plan, &levels)) };
+    let csv = &plan.output.csv;
+    let written = csv.as_ref().map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
+    let exported = observers.map_or(Ok(()), Observers::finish);
     session.close();
-    ended
+    written.and(exported)?;
+    let code = ended?;
+    printed?;
+    Ok(code)
 }
 
 /// Finds out before anything is measured that a result could not be written.
@@ -76,6 +76,11 @@ fn check_output_paths(plan: &Plan) -> Result<()> {
         report::check_writable("-f", path)?;
     }
     if let Some(path) = &plan.output.profile_export {
+        if plan.output.csv.as_ref().is_some_and(|csv| report::is_same_file(csv, path)) {
+            let path = path.display();
+            let rule = "is the file of -f, too: one would replace the other; name two files";
+            return Err(Error::usage(format!("--profile-export-file {path}: {rule}")));
+        }
         report::check_new("--profile-export-file", path)?;
         report::check_writable("--profile-export-file", path)?;
     }

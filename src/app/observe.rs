@@ -12,7 +12,7 @@ use crate::backend::Response;
 use crate::clock::Stamp;
 use crate::data::{OutputValues, Payload, Tolerance};
 use crate::error::Result;
-use crate::load::PeriodicStage;
+use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::summary::{LevelLoad, LevelSummary, RunSummary};
 use crate::record::{Finished, Observer, RawRecord, RawResponse, Recorder};
 use crate::report::export::{ExperimentEnd, ExportStream, RecordSender, figures};
@@ -72,8 +72,8 @@ impl Observers {
     }
 
     /// A periodic load is over, which has no windows.
-    pub fn end_periodic(&self, stages: &[PeriodicStage]) {
-        self.end_with(|| ExperimentEnd { boundaries: None, figures: figures::periodic(stages) });
+    pub fn end_periodic(&self, stages: &[PeriodicStage], requests: &LoadReport) {
+        self.end_with(|| ExperimentEnd { boundaries: None, figures: figures::periodic(stages, requests) });
     }
 
     fn end_with(&self, end: impl FnOnce() -> ExperimentEnd) {

@@ -46,7 +46,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     let stopped = running.stop();
     if let Some(observers) = runner.observers {
         observers.settle();
-        observers.end_periodic(&shape.stages());
+        observers.end_periodic(&shape.stages(), &stopped.as_ref().copied().unwrap_or_default());
     }
     let requests = stopped?;
     let tally = level.recorder.advance(Stamp::NEVER);

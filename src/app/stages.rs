@@ -24,12 +24,8 @@ pub fn run(
     let play = Play { runner, stages, jobs: &jobs };
     let played =
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
-    for measured in played {
-        let summary = runner.account(measured);
-        runner.show(&summary)?;
-        levels.push(summary);
-    }
-    Ok(())
+    levels.extend(played.into_iter().map(|measured| runner.account(measured)));
+    runner.show(levels)
 }
 
 /// The stages, and the export's experiment of each.

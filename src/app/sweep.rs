@@ -30,10 +30,9 @@ pub fn run(
             SweepStep::Burst => {
                 let level = runner.measure_quietly(&burst(runner), &search_plan)?;
                 if level.ending == Ending::Failed {
-                    runner.show(&level)?;
                     levels.push(level);
                     say_no_rate(runner);
-                    return Ok(());
+                    return runner.show(levels);
                 }
                 observe(&level, runner)
             }
@@ -46,10 +45,8 @@ pub fn run(
                 observed
             }
             SweepStep::Measure(rate) => {
-                let level = runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?)?;
-                let observed = observe(&level, runner);
-                levels.push(level);
-                observed
+                runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?, levels)?;
+                observe(levels.last().expect("was added just now"), runner)
             }
         };
         sweep.observe(observed);
@@ -108,7 +105,7 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
         )
     };
     let refused = matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(lost));
-    let over = level.ending == Ending::OverThreshold || level.ending == Ending::Failed;
+    let over = matches!(level.ending, Ending::OverThreshold | Ending::Failed | Ending::Interrupted);
     let latency_ns = client.key_latency_ns(runner.plan.measurement.percentile);
     SweepObservation { completed_rate, sustained: !refused && !over, latency_ns }
 }

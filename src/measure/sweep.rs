@@ -4,8 +4,9 @@
 //!
 //! 1. *Burst*: many requests at once, as fast as they complete. Their completion rate is a first guess.
 //! 2. *Confirm*: an open loop at the guess. While the server sustains it, the rate is raised; while it does not, lowered;
-//!    once one of each is known, the gap is halved until it is within [`RESOLUTION`]. The highest rate that was sustained is
-//!    the saturation rate.
+//!    once one of each is known, the gap is halved until it is within [`RESOLUTION`]. A rate a little above must then not be
+//!    sustained either: if it is, a pause of the machine was taken for saturation, and the search is resumed from there. The
+//!    highest rate that was sustained is the saturation rate.
 //! 3. *Measure*: N rates up to the saturation rate, and one just past it.
 
 use crate::plan::Spacing;
@@ -18,8 +19,12 @@ const STRETCH: f64 = 1.25;
 const JUST_PAST: f64 = 1.1;
 /// Smallest measured rate, as a share of the saturation rate, in a geometric sweep.
 const GEOMETRIC_FLOOR: f64 = 1.0 / 16.0;
-/// Most runs of the confirming phase.
+/// Most runs of the confirming phase, from its beginning or since it was resumed.
 const MAX_CONFIRMATIONS: usize = 16;
+/// The rate that must not be sustained if the search is right, as a multiple of the saturation rate.
+const COUNTER_CHECK: f64 = 1.05;
+/// How often the search is resumed at most.
+const MAX_RESUMPTIONS: usize = 3;
 
 /// What a sweep measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +63,14 @@ pub struct Sweep {
     plan: SweepPlan,
     phase: Phase,
     points: Vec<SweepPoint>,
+    resumptions: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
     Burst,
     Confirm(Bracket),
+    CounterCheck { saturation: f64 },
     Measure { saturation: f64, rates: Vec<f64> },
     Failed,
 }
@@ -98,7 +105,7 @@ struct Bracket {
 impl Sweep {
     /// A sweep that has not begun.
     pub fn new(plan: SweepPlan) -> Self {
-        Self { plan, phase: Phase::Burst, points: Vec::new() }
+        Self { plan, phase: Phase::Burst, points: Vec::new(), resumptions: 0 }
     }
 
     /// What to run now; `None` when the sweep is over.
@@ -106,6 +113,7 @@ impl Sweep {
         match &self.phase {
             Phase::Burst => Some(SweepStep::Burst),
             Phase::Confirm(bracket) => Some(SweepStep::Confirm(bracket.rate)),
+            Phase::CounterCheck { saturation } => Some(SweepStep::Confirm(saturation * COUNTER_CHECK)),
             Phase::Measure { rates, .. } => rates.get(self.points.len()).copied().map(SweepStep::Measure),
             Phase::Failed => None,
         }
@@ -115,17 +123,28 @@ impl Sweep {
     pub fn observe(&mut self, observed: SweepObservation) {
         match &mut self.phase {
             Phase::Burst if observed.completed_rate > 0.0 => {
-                let rate = observed.completed_rate;
-                self.phase = Phase::Confirm(Bracket { sustained: 0.0, unsustained: f64::INFINITY, rate, runs: 0 });
+                self.phase = Phase::Confirm(Bracket::above(0.0, observed.completed_rate));
             }
             Phase::Burst => self.phase = Phase::Failed,
             Phase::Confirm(bracket) => {
                 if let Some(saturation) = bracket.observe(observed) {
                     self.phase = match saturation {
                         0.0 => Phase::Failed,
-                        _ => Phase::Measure { saturation, rates: rates(self.plan, saturation) },
+                        _ if bracket.unsustained.is_infinite() => self.measure(saturation),
+                        _ => Phase::CounterCheck { saturation },
                     };
                 }
+            }
+            Phase::CounterCheck { saturation } => {
+                let (saturation, above) = (*saturation, *saturation * COUNTER_CHECK);
+                self.phase = match observed.sustained {
+                    true if self.resumptions < MAX_RESUMPTIONS => {
+                        self.resumptions += 1;
+                        Phase::Confirm(Bracket::above(above, above * STRETCH))
+                    }
+                    true => self.measure(above),
+                    false => self.measure(saturation),
+                };
             }
             Phase::Measure { rates, .. } => {
                 if let Some(&rate) = rates.get(self.points.len()) {
@@ -136,6 +155,10 @@ impl Sweep {
         }
     }
 
+    fn measure(&self, saturation: f64) -> Phase {
+        Phase::Measure { saturation, rates: rates(self.plan, saturation) }
+    }
+
     /// The rates that were measured, in order.
     pub fn points(&self) -> &[SweepPoint] {
         &self.points
@@ -144,13 +167,21 @@ impl Sweep {
     /// What was found so far; `None` where the server sustained no rate, or the search has not ended.
     pub fn result(&self) -> Option<SweepResult> {
         match self.phase {
-            Phase::Measure { saturation, .. } => Some(SweepResult { saturation, knee: knee(&self.points) }),
+            Phase::Measure { saturation, .. } => {
+                let sustained = self.points.iter().filter(|point| point.observed.sustained).map(|point| point.rate);
+                Some(SweepResult { saturation: sustained.fold(saturation, f64::max), knee: knee(&self.points) })
+            }
             _ => None,
         }
     }
 }
 
 impl Bracket {
+    /// A search that begins at `rate`, where `sustained` is known to be sustained.
+    fn above(sustained: f64, rate: f64) -> Self {
+        Self { sustained, unsustained: f64::INFINITY, rate, runs: 0 }
+    }
+
     /// Takes a confirming run. `Some` is the saturation rate, 0 where no rate was sustained.
     fn observe(&mut self, observed: SweepObservation) -> Option<f64> {
         self.runs += 1;
@@ -251,6 +282,47 @@ mod tests {
             });
             assert!((sweep.result().unwrap().saturation / 1000.0 - 1.0).abs() < 0.05);
         }
+    }
+
+    #[test]
+    fn a_search_that_was_disturbed_is_resumed() {
+        // Some confirming runs meet a pause of the machine; everything after them is as it should be.
+        for disturbed in [1, 3] {
+            let (behind, runs) = (server(1000.0), std::cell::Cell::new(0));
+            let sweep = run(LINEAR, |step| {
+                runs.set(runs.get() + 1);
+                match step {
+                    SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
+                    SweepStep::Confirm(_) if runs.get() <= 1 + disturbed => {
+                        SweepObservation { sustained: false, ..behind(step) }
+                    }
+                    step => behind(step),
+                }
+            });
+            let saturation = sweep.result().unwrap().saturation;
+            assert!((0.95..=1.0).contains(&(saturation / 1000.0)), "{saturation}");
+            let (past, before) = sweep.points().split_last().unwrap();
+            assert!(!past.observed.sustained && before.iter().all(|point| point.observed.sustained));
+            assert_eq!(before.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_rate_that_was_measured_and_sustained_is_not_past_saturation() {
+        let mut sweep = Sweep::new(LINEAR);
+        let observation = |sustained| SweepObservation { completed_rate: 1000.0, sustained, latency_ns: 1.0 };
+        while sweep.next().is_some() {
+            let measuring = sweep.result().is_some();
+            let confirmed = matches!(sweep.next(), Some(SweepStep::Confirm(rate)) if rate < 900.0);
+            sweep.observe(observation(measuring || confirmed));
+        }
+        assert_eq!(sweep.result().unwrap().saturation, sweep.points()[4].rate);
+    }
+
+    #[test]
+    fn a_server_without_a_limit_ends_the_sweep() {
+        let sweep = run(LINEAR, |step| SweepObservation { sustained: true, ..server(1e300)(step) });
+        assert_eq!((sweep.next(), sweep.points().len()), (None, 5));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -22,7 +23,9 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if path.is_dir() {
         return refuse("it is a directory".to_owned());
     }
+    // Opening a pipe waits for its reader, who would see an end when it is closed again.
     if path.exists()
+        && !fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
         && let Err(error) = OpenOptions::new().append(true).open(path)
     {
         return refuse(error.to_string());
@@ -49,6 +52,16 @@ pub fn check_new(flag: &str, path: &Path) -> Result<()> {
         return Err(Error::usage(format!("{flag} {path}: the file exists; remove it or name a new one")));
     }
     check_writable(flag, path)
+}
+
+/// Whether both name one file that a result would replace; devices and pipes take several.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let inside = || Some(fs::canonicalize(folder).ok()?.join(path.file_name()?));
+        fs::canonicalize(path).ok().or_else(inside)
+    };
+    !is_special(one) && place(one).is_some_and(|there| place(other) == Some(there))
 }
 
 /// A device or a pipe, which cannot be renamed over.
@@ -199,5 +212,34 @@ mod tests {
         fs::write(&path, "").unwrap();
         let message = check_new("--profile-export-file", &path).unwrap_err().to_string();
         assert!(message.contains("the file exists; remove it"), "{message}");
+    }
+
+    #[test]
+    fn the_reader_of_a_pipe_gets_what_is_written_and_not_the_check() {
+        let scratch = Scratch::new("pipe");
+        let path = scratch.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (checked, done) = std::sync::mpsc::channel();
+        let pipe = path.clone();
+        std::thread::spawn(move || checked.send(check_writable("-f", &pipe).is_ok()));
+        assert_eq!(done.recv_timeout(std::time::Duration::from_secs(20)), Ok(true), "nobody reads yet");
+        let pipe = path.clone();
+        let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+        let mut file = SafeFile::create(&path).unwrap();
+        file.write_all(b"rows").unwrap();
+        file.finish().unwrap();
+        assert_eq!(reader.join().unwrap(), "rows");
+    }
+
+    #[test]
+    fn one_file_is_known_by_several_names() {
+        let scratch = Scratch::new("same");
+        let (file, other) = (scratch.path().join("a"), scratch.path().join("b"));
+        assert!(is_same_file(&file, &scratch.path().join("./a")) && !is_same_file(&file, &other));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &other).unwrap();
+        assert!(is_same_file(&file, &other));
+        assert!(is_same_file(Path::new("a"), Path::new("./a")) && !is_same_file(Path::new("a"), &file));
+        assert!(!is_same_file(Path::new("/dev/null"), Path::new("/dev/null")), "it takes both");
     }
 }

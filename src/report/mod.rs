@@ -15,7 +15,7 @@ mod upstream;
 
 use crate::measure::summary::LevelLoad;
 
-pub use file::{SafeFile, check_new, check_writable};
+pub use file::{SafeFile, check_new, check_writable, is_same_file};
 
 /// Percentiles that every report shows.
 const PERCENTILES: [u8; 4] = [50, 90, 95, 99];

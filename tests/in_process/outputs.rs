@@ -38,6 +38,43 @@ fn the_table_has_a_row_per_level() {
 }
 
 #[test]
+fn what_was_measured_is_kept_where_standard_output_breaks() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 2)]);
+    let (csv, export) = (repository.file("a.csv"), repository.file("a.json"));
+    // The second level is measured, and nobody is there to read what it came to.
+    let finished = Program::on(&repository, "m")
+        .quick()
+        .args("--concurrency-range 1:3 -f")
+        .arg(&csv)
+        .arg("--profile-export-file")
+        .arg(&export)
+        .heard_until("Request concurrency: 2")
+        .run();
+    finished.failure(&["standard output cannot be written"]);
+    let rows = table(&csv);
+    let mut levels: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
+    levels.sort_unstable();
+    assert_eq!(levels, ["1", "2"]);
+    assert_eq!(Export::read(&export).experiments().len(), 2);
+    let stages = "--stage concurrency:1:100ms --stage concurrency:2:100ms -f";
+    let path = repository.file("b.csv");
+    let stages = Program::on(&repository, "m").args(stages).arg(&path).heard_until("Random seed").run();
+    stages.failure(&["standard output cannot be written"]);
+    assert_eq!(table(&path).len(), 3);
+}
+
+#[test]
+fn two_results_need_two_files() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let (path, same) = (repository.file("a"), repository.file("./a"));
+    let finished = Program::on(&repository, "m").arg("-f").arg(&path).arg("--profile-export-file").arg(&same).run();
+    finished.refusal(&["--profile-export-file", "-f", "name two files"]);
+    assert_eq!(repository.files(), ["models"]);
+}
+
+#[test]
 fn the_verbose_table_has_more_columns() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);

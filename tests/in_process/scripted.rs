@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Program, Report, Scripted, turns};
+use crate::support::{Export, Program, Report, Scripted, turns};
 
 const REQUESTS: u64 = 400;
 
@@ -192,8 +192,11 @@ fn outputs_larger_than_expected_find_room() {
 fn loses(never: &str, mode: &str) {
     let _turn = turns::shared();
     let scripted = Scripted::requests(json!([{}, {}, {}, {}, {}, {}, {}, {}, {}, {"never_complete": never}]));
-    let finished = scripted.program().quick().args(mode).run();
+    let folder = tempfile::tempdir().unwrap();
+    let export = folder.path().join("export.json");
+    let finished = scripted.program().quick().args(mode).arg("--profile-export-file").arg(&export).run();
     assert!(finished.code() == 0 || finished.code() == 2 || finished.code() == 3, "{finished:#?}");
+    assert_eq!(Export::read(&export).experiments().len(), 1, "the requests that have an answer are exported");
     assert!(finished.stderr.contains("had no answer when the level ended"), "{}", finished.stderr);
     assert!(finished.wall < Duration::from_secs(35), "{:?}", finished.wall);
     let freed: Vec<Value> = scripted.events("violation");

@@ -133,6 +133,7 @@ fn a_periodic_load_grows_with_the_responses() {
     let export = Export::read(&path);
     let experiment = &export.experiments()[0];
     assert_eq!(experiment["window_boundaries"], serde_json::json!([0, u64::MAX]));
+    assert_eq!((&experiment["summary"]["requests"], &experiment["summary"]["failed"]), (&6.into(), &0.into()));
     let stages = experiment["summary"]["stages"].as_array().unwrap();
     assert_eq!(stages.len(), 3);
     for (stage, row) in stages.iter().zip(&rows) {

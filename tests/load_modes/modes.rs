@@ -252,13 +252,21 @@ fn the_three_times_of_an_open_loop_are_in_the_export() {
 #[test]
 fn a_sweep_finds_the_saturation() {
     let _turn = turns::alone();
-    let finished = run(Model::sleeping("m", 10).instances(2), "--sweep linear:2 -p 700 -s 1000 -r 3");
+    let repository = Repository::of(&[Model::sleeping("m", 10).instances(2)]);
+    let path = repository.file("export.json");
+    let program = Program::on(&repository, "m").args("--sweep linear:2 -p 700 -s 1000 -r 3 --profile-export-file");
+    let finished = program.arg(&path).run();
     // The rate at saturation and the one past it may be unstable; that is no fault of the run.
     assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
     let report = finished.report_with(finished.code());
     assert_near("saturation of 2 instances of 10 ms", number_in(&report.text, "Saturation"), 200.0, 30.0);
     assert_eq!(report.levels.len(), 3, "two rates up to it and one past it: {}", report.text);
     assert!(report.text.contains("Knee: "), "{}", report.text);
+    let export = Export::read(&path);
+    let rates = export.experiments().iter().map(|experiment| experiment["experiment"]["mode"].as_str().unwrap());
+    assert_eq!(rates.collect::<Vec<_>>(), ["request_rate"; 3], "what was tried in search of it is not exported");
+    let all_have_requests = |experiment: &serde_json::Value| !experiment["requests"].as_array().unwrap().is_empty();
+    assert!(export.experiments().iter().all(all_have_requests));
 }
 
 #[test]

@@ -19,6 +19,8 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 /// A call of the program.
 pub struct Program {
     command: Command,
+    /// What standard output is read up to; then it is closed.
+    last_word: Option<String>,
 }
 
 impl Program {
@@ -37,7 +39,7 @@ impl Program {
     fn named(path: &str) -> Self {
         let mut command = Command::new(path);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self { command }
+        Self { command, last_word: None }
     }
 
     /// In process, with the real Triton, on a model of `repository`.
@@ -72,6 +74,12 @@ impl Program {
         self
     }
 
+    /// Whoever reads its standard output goes away after `text`.
+    pub fn heard_until(mut self, text: &str) -> Self {
+        self.last_word = Some(text.to_owned());
+        self
+    }
+
     /// Three short windows that count as stable whatever they hold.
     pub fn quick(self) -> Self {
         self.args("-p 100 -s 1000")
@@ -87,18 +95,21 @@ impl Program {
         let started = Instant::now();
         let mut child = self.command.spawn().expect("the program can be started");
         let (ended, end) = mpsc::channel();
-        let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>| {
+        let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>, until: Option<String>| {
             thread::spawn(move || {
                 let (mut text, mut part) = (Vec::new(), [0; 4096]);
                 while let Ok(count @ 1..) = pipe.read(&mut part) {
                     text.extend_from_slice(&part[..count]);
                     let _ = last.send(Instant::now());
+                    if until.as_ref().is_some_and(|until| String::from_utf8_lossy(&text).contains(until)) {
+                        break;
+                    }
                 }
                 String::from_utf8_lossy(&text).into_owned()
             })
         };
-        let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone());
-        let stderr = read(Box::new(child.stderr.take().unwrap()), ended);
+        let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
+        let stderr = read(Box::new(child.stderr.take().unwrap()), ended, None);
         Running { child, stdout, stderr, started, output: end }
     }
 }

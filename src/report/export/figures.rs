@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::load::PeriodicStage;
+use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{ClientSummary, Distribution, EntrySummary, Headline, LevelSummary};
 use crate::plan::Statistic;
@@ -41,8 +41,8 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
     Value::Object(all)
 }
 
-/// The figures of a periodic load: those of every batch.
-pub fn periodic(stages: &[PeriodicStage]) -> Value {
+/// The figures of a periodic load: how many requests succeeded and failed, and those of every batch.
+pub fn periodic(stages: &[PeriodicStage], requests: &LoadReport) -> Value {
     let stage = |stage: &PeriodicStage| {
         let gaps = distribution(&stage.gap, stage.gap_max_ns);
         json!({
@@ -53,7 +53,8 @@ pub fn periodic(stages: &[PeriodicStage]) -> Value {
             "time_between_responses_ns": gaps,
         })
     };
-    json!({ "stages": stages.iter().map(stage).collect::<Vec<_>>() })
+    let stages: Vec<Value> = stages.iter().map(stage).collect();
+    json!({ "requests": requests.completed, "failed": requests.failed, "stages": stages })
 }
 
 fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {

@@ -22,6 +22,9 @@ enum Event {
     /// A record of the experiment with that number; the first has 1.
     Record(u64, RawRecord),
     End(ExperimentEnd),
+    /// The file is to be completed, even if somebody still holds a way to send records: the server may never give back a
+    /// request that it has.
+    Finish,
 }
 
 /// An export that is being written by its own thread.
@@ -79,8 +82,8 @@ impl ExportStream {
         Ok(Self { sender, begun: AtomicU64::new(0), thread })
     }
 
-    /// Where records of the open experiment go; between experiments, records that are left out. Every clone must be dropped
-    /// before [`ExportStream::finish`] can return.
+    /// Where records of the open experiment go; between experiments, and after [`ExportStream::finish`], records that are
+    /// left out.
     pub fn sender(&self) -> RecordSender {
         RecordSender { experiment: self.begun.load(Ordering::Relaxed), ..self.sender.clone() }
     }
@@ -111,7 +114,7 @@ impl ExportStream {
     /// # Errors
     /// The first error of the writer.
     pub fn finish(self) -> Result<()> {
-        drop(self.sender);
+        self.sender.put(Event::Finish);
         self.thread.join().unwrap_or_else(|_| Err(Error::output("the thread that writes the export has failed")))
     }
 }
@@ -130,6 +133,7 @@ fn run(mut writer: ExportWriter, events: &Receiver<Event>) -> Result<()> {
             Event::Record(experiment, record) if experiment > begun => early.push(record),
             Event::Record(..) => {}
             Event::End(end) => writer.end_experiment(&end)?,
+            Event::Finish => break,
         }
     }
     writer.finish()

@@ -169,6 +169,19 @@ fn records_go_to_the_experiment_of_their_load() {
 }
 
 #[test]
+fn a_request_that_never_ends_does_not_keep_the_file_from_being_completed() {
+    let scratch = Scratch::new("export-stranded");
+    let path = scratch.path().join("p.json");
+    let stream = ExportStream::start(ExportWriter::create(spec(&path)).unwrap(), 1).unwrap();
+    let stranded = stream.sender();
+    let (finished, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || finished.send(stream.finish().is_ok()));
+    assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(20)), Ok(true));
+    assert!(path.exists());
+    stranded.send(record(1, &[]));
+}
+
+#[test]
 fn many_threads_lose_no_record() {
     let scratch = Scratch::new("export-threads");
     let path = scratch.path().join("p.json");
