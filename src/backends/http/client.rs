@@ -27,7 +27,7 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
 /// Bytes that one read takes at most. Replies that are larger are passed over in pieces of this size.
-const BUFFER: usize = 256 * 1024;
+const BUFFER: usize = 1024 * 1024;
 /// How long the first connection of a slot may take.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 /// Time between failures that cost nothing: of slots without a connection.
