@@ -87,7 +87,7 @@ fn data_as_outputs(data: &Value) -> Value {
 
 #[test]
 fn every_request_carries_its_own_step_where_objects_are_exchanged() {
-    const STEPS: usize = 200;
+    const STEPS: usize = 1100;
     let _turn = turns::shared();
     let bench = Bench::new();
     // Runs of steps with one shape, and changes of it.
@@ -111,8 +111,8 @@ fn every_request_carries_its_own_step_where_objects_are_exchanged() {
         assert_eq!(run(&right).report_even_if_late().level().client_number("Request count"), 4000.0, "{flags}");
         let report = run(&wrong).report_even_if_late();
         let good = report.level().client_number("Request count");
-        // One step in 200; every slot may be inside of a round when the last request is sent.
-        assert!((3960.0..=3996.0).contains(&good), "{flags}: {}", report.text);
+        // One step in 1 100; slots do not go equally fast.
+        assert!((3985.0..=3999.0).contains(&good), "{flags}: {}", report.text);
     }
 }
 

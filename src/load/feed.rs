@@ -2,9 +2,8 @@
 //!
 //! A *lane* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, a live
 //! sequence. Lane `l` of `L` takes entries `l, l + L, l + 2L, …` of the data, so all lanes together walk through it once
-//! before it comes round again, without sharing a counter. Where that brings a lane back to its own first entry before it
-//! has had them all, it goes on with the next one now and then, so that every lane comes by every entry however fast the
-//! others are.
+//! before it comes round again, without sharing a counter. A lane that is back at its own first entry before it has had
+//! them all goes on with the next one now and then, so that every lane comes by every entry however fast the others are.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,8 +38,8 @@ pub struct Feed {
 
 #[derive(Debug)]
 enum Order {
-    /// Per lane, how many requests it has had; per model, after how many a lane moves on by one.
-    Cycle(Box<[CachePadded<AtomicU64>]>, Box<[Option<NonZeroU64>]>),
+    /// Per lane, how many requests it has had; per model, how a lane walks through its entries.
+    Cycle(Box<[CachePadded<AtomicU64>]>, Box<[Walk]>),
     Sequences(Sequences),
 }
 
@@ -52,8 +51,8 @@ impl Feed {
     pub fn independent(models: Vec<PayloadIndex>, mix: Mix, lanes: usize) -> Result<Self> {
         check(&models, &mix, |index| !index.cycle.is_empty())?;
         let counters = (0..lanes).map(|_| CachePadded::default()).collect();
-        let periods = models.iter().map(|index| period(index.cycle.len() as u64, lanes as u64)).collect();
-        Ok(Self { models: models.into(), mix, order: Order::Cycle(counters, periods), first: 0 })
+        let walks = models.iter().map(|index| Walk::of(index.cycle.len() as u64, lanes as u64)).collect();
+        Ok(Self { models: models.into(), mix, order: Order::Cycle(counters, walks), first: 0 })
     }
 
     /// Requests in sequences, one live sequence per lane. A sequence goes to one model of the mix.
@@ -84,14 +83,13 @@ impl Feed {
     /// The next request of a lane.
     pub fn next(&self, lane: usize) -> Request {
         match &self.order {
-            Order::Cycle(counters, periods) => {
+            Order::Cycle(counters, walks) => {
                 let number = counters[lane].fetch_add(1, Ordering::Relaxed);
-                let entry =
-                    number.wrapping_mul(counters.len() as u64).wrapping_add(lane as u64).wrapping_add(self.first);
-                let model = self.mix.pick(entry);
+                let (lane, lanes) = (lane as u64, counters.len() as u64);
+                let model = self.mix.pick(number.wrapping_mul(lanes).wrapping_add(lane).wrapping_add(self.first));
                 let cycle = &self.models[model].cycle;
-                let shift = periods[model].map_or(0, |period| number / period);
-                Request { payload: cycle[(entry.wrapping_add(shift) % cycle.len() as u64) as usize], sequence: None }
+                let entry = walks[model].entry(number, (lane, lanes)).wrapping_add(self.first);
+                Request { payload: cycle[(entry % cycle.len() as u64) as usize], sequence: None }
             }
             Order::Sequences(sequences) => {
                 self.request(sequences.next(lane, |ordinal, turn| self.stream(ordinal, turn).len() as u64))
@@ -125,20 +123,49 @@ impl Feed {
     }
 }
 
-/// Up to so many entries, a lane goes on whenever it is back at its first one.
+/// Up to so many entries, the lanes keep to their order for ever.
 const FEW_ENTRIES: u64 = 64;
-/// With more of them it goes round so often before: what belongs to an entry then stays in the processor's cache.
+/// With more of them a lane goes so often through those that are its own: what belongs to an entry then stays near the
+/// processor, and all lanes together touch no more than all entries.
 const ROUNDS: u64 = 64;
 
-/// After how many requests a lane of `lanes` that is back at its first of `entries` goes on with the next one; `None` where it
-/// has had them all by then.
-fn period(entries: u64, lanes: u64) -> Option<NonZeroU64> {
-    let (mut common, mut rest) = (entries, lanes);
-    while rest > 0 {
-        (common, rest) = (rest, common % rest);
+/// How the lanes walk through the entries of a model. Their first walk through all of them is the same in both ways.
+#[derive(Clone, Copy, Debug)]
+enum Walk {
+    /// From entry to entry, on behind the last one; a lane that is back at its own first one after so many requests, before
+    /// it has had them all, goes on with the next.
+    On(Option<NonZeroU64>),
+    /// Of so many entries, every lane goes [`ROUNDS`] times through its own, then through those one further.
+    Rounds(u64),
+}
+
+impl Walk {
+    fn of(entries: u64, lanes: u64) -> Self {
+        if entries > FEW_ENTRIES {
+            return Self::Rounds(entries);
+        }
+        let (mut common, mut rest) = (entries, lanes);
+        while rest > 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        Self::On(entries.checked_div(common).and_then(NonZeroU64::new).filter(|_| common > 1))
     }
-    let rounds = if entries > FEW_ENTRIES { ROUNDS } else { 1 };
-    NonZeroU64::new(entries.checked_div(common)? * rounds).filter(|_| common > 1)
+
+    /// The entry of a lane's request `number`, of which it is the remainder by the number of entries.
+    #[inline]
+    fn entry(self, number: u64, (lane, lanes): (u64, u64)) -> u64 {
+        match self {
+            Self::On(period) => {
+                let shift = period.map_or(0, |period| number / period);
+                number.wrapping_mul(lanes).wrapping_add(lane).wrapping_add(shift)
+            }
+            Self::Rounds(entries) => {
+                let start = lane % entries;
+                let own = (entries - start).div_ceil(lanes);
+                start + number % own * lanes + number / (own * ROUNDS)
+            }
+        }
+    }
 }
 
 fn check(models: &[PayloadIndex], mix: &Mix, usable: impl Fn(&PayloadIndex) -> bool) -> Result<()> {
@@ -194,10 +221,14 @@ mod tests {
 
     #[test]
     fn every_lane_comes_by_every_entry() {
-        for (entries, lanes) in [(1, 4), (4, 1), (4, 4), (6, 4), (2, 8), (7, 3), (12, 8)] {
+        for (entries, lanes) in [(1, 4), (4, 1), (4, 4), (6, 4), (2, 8), (7, 3), (12, 8), (100, 8), (65, 80)] {
             let feed = Feed::independent(vec![cycle(0..entries)], Mix::single(), lanes).unwrap();
-            let rounds: Vec<Vec<u32>> =
-                (0..lanes).map(|lane| payloads(&feed, lane, 2 * entries as usize * lanes)).collect();
+            let many = u64::from(entries) > FEW_ENTRIES;
+            let count = match many {
+                true => entries as usize * (entries as usize).div_ceil(lanes) * ROUNDS as usize,
+                false => 2 * entries as usize * lanes,
+            };
+            let rounds: Vec<Vec<u32>> = (0..lanes).map(|lane| payloads(&feed, lane, count)).collect();
             for round in &rounds {
                 assert!(
                     (0..entries).all(|entry| round.contains(&entry)),
@@ -206,7 +237,25 @@ mod tests {
             }
             let counts: Vec<usize> =
                 (0..entries).map(|entry| rounds.iter().flatten().filter(|&&got| got == entry).count()).collect();
-            assert!(counts.iter().all(|&count| count.abs_diff(counts[0]) <= lanes), "{counts:?}");
+            let uneven = if many { lanes * ROUNDS as usize } else { lanes };
+            assert!(counts.iter().all(|&count| count.abs_diff(counts[0]) <= uneven), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn many_entries_are_dealt_to_lanes_that_keep_to_theirs_for_a_while() {
+        for (entries, lanes) in [(100, 8), (1000, 32), (65, 80)] {
+            let feed = Feed::independent(vec![cycle(0..entries)], Mix::single(), lanes).unwrap();
+            let mut owners = vec![0; entries as usize];
+            for lane in 0..lanes.min(entries as usize) {
+                let own = (entries as usize - lane).div_ceil(lanes);
+                let round = payloads(&feed, lane, own);
+                assert_eq!(round, (lane as u32..entries).step_by(lanes).collect::<Vec<_>>());
+                round.iter().for_each(|&entry| owners[entry as usize] += 1);
+                assert_eq!(payloads(&feed, lane, own * (ROUNDS as usize - 1)), round.repeat(ROUNDS as usize - 1));
+                assert_eq!(payloads(&feed, lane, 1), [(lane as u32 + 1) % entries], "one further");
+            }
+            assert!(owners.iter().all(|&count| count == 1), "each entry has one owner");
         }
     }
 

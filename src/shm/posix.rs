@@ -154,7 +154,7 @@ impl HostMemory {
 const CUT_SHORT: &str = "error: memory that is mapped from a file is gone (SIGBUS): an input data file was cut \
     short during the run, or /dev/shm is full; leave input files as they are until the run has ended, and see df /dev/shm\n";
 
-/// Makes the process end with [`CUT_SHORT`] and `code` when someone cuts an input file short while it is mapped: the
+/// Makes the process end with a message and `code` when someone cuts an input file short while it is mapped: the
 /// bytes are gone, for the server too, and there is nothing to go on with. To be called once, by the program.
 ///
 /// # Errors
