@@ -74,10 +74,11 @@ impl Requests {
         }
         let object = &mut self.prepared[self.current];
         let next = &shared.spec.payloads[payload.0 as usize];
-        if let (Some(table), Some(kept), Some(before)) = (&shared.exchange, object.as_ref(), before)
-            && table.exchange(kept, before, (payload, next))?
+        // Taken out, so that an object whose inputs were refused half-way is gone.
+        if let (Some(table), Some(kept), Some(before)) = (&shared.exchange, object.take(), before)
+            && table.exchange(&kept, before, (payload, next))?
         {
-            return Ok(object.as_ref().expect("was just seen"));
+            return Ok(object.insert(kept));
         }
         let model = &shared.spec.models[next.model];
         let fresh = InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks)?;
