@@ -4,7 +4,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::PROTOCOLS;
-use crate::support::{Model, Repository, TritonServer, turns};
+use crate::support::{Finished, Model, Repository, Running, TritonServer, turns};
+
+/// Kills the server under a run and waits for the run's end; tells how long that took. The server is there again after.
+fn lose(server: &mut TritonServer, running: Running) -> (Finished, Duration) {
+    server.kill();
+    let killed = Instant::now();
+    let finished = running.finish();
+    let took = killed.elapsed();
+    server.restart();
+    server.wait_until_ready();
+    (finished, took)
+}
 
 #[test]
 fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
@@ -64,12 +75,7 @@ fn a_server_that_dies_ends_every_load_within_two_seconds() {
             let (name, more) = protocol.split_once(' ').unwrap_or((protocol, ""));
             let running = server.program(name, "brief").args(more).args(load).start();
             thread::sleep(Duration::from_millis(1500));
-            server.kill();
-            let killed = Instant::now();
-            let finished = running.finish();
-            let took = killed.elapsed();
-            server.restart();
-            server.wait_until_ready();
+            let (finished, took) = lose(&mut server, running);
             assert!(took < Duration::from_secs(2), "{protocol} {load}: {took:?}");
             let report = finished.report_with(3);
             let level = &report.levels.first().unwrap_or_else(|| panic!("{}", report.text));
@@ -121,12 +127,7 @@ fn loads_without_levels_end_with_the_same_code() {
     ] {
         let running = server.program(protocol, model).args(load).start();
         thread::sleep(Duration::from_millis(1200));
-        server.kill();
-        let killed = Instant::now();
-        let finished = running.finish();
-        let took = killed.elapsed();
-        server.restart();
-        server.wait_until_ready();
+        let (finished, took) = lose(&mut server, running);
         assert!(took < Duration::from_secs(2), "{load}: {took:?}");
         assert_eq!(finished.code(), 3, "{load}: {}{}", finished.stdout, finished.stderr);
         assert!(finished.stderr.contains(said), "{load}: {}", finished.stderr);
