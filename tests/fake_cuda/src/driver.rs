@@ -1,0 +1,211 @@
+//! The driver's functions, as far as this project's programs and Triton call them.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use crate::context;
+use crate::ipc::{self, Handle};
+use crate::ledger::Interface;
+use crate::pending;
+use crate::pinned;
+use crate::settings::settings;
+use crate::space::{self, Side};
+use crate::status::{INVALID_VALUE, NOT_SUPPORTED, Outcome, number, store, words};
+
+/// The one flag that `cuIpcOpenMemHandle` takes.
+const LAZY_ENABLE_PEER_ACCESS: c_uint = 1;
+
+/// What a function does once there is a current context.
+fn within(task: impl FnOnce() -> Outcome) -> c_int {
+    number(context::needed().and_then(|_| task()))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuInit(flags: c_uint) -> c_int {
+    number(if flags == 0 { context::start() } else { Err(INVALID_VALUE) })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
+    store(version, Ok(12_060))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetErrorName(error: c_int, name: *mut *const c_char) -> c_int {
+    store(name, words(error).map(|(name, _)| name.as_ptr()).ok_or(INVALID_VALUE))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetErrorString(error: c_int, text: *mut *const c_char) -> c_int {
+    store(text, words(error).map(|(_, text)| text.as_ptr()).ok_or(INVALID_VALUE))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
+    store(count, context::started().map(|()| settings().devices as c_int))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
+    store(device, context::started().and_then(|()| context::device(ordinal)).map(|device| device as c_int))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRetain(handle: *mut *mut c_void, device: c_int) -> c_int {
+    let known = context::started().and_then(|()| context::device(device));
+    store(handle, known.map(|device| std::ptr::without_provenance_mut(context::handle(Some(device)))))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
+    number(context::started().and_then(|()| context::device(device)).map(|_| ()))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSetCurrent(handle: *mut c_void) -> c_int {
+    number(context::started().and_then(|()| context::of_handle(handle as usize)).map(context::set))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxGetCurrent(handle: *mut *mut c_void) -> c_int {
+    let current = context::started().map(|()| context::handle(context::current()));
+    store(handle, current.map(std::ptr::without_provenance_mut))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPushCurrent_v2(handle: *mut c_void) -> c_int {
+    let device = context::started().and_then(|()| context::of_handle(handle as usize)?.ok_or(INVALID_VALUE));
+    number(device.map(context::push))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPopCurrent_v2(handle: *mut *mut c_void) -> c_int {
+    number(context::started().and_then(|()| context::pop()).map(|device| {
+        if !handle.is_null() {
+            // SAFETY: the caller says that it may be written.
+            unsafe { handle.write(std::ptr::without_provenance_mut(context::handle(Some(device)))) };
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxGetDevice(device: *mut c_int) -> c_int {
+    store(device, context::needed().map(|device| device as c_int))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSynchronize() -> c_int {
+    within(|| {
+        pending::finish();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamSynchronize(_stream: *mut c_void) -> c_int {
+    cuCtxSynchronize()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
+    let room = context::needed().map(space::room);
+    match store(free, room.map(|(free, _)| free)) {
+        0 => store(total, room.map(|(_, total)| total)),
+        error => error,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemAlloc_v2(address: *mut u64, size: usize) -> c_int {
+    let made = context::needed().and_then(|device| space::allocate(device, size, Interface::Driver));
+    store(address, made.map(|address| address as u64))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemFree_v2(address: u64) -> c_int {
+    within(|| space::free(address as usize, Interface::Driver))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) -> c_int {
+    within(|| {
+        let block = space::device_block(address as usize, 1)?;
+        // SAFETY: each place may be null, or the caller says that it may be written.
+        unsafe {
+            if let Some(base) = base.as_mut() {
+                *base = block.base as u64;
+            }
+            if let Some(size) = size.as_mut() {
+                *size = block.size;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD8_v2(address: u64, value: u8, count: usize) -> c_int {
+    within(|| {
+        let block = space::device_block(address as usize, count)?;
+        pending::fill(block, address as usize, value, count);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpy(target: u64, source: u64, count: usize) -> c_int {
+    within(|| space::copy((target as usize, Side::Any), (source as usize, Side::Any), count))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyHtoD_v2(target: u64, source: *const c_void, count: usize) -> c_int {
+    within(|| space::upload(target as usize, source as usize, count))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoH_v2(target: *mut c_void, source: u64, count: usize) -> c_int {
+    within(|| space::copy((target as usize, Side::Host), (source as usize, Side::Device), count))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuIpcGetMemHandle(handle: *mut Handle, address: u64) -> c_int {
+    store(handle, context::needed().and_then(|_| ipc::export(address as usize)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: Handle, flags: c_uint) -> c_int {
+    let opened = context::needed().and_then(|_| match flags {
+        LAZY_ENABLE_PEER_ACCESS => ipc::open(handle, Interface::Driver),
+        _ => Err(INVALID_VALUE),
+    });
+    store(address, opened.map(|address| address as u64))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuIpcCloseMemHandle(address: u64) -> c_int {
+    within(|| space::close(address as usize))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemHostRegister_v2(address: *mut c_void, size: usize, _flags: c_uint) -> c_int {
+    within(|| pinned::register(address as usize, size))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemHostUnregister(address: *mut c_void) -> c_int {
+    within(|| pinned::unregister(address as usize))
+}
+
+/// Triton looks these up for states that grow; no model of the tests has one.
+macro_rules! unsupported {
+    ($($name:ident)*) => { $(
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name() -> c_int {
+            NOT_SUPPORTED.0
+        }
+    )* };
+}
+
+unsupported! {
+    cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemGetAllocationGranularity cuMemMap cuMemRelease cuMemSetAccess
+    cuMemUnmap
+}
