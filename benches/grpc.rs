@@ -72,7 +72,7 @@ fn spec(backend: &GrpcBackend, (model, elements): (&str, usize), slots: usize) -
     ClientSpec {
         payloads: Arc::from([load::payload(&load::RunSpec { values, ..load::RunSpec::default() }, &model)]),
         models: Arc::from([model]),
-        outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 1024 },
+        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 1024 },
         slots,
         options: Arc::default(),
         watch_responses: false,

@@ -73,7 +73,7 @@ fn context(requests: u64) -> LoadContext {
         client: ClientSpec {
             models: [model].into(),
             payloads: vec![payload; 7].into(),
-            outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,

@@ -57,7 +57,7 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
         client: ClientSpec {
             models: [model].into(),
             payloads: vec![payload; 3].into(),
-            outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,

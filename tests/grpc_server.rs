@@ -233,7 +233,7 @@ fn sequences_keep_their_place_and_parameters_arrive() {
         let spec = ClientSpec {
             models: [model].into(),
             payloads: [payload].into(),
-            outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 64 },
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
             slots: 1,
             options: Arc::new(options),
             watch_responses: true,

@@ -204,7 +204,7 @@ impl Session {
         let client = ClientSpec {
             models: Arc::clone(&self.models),
             payloads: Arc::clone(&self.payloads),
-            outputs: OutputPlan { placement: plan.data.output_placement, variable_bytes: plan.data.output_bytes },
+            outputs: OutputPlan { placements: plan.data.output_placements(), variable_bytes: plan.data.output_bytes },
             slots: 1,
             options: Arc::new(options),
             watch_responses: self.run.decoupled || observer.is_some(),
@@ -281,7 +281,7 @@ fn calibration() -> Result<LoadContext> {
     let client = ClientSpec {
         models,
         payloads: [payload].into(),
-        outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
         slots: 1,
         options: Arc::default(),
         watch_responses: false,

@@ -32,7 +32,7 @@ pub use crate::data::{Parameter, ParameterValue};
 use crate::error::Result;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::shm::Placement;
+use crate::shm::Placements;
 
 /// A way to reach a server.
 pub trait Backend: Send + Sync {
@@ -125,10 +125,10 @@ pub struct ClientSpec {
 }
 
 /// Where outputs are to be put, and how large they may become where the model does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputPlan {
-    /// Kind of memory.
-    pub placement: Placement,
+    /// Kinds of memory, which slots take in turn.
+    pub placements: Placements,
     /// Bytes per output and batch element for outputs of variable size; also the cap on a shared region.
     pub variable_bytes: usize,
 }

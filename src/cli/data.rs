@@ -81,7 +81,8 @@ pub struct DataArgs {
     #[arg(long, value_name = "pageable|pinned|gpu:N", value_parser = placement)]
     output_memory: Option<Placement>,
 
-    /// GPU that CUDA shared memory is on; several, separated by commas, share the regions
+    /// GPU that CUDA shared memory is on; of several, separated by commas, the first has the inputs, and slots take turns with
+    /// their outputs
     #[arg(long, value_name = "N[,M...]", default_value = "0", value_delimiter = ',',
         value_parser = whole::<u32>(0, 1023))]
     cuda_device: Vec<u32>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backend::Parameter;
 use crate::data::{CorpusSpec, DataSource};
-use crate::shm::Placement;
+use crate::shm::{Placement, Placements};
 
 /// What requests carry.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct DataPlan {
     pub output_placement: Placement,
     /// Tensors are in regions that the server is told about (`--shared-memory`), not merely in that kind of memory.
     pub shared_memory: bool,
-    /// CUDA devices that regions are spread over; the placements name the first.
+    /// CUDA devices that shared regions are on; the placements name the first, and slots take turns.
     pub cuda_devices: Vec<u32>,
     /// Bytes per output and batch element for outputs of variable size.
     pub output_bytes: usize,
@@ -44,6 +44,15 @@ pub struct DataPlan {
 }
 
 impl DataPlan {
+    /// Where outputs go, slot by slot.
+    pub fn output_placements(&self) -> Placements {
+        let others = match self.output_placement {
+            Placement::Cuda(_) if self.shared_memory => self.cuda_devices.get(1..).unwrap_or_default(),
+            _ => &[],
+        };
+        Placements::new(self.output_placement, others.iter().copied().map(Placement::Cuda))
+    }
+
     /// What the corpus is made from; `seed` is the run's.
     pub fn corpus_spec(&self, seed: u64) -> CorpusSpec<'_> {
         CorpusSpec {

@@ -29,13 +29,30 @@ fn start() -> Result<u32> {
              choose pageable or system shared memory",
         ));
     }
-    result::init().map_err(|e| failed("start the CUDA driver", e))?;
+    result::init().map_err(|e| {
+        failed("start the CUDA driver", e).advice(
+            "see what nvidia-smi says, or choose pageable or system shared memory",
+        )
+    })?;
     let count = result::device::get_count().map_err(|e| failed("count CUDA devices", e))?;
     Ok(u32::try_from(count).unwrap_or(0))
 }
 
-/// Makes the primary context of `device` current on this thread.
-fn enter(device: u32) -> Result<()> {
+/// The primary context of a device, current on this thread until dropped. The thread may be a server's, whose own current
+/// context must then be as it was.
+struct Entered {
+    before: sys::CUcontext,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // SAFETY: it was current on this thread, or is null, which stands for none.
+        let _ = unsafe { result::ctx::set_current(self.before) };
+    }
+}
+
+/// Enters `device`.
+fn enter(device: u32) -> Result<Entered> {
     let count = device_count()?;
     if device >= count {
         let have = match count {
@@ -48,8 +65,28 @@ fn enter(device: u32) -> Result<()> {
     let doing = || format!("use CUDA device {device}");
     let handle = result::device::get(device as c_int).map_err(|e| failed(doing(), e))?;
     let context = primary_context(device, handle)?;
+    let before = result::ctx::get_current().map_err(|e| failed(doing(), e))?;
     // SAFETY: the context is retained for as long as the process lives.
-    unsafe { result::ctx::set_current(context) }.map_err(|e| failed(doing(), e))
+    unsafe { result::ctx::set_current(context) }.map_err(|e| failed(doing(), e))?;
+    Ok(Entered { before: before.unwrap_or(std::ptr::null_mut()) })
+}
+
+/// Waits for what was asked of the current device: clearing memory returns before it is done, and copies to a device may
+/// return before their last bytes have arrived. Streams that do not follow the default stream, and other processes, would see
+/// what was there before.
+fn settle() -> Result<()> {
+    // SAFETY: the default stream always exists.
+    unsafe { result::stream::synchronize(result::stream::null()) }.map_err(|e| failed("wait for the GPU", e))
+}
+
+/// Bytes of a device that are free.
+///
+/// # Errors
+/// Where there is no such device.
+pub(super) fn free_bytes(device: u32) -> Result<u64> {
+    let _current = enter(device)?;
+    let (free, _) = result::mem_get_info().map_err(|e| failed("ask how much GPU memory is free", e))?;
+    Ok(free as u64)
 }
 
 /// The primary context, retained once per device and process.
@@ -76,7 +113,7 @@ pub(super) struct DeviceMemory {
 impl DeviceMemory {
     /// `len` zero bytes on `device`.
     pub(super) fn zeroed(device: u32, len: usize) -> Result<Self> {
-        enter(device)?;
+        let _current = enter(device)?;
         // SAFETY: a context is current; the size is not zero.
         let address = unsafe { result::malloc_sync(len.max(1)) }.map_err(|e| {
             let room =
@@ -86,6 +123,7 @@ impl DeviceMemory {
         let memory = Self { address, len, device };
         // SAFETY: the memory was just allocated with this size.
         unsafe { result::memset_d8_sync(address, 0, len.max(1)) }.map_err(|e| failed("clear GPU memory", e))?;
+        settle()?;
         Ok(memory)
     }
 
@@ -108,15 +146,16 @@ impl DeviceMemory {
         if bytes.is_empty() {
             return Ok(());
         }
-        enter(self.device)?;
+        let _current = enter(self.device)?;
         // SAFETY: the range was checked, and the memory is ours.
         unsafe { result::memcpy_htod_sync(self.address + offset as u64, bytes) }
-            .map_err(|e| failed(format!("copy {} bytes to CUDA device {}", bytes.len(), self.device), e))
+            .map_err(|e| failed(format!("copy {} bytes to CUDA device {}", bytes.len(), self.device), e))?;
+        settle()
     }
 
     /// Handle by which another process opens it.
     pub(super) fn ipc_handle(&self) -> Result<[u8; 64]> {
-        enter(self.device)?;
+        let _current = enter(self.device)?;
         let mut handle = sys::CUipcMemHandle { reserved: [0; 64] };
         // SAFETY: the address is the base of a plain allocation, `handle` is writable.
         unsafe { sys::cuIpcGetMemHandle(&raw mut handle, self.address) }
@@ -128,7 +167,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if enter(self.device).is_ok() {
+        if let Ok(_current) = enter(self.device) {
             // SAFETY: allocated by `malloc_sync`, freed once.
             let _ = unsafe { result::free_sync(self.address) };
         }
@@ -149,7 +188,7 @@ impl ImportedMemory {
     /// # Errors
     /// Where the handle is not valid here; the exporting process itself cannot open it.
     pub fn open(device: u32, handle: [u8; 64], len: usize) -> Result<Self> {
-        enter(device)?;
+        let _current = enter(device)?;
         let handle = sys::CUipcMemHandle { reserved: handle.map(|byte| byte as _) };
         let mut address: sys::CUdeviceptr = 0;
         let flags = sys::CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
@@ -189,7 +228,7 @@ impl ImportedMemory {
 
 impl Drop for ImportedMemory {
     fn drop(&mut self) {
-        if enter(self.device).is_ok() {
+        if let Ok(_current) = enter(self.device) {
             // SAFETY: opened by `cuIpcOpenMemHandle`, closed once.
             let _ = unsafe { sys::cuIpcCloseMemHandle(self.address) };
         }
@@ -201,7 +240,7 @@ fn copy_out(device: u32, address: sys::CUdeviceptr, len: usize, offset: usize, o
     if out.is_empty() {
         return Ok(());
     }
-    enter(device)?;
+    let _current = enter(device)?;
     let count = out.len();
     // SAFETY: the range was checked, and `out` is ours.
     unsafe { result::memcpy_dtoh_sync(out, address + offset as u64) }
@@ -216,7 +255,7 @@ pub(super) struct PinnedMemory {
 impl PinnedMemory {
     /// `len` zero bytes, page-locked for every device.
     pub(super) fn zeroed(len: usize) -> Result<Self> {
-        enter(0)?;
+        let _current = enter(0)?;
         let host = HostMemory::anonymous(len)?;
         let (address, flags) = (host.address().cast::<c_void>(), sys::CU_MEMHOSTREGISTER_PORTABLE);
         // SAFETY: the mapping is at least one page, present, and unmapped only after `drop` has unregistered it.
@@ -237,7 +276,7 @@ impl PinnedMemory {
 
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
-        if enter(0).is_ok() {
+        if let Ok(_current) = enter(0) {
             // SAFETY: registered in `zeroed`, unregistered once; the memory is unmapped after this.
             let _ = unsafe { sys::cuMemHostUnregister(self.host.address().cast()) };
         }
@@ -245,7 +284,10 @@ impl Drop for PinnedMemory {
 }
 
 fn failed(doing: impl std::fmt::Display, error: DriverError) -> Error {
-    let name = error.error_name().ok().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    let text = error.error_string().ok().map_or(String::new(), |text| text.to_string_lossy().into_owned());
-    Error::machine(format!("cannot {doing}: {name} ({text})"))
+    let text = |text: Result<&std::ffi::CStr, DriverError>| text.ok().map(|text| text.to_string_lossy().into_owned());
+    let cause = match (text(error.error_name()), text(error.error_string())) {
+        (Some(name), Some(text)) => format!("{name} ({text})"),
+        _ => format!("CUDA error {}", error.0 as u32),
+    };
+    Error::machine(format!("cannot {doing}: {cause}"))
 }

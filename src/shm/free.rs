@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::Placement;
+use super::{Placement, cuda};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
-/// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`. `None` where nobody knows.
+/// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`, for a GPU's what its driver says. `None` where nobody knows.
 pub fn free_bytes(placement: Placement) -> Option<u64> {
     match placement {
         Placement::Pageable | Placement::Pinned => {
@@ -14,7 +14,7 @@ pub fn free_bytes(placement: Placement) -> Option<u64> {
             [system, left_in(Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
         }
         Placement::System => rustix::fs::statvfs("/dev/shm").ok().map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize)),
-        Placement::Cuda(_) => None,
+        Placement::Cuda(device) => cuda::free_bytes(device).ok(),
     }
 }
 
@@ -38,7 +38,6 @@ mod tests {
     fn the_machine_tells() {
         assert!(free_bytes(Placement::Pageable).is_some_and(|bytes| bytes > 1 << 20));
         assert!(free_bytes(Placement::System).is_some());
-        assert_eq!(free_bytes(Placement::Cuda(0)), None);
     }
 
     #[test]

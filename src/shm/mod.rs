@@ -9,6 +9,7 @@ mod builder;
 mod cuda;
 mod free;
 mod names;
+mod placements;
 #[allow(unsafe_code)]
 mod posix;
 mod region;
@@ -17,6 +18,7 @@ pub use builder::{ALIGNMENT, RegionBuilder};
 pub use cuda::{ImportedMemory, device_count};
 pub use free::free_bytes;
 pub use names::{unlink_all, unlink_on_panic};
+pub use placements::Placements;
 pub use posix::end_when_files_are_cut_short;
 pub use region::{Placement, Region};
 pub(crate) use region::{map_text, open_regular};

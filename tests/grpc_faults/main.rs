@@ -170,7 +170,7 @@ fn spec(setup: Setup) -> ClientSpec {
     ClientSpec {
         models: [model].into(),
         payloads: [payload].into(),
-        outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
         slots: setup.slots,
         options: Arc::new(RequestOptions::default()),
         watch_responses: setup.watch,
@@ -290,7 +290,7 @@ fn a_server_that_forbids_shared_memory_gives_its_reason() {
         peer.shake_hands(WIDE);
         peer.linger();
     });
-    let outputs = OutputPlan { placement: Placement::System, variable_bytes: 64 };
+    let outputs = OutputPlan { placements: Placement::System.into(), variable_bytes: 64 };
     let begin = Instant::now();
     let opened = backend(&address, PLAIN).open_client(ClientSpec { outputs, ..spec(PLAIN) }, Arc::new(Log::default()));
     let error = opened.err().unwrap().to_string();

@@ -203,7 +203,7 @@ impl Run {
         let client_spec = ClientSpec {
             payloads: Arc::from([payload(spec, &model)]),
             models: Arc::from([model]),
-            outputs: OutputPlan { placement: spec.outputs, variable_bytes: 1024 },
+            outputs: OutputPlan { placements: spec.outputs.into(), variable_bytes: 1024 },
             slots: spec.slots,
             options: Arc::new(spec.options.clone()),
             watch_responses: spec.watch,

@@ -132,7 +132,7 @@ impl RequestEncoder {
         let RequestForm { encoding, streaming } = form;
         let template = |payload| template(spec, regions, payload, streaming);
         let mut templates = spec.payloads.iter().map(template).collect::<Result<Vec<_>>>()?;
-        if encoding != Compression::None && !streaming && !is_shared(spec.outputs.placement) {
+        if encoding != Compression::None && !streaming && !is_shared(spec.outputs.placements.first()) {
             for template in &mut templates {
                 template.packed = Some(packed(encoding, template.parts(&[]))?);
             }

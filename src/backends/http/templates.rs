@@ -45,7 +45,7 @@ impl Templates {
             models: spec.models.clone(),
             payloads: spec.payloads.clone(),
             options: spec.options.clone(),
-            outputs: spec.outputs,
+            outputs: spec.outputs.clone(),
             format,
             registry,
         };

@@ -162,7 +162,7 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
         client: ClientSpec {
             models: Arc::new([]),
             payloads: Arc::new([]),
-            outputs: OutputPlan { placement: Placement::Pageable, variable_bytes: 0 },
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 0,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,

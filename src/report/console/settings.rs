@@ -63,10 +63,16 @@ fn placements(plan: &Plan) -> String {
     let outputs = match (network && !data.shared_memory, data.output_placement) {
         (true, _) => "outputs in the responses".to_owned(),
         (false, Placement::Pageable) => "outputs in pageable memory".to_owned(),
-        (false, placement) => format!("outputs in {} (a region per slot)", place(placement)),
+        (false, placement) => format!("outputs in {}{} (a region per slot)", place(placement), other_devices(plan)),
     };
     let inputs = if network && !data.shared_memory { "the requests".to_owned() } else { place(data.input_placement) };
     format!("  Inputs in {inputs}, {outputs}\n")
+}
+
+/// The devices beside the first that outputs go to.
+fn other_devices(plan: &Plan) -> String {
+    let devices = if plan.data.shared_memory { plan.data.cuda_devices.get(1..).unwrap_or_default() } else { &[] };
+    devices.iter().map(|device| format!(" or {device}")).collect()
 }
 
 /// Warm-up and what ends a level.

@@ -5,7 +5,6 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::status::c_string;
-use crate::backend::OutputPlan;
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::{Placement, Region};
@@ -23,24 +22,25 @@ pub(super) struct OutputBuffer {
 unsafe impl Sync for OutputBuffer {}
 
 impl OutputBuffer {
-    /// Buffers for the outputs of `model`, sized for `batch` elements each.
-    pub(super) fn all(model: &ModelSpec, plan: OutputPlan, batch: u64) -> Result<Vec<Self>> {
-        model.outputs.iter().map(|output| Self::new(output, plan, batch)).collect()
+    /// Buffers for the outputs of `model`, of `batch` elements each, which have `variable` bytes where the model does not
+    /// say.
+    pub(super) fn all(model: &ModelSpec, placement: Placement, variable: usize, batch: u64) -> Result<Vec<Self>> {
+        model.outputs.iter().map(|output| Self::new(output, placement, variable, batch)).collect()
     }
 
-    fn new(output: &TensorSpec, plan: OutputPlan, batch: u64) -> Result<Self> {
-        let element = output.fixed_bytes().unwrap_or(plan.variable_bytes as u64);
+    fn new(output: &TensorSpec, placement: Placement, variable: usize, batch: u64) -> Result<Self> {
+        let element = output.fixed_bytes().unwrap_or(variable as u64);
         let bytes = element.checked_mul(batch.max(1)).and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| {
             Error::input(format!("output '{}' of a batch of {batch} does not fit into memory", output.name))
         })?;
-        let region = Region::zeroed(plan.placement, bytes.max(1))
+        let region = Region::zeroed(placement, bytes.max(1))
             .map_err(|error| error.context(format!("output '{}'", output.name)))?;
         Ok(Self {
             name: c_string(&output.name),
             taken: AtomicBool::new(false),
             region: UnsafeCell::new(region),
-            placement: plan.placement,
+            placement,
         })
     }
 

@@ -65,6 +65,8 @@ pub(super) struct Slot {
     /// Held while a request may be cancelled from another thread; used only where requests are cancelled at all.
     cancellable: Mutex<bool>,
     requests: UnsafeCell<Requests>,
+    /// Where its outputs go.
+    placement: Placement,
     outputs: Vec<Vec<OutputBuffer>>,
     /// Last, because it holds the allocator and the server, which the requests refer to until they are dropped.
     shared: Arc<Shared>,
@@ -99,11 +101,13 @@ thread_local! {
 
 impl Slot {
     pub(super) fn new(id: SlotId, shared: &Arc<Shared>) -> Result<Box<Self>> {
-        let (plan, payloads) = (shared.spec.outputs, &shared.spec.payloads);
+        let (plan, payloads) = (&shared.spec.outputs, &shared.spec.payloads);
+        let placement = plan.placements.take();
         let batch =
             |index: usize| payloads.iter().find(|payload| payload.model == index).map_or(1, |payload| payload.batch);
+        let models = shared.spec.models.iter().enumerate();
         let outputs =
-            shared.spec.models.iter().enumerate().map(|(index, model)| OutputBuffer::all(model, plan, batch(index)));
+            models.map(|(index, model)| OutputBuffer::all(model, placement, plan.variable_bytes, batch(index)));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let slot = Box::new(Self {
             id,
@@ -113,6 +117,7 @@ impl Slot {
             error: Mutex::new(None),
             cancellable: Mutex::new(false),
             requests: UnsafeCell::new(Requests::new(shared)),
+            placement,
             outputs,
         });
         if shared.reuse == Reuse::PerPayload {
@@ -139,7 +144,7 @@ impl Slot {
     }
 
     pub(super) fn output_placement(&self) -> Placement {
-        self.shared.spec.outputs.placement
+        self.placement
     }
 
     /// Where `bytes` bytes of output `tensor` go.

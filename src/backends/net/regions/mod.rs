@@ -185,7 +185,7 @@ impl Registry {
     /// # Errors
     /// Where memory is lacking or the server refuses.
     pub fn outputs(&self, layout: &Arc<OutputLayout>, tag: [u8; TAG_WIDTH]) -> Result<SlotOutputs> {
-        let region = Arc::new(Region::zeroed(layout.placement(), layout.size())?);
+        let region = Arc::new(Region::zeroed(layout.next_placement(), layout.size())?);
         let name = format!("{}{}", self.output_prefix(), String::from_utf8_lossy(&tag));
         Ok(SlotOutputs::new(self.register(name, region)?, Arc::clone(layout)))
     }

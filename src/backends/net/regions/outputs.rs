@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Registration, is_shared};
 use crate::backend::{ClientSpec, OutputPlan};
 use crate::model::{DataType, TensorSpec};
-use crate::shm::Placement;
+use crate::shm::{Placement, Placements};
 
 /// Outputs begin at multiples of this in their region.
 const ALIGNMENT: usize = 64;
@@ -24,7 +24,7 @@ pub struct OutputPlace {
 /// Where the outputs of every model go in a slot's region. A slot has one request at a time, so models share the room.
 #[derive(Debug)]
 pub struct OutputLayout {
-    placement: Placement,
+    placements: Placements,
     models: Vec<Vec<OutputPlace>>,
     size: usize,
 }
@@ -32,7 +32,7 @@ pub struct OutputLayout {
 impl OutputLayout {
     /// For the clients that `spec` describes; `None` where outputs come in the reply.
     pub fn of(spec: &ClientSpec) -> Option<Self> {
-        if !is_shared(spec.outputs.placement) {
+        if !is_shared(spec.outputs.placements.first()) {
             return None;
         }
         let batch = |index| {
@@ -40,11 +40,11 @@ impl OutputLayout {
             own.map(|payload| payload.batch).max().unwrap_or(1)
         };
         let outputs = spec.models.iter().enumerate().map(|(index, model)| (&model.outputs[..], batch(index)));
-        Some(Self::new(outputs, spec.outputs))
+        Some(Self::new(outputs, &spec.outputs))
     }
 
-    fn new<'a>(models: impl Iterator<Item = (&'a [TensorSpec], u64)>, plan: OutputPlan) -> Self {
-        let mut layout = Self { placement: plan.placement, models: Vec::new(), size: ALIGNMENT };
+    fn new<'a>(models: impl Iterator<Item = (&'a [TensorSpec], u64)>, plan: &OutputPlan) -> Self {
+        let mut layout = Self { placements: plan.placements.clone(), models: Vec::new(), size: ALIGNMENT };
         for (outputs, batch) in models {
             let (mut places, mut end) = (Vec::new(), 0_usize);
             for output in outputs {
@@ -58,9 +58,9 @@ impl OutputLayout {
         layout
     }
 
-    /// Kind of memory.
-    pub fn placement(&self) -> Placement {
-        self.placement
+    /// Kind of memory for the next slot.
+    pub fn next_placement(&self) -> Placement {
+        self.placements.take()
     }
 
     /// Bytes of a slot's region.
@@ -75,7 +75,7 @@ impl OutputLayout {
 }
 
 /// Bytes that an output may take: those of its shape, or those planned per element of the batch.
-fn room(output: &TensorSpec, plan: OutputPlan, batch: u64) -> usize {
+fn room(output: &TensorSpec, plan: &OutputPlan, batch: u64) -> usize {
     let batch = if output.shape_tensor { 1 } else { batch.max(1) };
     let each = output.fixed_bytes().unwrap_or(plan.variable_bytes as u64);
     usize::try_from(each.saturating_mul(batch)).unwrap_or(usize::MAX).max(1)
@@ -153,11 +153,13 @@ pub(super) mod tests {
         }
     }
 
-    const PLAN: OutputPlan = OutputPlan { placement: Placement::System, variable_bytes: 100 };
+    fn plan() -> OutputPlan {
+        OutputPlan { placements: Placement::System.into(), variable_bytes: 100 }
+    }
 
     /// The layout of one model with one output.
     pub fn layout(shape: &[i64], batch: u64) -> OutputLayout {
-        OutputLayout::new([(&[tensor("O", shape)][..], batch)].into_iter(), PLAN)
+        OutputLayout::new([(&[tensor("O", shape)][..], batch)].into_iter(), &plan())
     }
 
     #[test]
@@ -172,15 +174,15 @@ pub(super) mod tests {
 
     #[test]
     fn outputs_of_variable_size_get_the_planned_room_per_element_of_the_batch() {
-        assert_eq!(room(&tensor("O", &[-1]), PLAN, 3), 300);
-        assert_eq!(room(&tensor("O", &[4]), PLAN, 2), 32);
-        assert_eq!(room(&tensor("O", &[0]), PLAN, 1), 1);
+        assert_eq!(room(&tensor("O", &[-1]), &plan(), 3), 300);
+        assert_eq!(room(&tensor("O", &[4]), &plan(), 2), 32);
+        assert_eq!(room(&tensor("O", &[0]), &plan(), 1), 1);
     }
 
     #[test]
     fn outputs_lie_apart_and_models_share_the_room() {
         let (first, second) = ([tensor("A", &[17]), tensor("B", &[1])], [tensor("C", &[-1])]);
-        let layout = OutputLayout::new([(&first[..], 1), (&second[..], 4)].into_iter(), PLAN);
+        let layout = OutputLayout::new([(&first[..], 1), (&second[..], 4)].into_iter(), &plan());
         let place = |name: &str, offset, room| OutputPlace { name: name.to_owned(), offset, room };
         assert_eq!(layout.places(0), [place("A", 0, 68), place("B", 128, 4)]);
         assert_eq!((layout.places(1), layout.size()), (&[place("C", 0, 400)][..], 448));
