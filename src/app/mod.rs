@@ -37,6 +37,7 @@ use crate::report::{self, console};
 pub fn run(mut plan: Plan) -> Result<u8> {
     plan.notes.iter().for_each(|note| eprintln!("triton-bench: {note}"));
     check_output_paths(&plan)?;
+    check_devices(&plan)?;
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     let interrupts = signals::watch()?;
     if let Some(kind) = plan.matrix.clone() {
@@ -68,6 +69,17 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     let code = ended?;
     printed?;
     Ok(code)
+}
+
+/// Finds out before a server is started that a GPU that tensors are to be on does not exist.
+fn check_devices(plan: &Plan) -> Result<()> {
+    let data = &plan.data;
+    if data.shared_memory {
+        let (flag, outputs) = ("--shared-memory cuda", data.output_placements());
+        return outputs.all().try_for_each(|placement| placement.check().map_err(|error| error.context(flag)));
+    }
+    data.input_placement.check().map_err(|error| error.context(format!("--input-memory {}", data.input_placement)))?;
+    data.output_placement.check().map_err(|error| error.context(format!("--output-memory {}", data.output_placement)))
 }
 
 /// Finds out before anything is measured that a result could not be written.

@@ -30,9 +30,8 @@ fn start() -> Result<u32> {
         ));
     }
     result::init().map_err(|e| {
-        failed("start the CUDA driver", e).advice(
-            "see what nvidia-smi says, or choose pageable or system shared memory",
-        )
+        failed("start the CUDA driver", e)
+            .advice("see what nvidia-smi says, or choose pageable or system shared memory")
     })?;
     let count = result::device::get_count().map_err(|e| failed("count CUDA devices", e))?;
     Ok(u32::try_from(count).unwrap_or(0))
@@ -51,8 +50,11 @@ impl Drop for Entered {
     }
 }
 
-/// Enters `device`.
-fn enter(device: u32) -> Result<Entered> {
+/// Finds out whether there is such a device.
+///
+/// # Errors
+/// Where there is none, or no driver.
+pub(super) fn check(device: u32) -> Result<()> {
     let count = device_count()?;
     if device >= count {
         let have = match count {
@@ -62,6 +64,12 @@ fn enter(device: u32) -> Result<Entered> {
         };
         return Err(Error::machine(format!("CUDA device {device} does not exist: this machine has {have}")));
     }
+    Ok(())
+}
+
+/// Enters `device`.
+fn enter(device: u32) -> Result<Entered> {
+    check(device)?;
     let doing = || format!("use CUDA device {device}");
     let handle = result::device::get(device as c_int).map_err(|e| failed(doing(), e))?;
     let context = primary_context(device, handle)?;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::shm::cuda::{DeviceMemory, PinnedMemory};
+use crate::shm::cuda::{self, DeviceMemory, PinnedMemory};
 use crate::shm::posix::{HostMemory, MappedText};
 
 /// Where a region's memory is.
@@ -21,6 +21,20 @@ pub enum Placement {
     System,
     /// Memory of a CUDA device.
     Cuda(u32),
+}
+
+impl Placement {
+    /// Finds out whether this machine has the driver and the device that this kind of memory needs, before any is asked for.
+    ///
+    /// # Errors
+    /// Where it has not.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Pageable | Self::System => Ok(()),
+            Self::Pinned => cuda::check(0),
+            Self::Cuda(device) => cuda::check(device),
+        }
+    }
 }
 
 impl fmt::Display for Placement {

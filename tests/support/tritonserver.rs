@@ -1,5 +1,6 @@
 //! A real `tritonserver` of its own, on free ports, for what goes over the network.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -25,6 +26,11 @@ impl TritonServer {
 
     /// Starts one with further flags.
     pub fn start_with(repository: &Repository, flags: &[&str]) -> Option<Self> {
+        Self::start_in(repository, flags, &[])
+    }
+
+    /// Starts one with further flags and environment variables.
+    pub fn start_in(repository: &Repository, flags: &[&str], environment: &[(&str, OsString)]) -> Option<Self> {
         let directory = triton();
         let program = directory.join("bin/tritonserver");
         if !program.exists() {
@@ -44,6 +50,7 @@ impl TritonServer {
             .args(["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--allow-metrics=false"])
             .args(["--log-info=false", "--log-warning=false"])
             .args(flags)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

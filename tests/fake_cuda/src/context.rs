@@ -62,7 +62,9 @@ pub fn current() -> Option<u32> {
 /// As [`current`], for calls of the driver that need one.
 pub fn needed() -> Outcome<u32> {
     started()?;
-    current().ok_or(INVALID_CONTEXT).inspect_err(|_| ledger::violation("no_context", "a call without a current context"))
+    current()
+        .ok_or(INVALID_CONTEXT)
+        .inspect_err(|_| ledger::violation("no_context", "a call without a current context"))
 }
 
 /// As [`current`], for calls of the runtime, which starts the driver and takes device 0 where none was chosen.

@@ -8,7 +8,7 @@ use crate::ledger::Interface;
 use crate::pending;
 use crate::pinned;
 use crate::settings::settings;
-use crate::space::{self, Side};
+use crate::space::{self, Place, Side};
 use crate::status::{INVALID_VALUE, NOT_SUPPORTED, Outcome, number, store, words};
 
 /// The one flag that `cuIpcOpenMemHandle` takes.
@@ -58,6 +58,15 @@ pub extern "C" fn cuDevicePrimaryCtxRetain(handle: *mut *mut c_void, device: c_i
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
     number(context::started().and_then(|()| context::device(device)).map(|_| ()))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) -> c_int {
+    let known = context::started().and_then(|()| context::device(device));
+    match store(flags, known.map(|_| 0)) {
+        0 => store(active, Ok(1)),
+        error => error,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -140,6 +149,27 @@ pub extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, addr
         }
         Ok(())
     })
+}
+
+/// The attributes of an address that Triton's backends ask for. Memory of the host is unknown to the driver here.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuPointerGetAttribute(target: *mut c_void, attribute: c_int, address: u64) -> c_int {
+    const MEMORY_TYPE: c_int = 2;
+    const DEVICE_ORDINAL: c_int = 9;
+    const RANGE_START: c_int = 11;
+    const RANGE_SIZE: c_int = 12;
+    const DEVICE_MEMORY: c_int = 2;
+    let found = context::started().and_then(|()| match space::place(address as usize, 1)? {
+        Place::Device(block) => Ok(block),
+        Place::Host => Err(INVALID_VALUE),
+    });
+    match (attribute, found) {
+        (MEMORY_TYPE, found) => store(target.cast(), found.map(|_| DEVICE_MEMORY)),
+        (DEVICE_ORDINAL, found) => store(target.cast(), found.map(|block| block.device as c_int)),
+        (RANGE_START, found) => store(target.cast(), found.map(|block| block.base)),
+        (RANGE_SIZE, found) => store(target.cast(), found.map(|block| block.size)),
+        (_, _) => INVALID_VALUE.0,
+    }
 }
 
 #[unsafe(no_mangle)]

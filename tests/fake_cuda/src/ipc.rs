@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use crate::block::{self, Block};
 use crate::ledger::Interface;
+use crate::settings::settings;
 use crate::space;
-use crate::status::{INVALID_CONTEXT, INVALID_VALUE, MAP_FAILED, Outcome};
+use crate::status::{INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, MAP_FAILED, Outcome};
 
 /// `CUipcMemHandle` and `cudaIpcMemHandle_t`.
 #[derive(Clone, Copy)]
@@ -22,14 +23,8 @@ const MAGIC: u64 = 0x6661_6b65_5f69_7063;
 pub fn export(address: usize) -> Outcome<Handle> {
     let block = space::base(address)?;
     let (process, number) = block.identity;
-    let words = [
-        MAGIC,
-        u64::from(process),
-        block.descriptor() as u64,
-        number,
-        block.size as u64,
-        u64::from(block.device),
-    ];
+    let words =
+        [MAGIC, u64::from(process), block.descriptor() as u64, number, block.size as u64, u64::from(block.device)];
     let mut handle = Handle([0; 64]);
     for (bytes, word) in handle.0.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
@@ -48,6 +43,9 @@ pub fn open(handle: Handle, interface: Interface) -> Outcome<usize> {
     }
     if process == std::process::id() {
         return Err(INVALID_CONTEXT);
+    }
+    if device >= settings().devices {
+        return Err(INVALID_DEVICE);
     }
     let identity = (process, number);
     let path = PathBuf::from(format!("/proc/{process}/fd/{descriptor}"));

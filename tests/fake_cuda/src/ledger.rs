@@ -29,11 +29,13 @@ struct Count {
     made: u64,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Account {
     counts: [Count; 3],
     bytes: usize,
     peak: usize,
+    /// Allocations that were made, by device.
+    by_device: Vec<u64>,
 }
 
 #[derive(Default)]
@@ -45,7 +47,8 @@ struct Ledger {
 }
 
 static LEDGER: Mutex<Ledger> = Mutex::new(Ledger {
-    accounts: [Account { counts: [Count { live: 0, made: 0 }; 3], bytes: 0, peak: 0 }; 2],
+    accounts: [const { Account { counts: [Count { live: 0, made: 0 }; 3], bytes: 0, peak: 0, by_device: Vec::new() } };
+        2],
     violations: 0,
     process: None,
 });
@@ -67,6 +70,15 @@ pub fn made(interface: Interface, kind: Kind, bytes: usize) {
     (count.live, count.made) = (count.live + 1, count.made + 1);
     account.bytes += bytes;
     account.peak = account.peak.max(account.bytes);
+}
+
+/// An allocation of `bytes` bytes on `device` was made.
+pub fn allocated(interface: Interface, device: u32, bytes: usize) {
+    made(interface, Kind::Allocation, bytes);
+    let by_device = &mut lock(&LEDGER).accounts[interface as usize].by_device;
+    let index = device as usize;
+    by_device.resize(by_device.len().max(index + 1), 0);
+    by_device[index] += 1;
 }
 
 /// It is gone.
@@ -99,7 +111,7 @@ fn write(line: &Value) -> bool {
 fn account(account: &Account) -> Value {
     let [allocations, imports, registrations] = account.counts;
     json!({
-        "allocations": allocations.live, "allocations_made": allocations.made,
+        "allocations": allocations.live, "allocations_made": allocations.made, "allocations_by_device": account.by_device,
         "imports": imports.live, "imports_made": imports.made,
         "registrations": registrations.live, "registrations_made": registrations.made,
         "bytes": account.bytes, "peak_bytes": account.peak,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::block::Block;
@@ -53,17 +53,20 @@ fn cost(size: usize) -> usize {
 
 /// New memory of a device.
 pub fn allocate(device: u32, size: usize, interface: Interface) -> Outcome<usize> {
-    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    /// Number of the next allocation; held while there is made sure of its room.
+    static NEXT: Mutex<u64> = Mutex::new(0);
     if size == 0 {
         return Err(INVALID_VALUE);
     }
+    let mut next = lock(&NEXT);
     if cost(size) > room(device).0 {
         return Err(OUT_OF_MEMORY);
     }
-    let block = Block::new(size, device, interface, NUMBERS.fetch_add(1, Ordering::Relaxed))?;
+    let block = Block::new(size, device, interface, *next)?;
+    *next += 1;
     let base = block.base;
     insert(block, 0);
-    ledger::made(interface, Kind::Allocation, size);
+    ledger::allocated(interface, device, size);
     Ok(base)
 }
 

@@ -9,6 +9,7 @@ pub struct Status(pub c_int);
 pub const INVALID_VALUE: Status = Status(1);
 pub const OUT_OF_MEMORY: Status = Status(2);
 pub const NOT_INITIALIZED: Status = Status(3);
+pub const STUB_LIBRARY: Status = Status(34);
 pub const NO_DEVICE: Status = Status(100);
 pub const INVALID_DEVICE: Status = Status(101);
 pub const INVALID_CONTEXT: Status = Status(201);
@@ -19,6 +20,7 @@ pub const PEER_ACCESS_ALREADY_ENABLED: Status = Status(704);
 pub const HOST_MEMORY_ALREADY_REGISTERED: Status = Status(712);
 pub const HOST_MEMORY_NOT_REGISTERED: Status = Status(713);
 pub const NOT_SUPPORTED: Status = Status(801);
+pub const SYSTEM_DRIVER_MISMATCH: Status = Status(803);
 pub const UNKNOWN: Status = Status(999);
 
 pub type Outcome<T = ()> = Result<T, Status>;
@@ -53,16 +55,19 @@ pub fn words(number: c_int) -> Option<(&'static CStr, &'static CStr)> {
         MAP_FAILED => (c"CUDA_ERROR_MAP_FAILED", c"mapping of buffer object failed"),
         INVALID_HANDLE => (c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
         NOT_FOUND => (c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
-        PEER_ACCESS_ALREADY_ENABLED => {
-            (c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", c"peer access is already enabled")
-        }
-        HOST_MEMORY_ALREADY_REGISTERED => {
-            (c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", c"part or all of the requested memory range is already mapped")
-        }
+        PEER_ACCESS_ALREADY_ENABLED => (c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", c"peer access is already enabled"),
+        HOST_MEMORY_ALREADY_REGISTERED => (
+            c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+            c"part or all of the requested memory range is already mapped",
+        ),
         HOST_MEMORY_NOT_REGISTERED => {
             (c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", c"pointer does not correspond to a registered memory region")
         }
         NOT_SUPPORTED => (c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
+        STUB_LIBRARY => (c"CUDA_ERROR_STUB_LIBRARY", c"CUDA driver is a stub library"),
+        SYSTEM_DRIVER_MISMATCH => {
+            (c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", c"system has unsupported display driver / cuda driver combination")
+        }
         UNKNOWN => (c"CUDA_ERROR_UNKNOWN", c"unknown error"),
         _ => return None,
     })

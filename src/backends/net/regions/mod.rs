@@ -198,9 +198,13 @@ impl Registry {
             _ => return Err(Error::machine(format!("a server cannot be given memory in {placement}"))),
         };
         self.calls.register(&name, handle, region.len() as u64).map_err(|error| {
+            let needs = match kind {
+                Kind::System => "share its /dev/shm with us",
+                Kind::Cuda => "see this GPU under this number, which a server without CUDA does not",
+            };
             Error::server(format!(
                 "--shared-memory: the server at {} does not take {placement} as region '{name}': {error}; have it allow \
-                 that (it must also run on this machine and share /dev/shm or the GPU), or leave out --shared-memory",
+                 that (it must also run on this machine and {needs}), or leave out --shared-memory",
                 self.calls.server()
             ))
         })?;

@@ -1,56 +1,45 @@
-//! Checks of GPU and pinned memory on a real device, for `scripts/test-gpu`. Prints a table, or `no GPU` and exits with 77.
+//! Checks of GPU and pinned memory.
 //!
-//! A program of its own rather than a set of tests: it runs where there is no toolchain, and starts itself again as the
-//! second process of the IPC check.
+//! The process is started again as the second one of the IPC check, with the arguments that it has itself, so that it may
+//! be a program or a test.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
-use triton_bench::shm::{ImportedMemory, Placement, Region, device_count};
+use cudarc::driver::result;
+use triton_bench::shm::{ImportedMemory, Placement, Region};
 
-/// Exit code that means "skipped" to test drivers.
-const SKIPPED: u8 = 77;
-
-/// Word that makes the program the importing process.
-const IMPORT: &str = "import";
+/// The environment variable that makes the process the importing one: device, handle, length.
+const IMPORT: &str = "GPU_CHECKS_IMPORT";
 
 const MEBIBYTE: usize = 1 << 20;
 
 type Outcome = Result<String, String>;
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|word| word == IMPORT) {
-        return import(&arguments[1..]);
+/// Runs all checks on so many devices and prints a table. Whether all passed. In the importing process: does its part, and
+/// nothing else.
+pub fn run(devices: u32) -> bool {
+    if let Ok(what) = std::env::var(IMPORT) {
+        let outcome = import(&what.split(' ').collect::<Vec<_>>());
+        return outcome.inspect_err(|message| eprintln!("{message}")).is_ok();
     }
-    let devices = match device_count() {
-        Ok(count) if count > 0 => count,
-        Ok(_) => return no_gpu("the driver knows no device"),
-        Err(e) => return no_gpu(&e.to_string()),
-    };
-    let mut failed = false;
+    let mut passed = true;
     println!("{:<44} {:<8} detail", "memory", "result");
     for device in 0..devices {
-        let checks: [(&str, fn(u32) -> Outcome); 6] = [
+        let checks: [(&str, fn(u32) -> Outcome); 7] = [
             ("round trip of 64 MiB", round_trip),
             ("empty and odd sizes", odd_sizes),
             ("pinned memory", pinned),
+            ("the thread's own context", own_context),
             ("IPC export to another process", export),
             ("IPC import into the exporting process", import_own),
             ("running out of device memory", exhaustion),
         ];
         for (name, check) in checks {
-            failed |= !report(&format!("gpu:{device} {name}"), check(device));
+            passed &= report(&format!("gpu:{device} {name}"), check(device));
         }
     }
-    failed |= !report("wrong device number", wrong_device(devices));
-    ExitCode::from(u8::from(failed))
-}
-
-fn no_gpu(why: &str) -> ExitCode {
-    println!("no GPU");
-    eprintln!("{why}");
-    ExitCode::from(SKIPPED)
+    passed & report("wrong device number", wrong_device(devices))
 }
 
 fn report(name: &str, outcome: Outcome) -> bool {
@@ -112,6 +101,20 @@ fn pinned(_: u32) -> Outcome {
     Ok("registered, written, read, released".to_owned())
 }
 
+/// A server's thread that calls us, or a thread without a context, has afterwards what it had before.
+fn own_context(device: u32) -> Outcome {
+    let current = || result::ctx::get_current().map_err(|e| e.to_string());
+    let before = current()?;
+    let mut region = Region::zeroed(Placement::Cuda(device), 64).map_err(text)?;
+    region.write(0, &pattern(64)).map_err(text)?;
+    region.read(0, &mut [0; 64]).map_err(text)?;
+    region.ipc_handle().map_err(text)?;
+    drop(region);
+    drop(Region::zeroed(Placement::Pinned, 64).map_err(text)?);
+    ensure(current()? == before, "another context is current afterwards")?;
+    Ok("unchanged".to_owned())
+}
+
 fn export(device: u32) -> Outcome {
     let bytes = pattern(MEBIBYTE + 17);
     let region = Region::filled(Placement::Cuda(device), &bytes).map_err(text)?;
@@ -119,7 +122,8 @@ fn export(device: u32) -> Outcome {
     let handle: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let child = Command::new(program)
-        .args([IMPORT, &device.to_string(), &handle, &bytes.len().to_string()])
+        .args(std::env::args_os().skip(1))
+        .env(IMPORT, format!("{device} {handle} {}", bytes.len()))
         .output()
         .map_err(|e| e.to_string())?;
     match child.status.success() {
@@ -129,30 +133,21 @@ fn export(device: u32) -> Outcome {
 }
 
 /// The second process: opens the memory, compares what is in it, and finds that it is not longer than it is.
-fn import(arguments: &[String]) -> ExitCode {
-    let outcome = (|| {
-        let [device, handle, len] = arguments else { return Err("import takes device, handle, length".to_owned()) };
-        let device = device.parse().map_err(|_| "the device is no number")?;
-        let len: usize = len.parse().map_err(|_| "the length is no number")?;
-        let (digits, _) = handle.as_bytes().as_chunks::<2>();
-        let bytes: Option<Vec<u8>> =
-            digits.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
-        let handle: [u8; 64] = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or("the handle is no 64 bytes")?;
-        let memory = ImportedMemory::open(device, handle, len).map_err(text)?;
-        let mut back = vec![0; len];
-        memory.read(0, &mut back).map_err(text)?;
-        ensure(back == pattern(len), "the other process sees other bytes")?;
-        ensure(memory.read(len, &mut [0]).is_err(), "reading past the end was allowed")?;
-        drop(memory);
-        ensure(ImportedMemory::open(device, handle, 1 << 40).is_err(), "a length past the allocation was believed")
-    })();
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
-        }
-    }
+fn import(arguments: &[&str]) -> Result<(), String> {
+    let [device, handle, len] = arguments else { return Err("import takes device, handle, length".to_owned()) };
+    let device = device.parse().map_err(|_| "the device is no number")?;
+    let len: usize = len.parse().map_err(|_| "the length is no number")?;
+    let (digits, _) = handle.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> =
+        digits.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+    let handle: [u8; 64] = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or("the handle is no 64 bytes")?;
+    let memory = ImportedMemory::open(device, handle, len).map_err(text)?;
+    let mut back = vec![0; len];
+    memory.read(0, &mut back).map_err(text)?;
+    ensure(back == pattern(len), "the other process sees other bytes")?;
+    ensure(memory.read(len, &mut [0]).is_err(), "reading past the end was allowed")?;
+    drop(memory);
+    ensure(ImportedMemory::open(device, handle, 1 << 40).is_err(), "a length past the allocation was believed")
 }
 
 /// The driver refuses this; what matters is that it is an error of ours and nothing breaks.
