@@ -225,6 +225,16 @@ pub extern "C" fn cuMemHostUnregister(address: *mut c_void) -> c_int {
     within(|| pinned::unregister(address as usize))
 }
 
+/// Triton asks for it when it starts.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemGetAllocationGranularity(
+    bytes: *mut usize,
+    _properties: *const c_void,
+    _option: c_int,
+) -> c_int {
+    store(bytes, context::started().map(|()| 2 << 20))
+}
+
 /// Triton looks these up for states that grow; no model of the tests has one.
 macro_rules! unsupported {
     ($($name:ident)*) => { $(
@@ -236,6 +246,5 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemGetAllocationGranularity cuMemMap cuMemRelease cuMemSetAccess
-    cuMemUnmap
+    cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemMap cuMemRelease cuMemSetAccess cuMemUnmap
 }

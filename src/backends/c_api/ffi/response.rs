@@ -62,11 +62,11 @@ impl<'a> InferenceResponse<'a> {
         // SAFETY: the server gives `dims` dimensions that belong to the response.
         let shape = if dims == 0 { &[][..] } else { unsafe { slice::from_raw_parts(shape, dims as usize) } };
         let Some(datatype) = DataType::from_code(datatype) else { return Ok(()) };
-        let mut copy = Vec::new();
+        let mut copy;
         let bytes = if base.is_null() || size == 0 {
             &[][..]
         } else if memory == sys::MEMORY_GPU {
-            copy.resize(size as usize, 0);
+            copy = vec![0; size as usize];
             // SAFETY: device memory is only handed out from buffers of the slot, which outlive the response.
             let buffer = unsafe { &*userp.cast::<OutputBuffer>() };
             buffer.copy_out(&mut copy).map_err(|error| Status { code: "Device".into(), message: error.to_string() })?;
