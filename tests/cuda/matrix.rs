@@ -19,6 +19,7 @@ fn every_kind_of_memory_has_a_row_with_figures() {
         }
     }
     let used = stand_in.clean("triton-bench");
-    assert_eq!(used.allocations(), [1 + 2 * (2 + 3) + 0, 1 + 2 * (2 + 3) + 0], "two rounds of two levels");
+    // Inputs once, and in each of two rounds the outputs of two slots, then of three.
+    assert_eq!(used.allocations(), [1 + 2 * (2 + 3); 2]);
     assert!(used.registrations() > 0);
 }

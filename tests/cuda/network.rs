@@ -128,6 +128,22 @@ fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
 }
 
 #[test]
+fn memory_is_kept_for_a_server_that_no_longer_answers() {
+    let _turn = turns::shared();
+    let Some(mut bench) = Bench::new() else { return };
+    let flags = "--shared-memory cuda --async --concurrency-range 2 -p 20000 --input-data";
+    let run = bench.program("http", "slow", flags).arg(bench.repository.file("right.json")).start();
+    bench.wait(&format!("triton_bench_http_{}_", run.id()), |count| count == 3);
+    thread::sleep(Duration::from_millis(200));
+    bench.server.kill();
+    let finished = run.finish();
+    assert_ne!(finished.code(), 0, "{}", finished.stdout);
+    assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
+    // A server that only seemed to be gone would still read and write it.
+    bench.stand_in.unbroken();
+}
+
+#[test]
 fn a_region_that_is_too_small_is_refused_by_the_server() {
     let _turn = turns::shared();
     let Some(bench) = Bench::new() else { return };

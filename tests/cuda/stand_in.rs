@@ -61,11 +61,16 @@ impl StandIn {
         events.filter(|event| event["event"] == kind).collect()
     }
 
+    /// Checks that nobody broke a rule.
+    pub fn unbroken(&self) {
+        let violations = self.events("violation");
+        assert!(violations.is_empty(), "{} violations, the first: {}", violations.len(), violations[0]);
+    }
+
     /// What the last process of that name used through the driver, after checking that nobody broke a rule, and that it left
     /// nothing behind.
     pub fn clean(&self, program: &str) -> Used {
-        let violations = self.events("violation");
-        assert!(violations.is_empty(), "{} violations, the first: {}", violations.len(), violations[0]);
+        self.unbroken();
         let exits = self.events("exit");
         let exit = exits.iter().rev().find(|exit| exit["program"] == program);
         let used = &exit.unwrap_or_else(|| panic!("no {program} left: {exits:?}"))["driver"];

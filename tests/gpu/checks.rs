@@ -16,6 +16,9 @@ const MEBIBYTE: usize = 1 << 20;
 
 type Outcome = Result<String, String>;
 
+/// A check of one device.
+type Check = fn(u32) -> Outcome;
+
 /// Runs all checks on so many devices and prints a table. Whether all passed. In the importing process: does its part, and
 /// nothing else.
 pub fn run(devices: u32) -> bool {
@@ -26,7 +29,7 @@ pub fn run(devices: u32) -> bool {
     let mut passed = true;
     println!("{:<44} {:<8} detail", "memory", "result");
     for device in 0..devices {
-        let checks: [(&str, fn(u32) -> Outcome); 7] = [
+        let checks: [(&str, Check); 7] = [
             ("round trip of 64 MiB", round_trip),
             ("empty and odd sizes", odd_sizes),
             ("pinned memory", pinned),

@@ -62,6 +62,24 @@ fn bytes_come_back_from_both_interfaces_and_fresh_memory_is_not_zero() {
 }
 
 #[test]
+fn the_processor_cannot_touch_device_memory() {
+    enter();
+    let address = allocate(5000);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let access = |wanted: u64| {
+        let mut lines = maps.lines().filter_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let ends = [from, to].map(|end| u64::from_str_radix(end, 16).unwrap());
+            (ends[0] <= wanted && wanted < ends[1]).then(|| rest[..3].to_owned())
+        });
+        lines.next()
+    };
+    assert_eq!((access(address), access(address + 4999)), (Some("---".to_owned()), Some("---".to_owned())));
+    assert_eq!(cuMemFree_v2(address), 0);
+}
+
+#[test]
 fn what_the_host_does_not_wait_for_is_not_seen_by_a_stream_that_does_not_wait_either() {
     enter();
     let (address, mut seen) = (allocate(8), [0_u8; 8]);
