@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use cudarc::driver::result;
+use cudarc::driver::sys::CUcontext;
 use triton_bench::shm::{ImportedMemory, Placement, Region};
 
 /// The environment variable that makes the process the importing one: device, handle, length.
@@ -104,18 +105,34 @@ fn pinned(_: u32) -> Outcome {
     Ok("registered, written, read, released".to_owned())
 }
 
-/// A server's thread that calls us, or a thread without a context, has afterwards what it had before.
+/// A thread that calls us, such as a server's, has afterwards the context that it had before: none here, and that of the first
+/// device.
 fn own_context(device: u32) -> Outcome {
-    let current = || result::ctx::get_current().map_err(|e| e.to_string());
-    let before = current()?;
-    let mut region = Region::zeroed(Placement::Cuda(device), 64).map_err(text)?;
-    region.write(0, &pattern(64)).map_err(text)?;
-    region.read(0, &mut [0; 64]).map_err(text)?;
-    region.ipc_handle().map_err(text)?;
-    drop(region);
-    drop(Region::zeroed(Placement::Pinned, 64).map_err(text)?);
-    ensure(current()? == before, "another context is current afterwards")?;
-    Ok("unchanged".to_owned())
+    let unchanged = move || {
+        for context in [None, Some(primary_context()?)] {
+            // SAFETY: the context is retained, or is none.
+            unsafe { result::ctx::set_current(context.unwrap_or(std::ptr::null_mut())) }.map_err(|e| e.to_string())?;
+            let mut region = Region::zeroed(Placement::Cuda(device), 64).map_err(text)?;
+            region.write(0, &pattern(64)).map_err(text)?;
+            region.read(0, &mut [0; 64]).map_err(text)?;
+            region.ipc_handle().map_err(text)?;
+            drop(region);
+            let current = result::ctx::get_current().map_err(|e| e.to_string())?;
+            ensure(current == context, "another context is current afterwards")?;
+            drop(Region::zeroed(Placement::Pinned, 64).map_err(text)?);
+            let current = result::ctx::get_current().map_err(|e| e.to_string())?;
+            ensure(current == context, "another context is current after page-locking")?;
+        }
+        Ok("unchanged".to_owned())
+    };
+    std::thread::spawn(unchanged).join().unwrap_or_else(|_| Err("the thread panicked".to_owned()))
+}
+
+/// That of the first device.
+fn primary_context() -> Result<CUcontext, String> {
+    let device = result::device::get(0).map_err(|e| e.to_string())?;
+    // SAFETY: the handle came from the driver.
+    unsafe { result::primary_ctx::retain(device) }.map_err(|e| e.to_string())
 }
 
 fn export(device: u32) -> Outcome {
