@@ -183,10 +183,16 @@ fn a_region_that_is_too_small_is_named_and_nothing_is_left() {
 #[test]
 fn an_interrupt_leaves_nothing_on_the_device() {
     let _turn = turns::shared();
-    let bench = Bench::new(Model::sleeping("m", 20).tensors(&tensors("INT32", "4")).instances(4));
+    let repository = Repository::of(&[]);
+    let model = Model::sleeping("m", 20).tensors(&tensors("INT32", "4")).instances(4);
+    repository.add(&repository.journaling(model));
+    let bench = Bench { repository, stand_in: StandIn::new(), data: None };
+    let mut journal = 0;
     for flags in ["--shared-memory cuda --async --concurrency-range 3", "--input-memory pinned --output-memory gpu:1"] {
         let run = bench.program(flags).args("-p 20000").start();
-        thread::sleep(Duration::from_millis(900));
+        journal = bench.repository.wait_for_requests("m", journal);
+        // What was sent first is answered.
+        thread::sleep(Duration::from_millis(100));
         run.signal(2);
         let finished = run.finish();
         assert!(finished.stdout.contains("Request count") && !finished.stdout.contains("Failed"), "{finished:#?}");

@@ -21,8 +21,9 @@ fn repository() -> Repository {
     let repository = Repository::of(&[
         Model::identity("fixed").tensors(&int32("4")),
         Model::identity("open").tensors(&int32("-1")).batches(0),
-        Model::sleeping("slow", 20).tensors(&int32("4")).instances(4),
     ]);
+    let slow = Model::sleeping("slow", 20).tensors(&int32("4")).instances(4);
+    repository.add(&repository.journaling(slow));
     for (file, last) in [("right.json", 8), ("wrong.json", 0)] {
         let text = json!({
             "data": [{"IN": [1, 2, 3, 4]}, {"IN": [5, 6, 7, 8]}],
@@ -110,6 +111,7 @@ fn a_server_infers_on_our_devices() {
 fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
     let _turn = turns::shared();
     let Some(bench) = Bench::new() else { return };
+    let mut journal = 0;
     for protocol in PROTOCOLS {
         let flags = "--shared-memory cuda --cuda-device 1 --async --concurrency-range 3 -p 20000 --input-data";
         let run = bench.program(protocol, "slow", flags).arg(bench.repository.file("right.json")).start();
@@ -117,7 +119,9 @@ fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
         // One for all inputs, and one for the outputs of each slot.
         let known = bench.wait(&ours, |count| count == 4);
         assert_eq!(known.matches("\"device_id\":1").count(), 4, "{known}");
-        thread::sleep(Duration::from_millis(300));
+        journal = bench.repository.wait_for_requests("slow", journal);
+        // What was sent first is answered.
+        thread::sleep(Duration::from_millis(100));
         run.signal(2);
         let finished = run.finish();
         let (count, failed) = (finished.stdout.contains("Request count"), finished.stdout.contains("Failed"));
@@ -134,7 +138,7 @@ fn memory_is_kept_for_a_server_that_no_longer_answers() {
     let flags = "--shared-memory cuda --async --concurrency-range 2 -p 20000 --input-data";
     let run = bench.program("http", "slow", flags).arg(bench.repository.file("right.json")).start();
     bench.wait(&format!("triton_bench_http_{}_", run.id()), |count| count == 3);
-    thread::sleep(Duration::from_millis(200));
+    bench.repository.wait_for_requests("slow", 0);
     bench.server.kill();
     let finished = run.finish();
     assert_ne!(finished.code(), 0, "{}", finished.stdout);

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -67,6 +68,20 @@ impl Repository {
         let path = self.file(&format!("{model}.journal"));
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits until a model that writes a journal has executed requests beyond the journal's first `bytes` bytes; its length.
+    pub fn wait_for_requests(&self, model: &str, bytes: u64) -> u64 {
+        let path = self.file(&format!("{model}.journal"));
+        let started = Instant::now();
+        loop {
+            let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            if length > bytes {
+                return length;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "no request has come to {model}");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Whether the backend ever instantiated the model: it writes its counters when it is unloaded.
