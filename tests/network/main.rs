@@ -142,7 +142,7 @@ fn a_matrix_holds_every_way_against_the_first_and_leaves_nothing_behind() {
     assert_eq!(memory.code, 0, "{}", memory.err);
     assert!(figure(&memory, "  system shared memory") > 100.0, "{}", memory.out);
     let transports = run(&format!("{flags} --matrix transports"));
-    assert_eq!(transports.code, 0, "{}", transports.err);
+    assert_eq!(transports.code, 0, "{}{}", transports.out, transports.err);
     for way in ["C API", "HTTP", "gRPC", "C API + shared memory", "HTTP + shared memory", "gRPC + shared memory"] {
         let row = transports
             .out
