@@ -19,7 +19,10 @@ use crate::status::{
 fn enter() -> &'static PathBuf {
     static LOG: OnceLock<PathBuf> = OnceLock::new();
     let log = LOG.get_or_init(|| {
-        let path = std::env::temp_dir().join(format!("fake-cuda-{}.log", std::process::id()));
+        // A file without a name, so that none is left.
+        // SAFETY: the name ends with a zero byte.
+        let descriptor = unsafe { libc::memfd_create(c"log".as_ptr(), 0) };
+        let path = PathBuf::from(format!("/proc/self/fd/{descriptor}"));
         // SAFETY: nothing has read the environment yet: every test begins here.
         unsafe { std::env::set_var("FAKE_CUDA_LOG", &path) };
         path
