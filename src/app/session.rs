@@ -154,17 +154,17 @@ impl Session {
         Observers::start(export.transpose()?, expectations)
     }
 
-    /// What requests carry, dealt to `lanes` lanes.
+    /// What the requests of `job` carry.
     ///
     /// # Errors
     /// Where there are no data, or too few correlation IDs.
-    fn feed(&self, plan: &Plan, lanes: usize) -> Result<Feed> {
+    fn feed(&self, plan: &Plan, job: &Job) -> Result<Feed> {
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
         if !self.run.sequences {
-            return Feed::independent(self.indexes.clone(), mix, lanes);
+            return Feed::independent(self.indexes.clone(), mix, job.lanes, job.first_entry);
         }
         let sequences = &plan.load.sequences;
         let spec = SequenceSpec {
@@ -173,7 +173,7 @@ impl Session {
             length: SequenceLength::of(sequences, self.has_steps),
             seed: plan.seed,
         };
-        Feed::sequences(self.indexes.clone(), mix, spec, lanes)
+        Feed::sequences(self.indexes.clone(), mix, spec, job.lanes)
     }
 
     /// When requests are due, where a file or the data say so.
@@ -214,7 +214,7 @@ impl Session {
         Ok(LoadContext {
             backend: Arc::clone(&self.backend),
             client,
-            feed: Arc::new(self.feed(plan, job.lanes)?.starting_at(job.first_entry)),
+            feed: Arc::new(self.feed(plan, job)?),
             recorder: Arc::clone(recorder),
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
@@ -291,7 +291,7 @@ fn calibration() -> Result<LoadContext> {
     Ok(LoadContext {
         backend,
         client,
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1)?),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1, 0)?),
         recorder: Arc::new(Recorder::new(RecorderSpec::default(), 1)),
         wait: Wait::Park,
         worker_cpus: None,

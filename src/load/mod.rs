@@ -15,6 +15,7 @@ pub mod sequence;
 mod slots;
 mod synchronous;
 mod wait;
+mod walk;
 mod worker;
 
 pub use account::LoadReport;
