@@ -1,5 +1,6 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
+mod body;
 mod job;
 mod levels;
 mod matrix;
