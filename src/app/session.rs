@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::job::Job;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
@@ -154,17 +153,17 @@ impl Session {
         Observers::start(export.transpose()?, expectations)
     }
 
-    /// What the requests of `job` carry.
+    /// What requests carry, dealt to so many lanes; the first of them carries entry `first` of the data.
     ///
     /// # Errors
     /// Where there are no data, or too few correlation IDs.
-    fn feed(&self, plan: &Plan, job: &Job) -> Result<Feed> {
+    fn feed(&self, plan: &Plan, (lanes, first): (usize, u64)) -> Result<Feed> {
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
         if !self.run.sequences {
-            return Feed::independent(self.indexes.clone(), mix, job.lanes, job.first_entry);
+            return Feed::independent(self.indexes.clone(), mix, lanes, first);
         }
         let sequences = &plan.load.sequences;
         let spec = SequenceSpec {
@@ -173,7 +172,7 @@ impl Session {
             length: SequenceLength::of(sequences, self.has_steps),
             seed: plan.seed,
         };
-        Feed::sequences(self.indexes.clone(), mix, spec, job.lanes)
+        Feed::sequences(self.indexes.clone(), mix, spec, lanes)
     }
 
     /// When requests are due, where a file or the data say so.
@@ -184,14 +183,14 @@ impl Session {
         self.arrivals.clone().expect("the plan's mode has a schedule")
     }
 
-    /// A load's context, without a bound on its requests.
+    /// The context of a load whose feed has so many lanes and begins with such an entry, without a bound on its requests.
     ///
     /// # Errors
     /// As [`Session::feed`].
     pub fn context(
         &self,
         plan: &Plan,
-        job: &Job,
+        lanes: (usize, u64),
         recorder: &Arc<Recorder>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<LoadContext> {
@@ -214,7 +213,7 @@ impl Session {
         Ok(LoadContext {
             backend: Arc::clone(&self.backend),
             client,
-            feed: Arc::new(self.feed(plan, job)?),
+            feed: Arc::new(self.feed(plan, lanes)?),
             recorder: Arc::clone(recorder),
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
