@@ -3,9 +3,10 @@
  *
  *   cc -O2 -o target/floor benches/floor.c -ldl -lpthread
  *   target/floor --server DIR --repository DIR --model NAME --mode sync|spin|chain
- *                [--outstanding N] [--seconds S] [--elements E]
+ *                [--outstanding N] [--seconds S] [--elements E] [--steps D]
  *
- * The model takes INPUT0 of type FP32 and shape [batch, E]. Every slot reuses one request object. Modes:
+ * The model takes INPUT0 of type FP32 and shape [batch, E]. There are D different inputs (1), each with a request object that
+ * is used again and again; they are dealt to the slots, and every slot goes round through its own. Modes:
  *   sync   N threads, each sends one request and sleeps on a condition variable until it is done
  *   spin   the same threads, but they poll a flag
  *   chain  N requests are sent once; the callback that completes one sends it again, no thread of ours takes part
@@ -76,13 +77,14 @@ static const char *const mode_names[] = {"sync", "spin", "chain"};
 static struct {
   const char *server, *repository, *model;
   enum mode mode;
-  long outstanding, elements;
+  long outstanding, elements, steps;
   double seconds;
-} options = {.mode = SYNC, .outstanding = 1, .elements = 16, .seconds = 2.0};
+} options = {.mode = SYNC, .outstanding = 1, .elements = 16, .steps = 1, .seconds = 2.0};
 
 /* One request outstanding, with all that belongs to it. Slots do not share cache lines. */
 struct slot {
-  _Alignas(CACHE_LINE) void *request;
+  _Alignas(CACHE_LINE) void **requests;
+  long count, next;
   float *output;
   size_t output_size;
   atomic_int events;
@@ -122,7 +124,11 @@ static Error *keep_output(void *allocator, void *buffer, void *data, size_t size
   return NULL;
 }
 
-static void send_request(struct slot *slot) { CALL(ServerInferAsync, server, slot->request, NULL); }
+static void send_request(struct slot *slot) {
+  void *request = slot->requests[slot->next];
+  slot->next = slot->next + 1 < slot->count ? slot->next + 1 : 0; /* before another thread may be here */
+  CALL(ServerInferAsync, server, request, NULL);
+}
 
 /* Either of a request's two events; the second one completes it. */
 static void on_event(struct slot *slot) {
@@ -213,17 +219,29 @@ static void *paged_in(size_t size) {
   return memset(memory, 0x3f, size);
 }
 
-static void prepare_slot(struct slot *slot, void *allocator, const float *input) {
+static void *prepare_request(struct slot *slot, void *allocator, const float *input) {
   const int64_t shape[] = {1, options.elements};
+  void *request;
+  CALL(InferenceRequestNew, &request, server, options.model, LATEST_VERSION);
+  CALL(InferenceRequestAddInput, request, "INPUT0", TYPE_FP32, shape, 2);
+  CALL(InferenceRequestAppendInputData, request, "INPUT0", input, slot->output_size, MEMORY_CPU, 0);
+  CALL(InferenceRequestSetReleaseCallback, request, on_release, slot);
+  CALL(InferenceRequestSetResponseCallback, request, allocator, slot, on_response, slot);
+  return request;
+}
+
+/* The slot with the given number takes every `outstanding`-th input; where there are fewer, slots share. */
+static void prepare_slot(struct slot *slot, long number, void *allocator, const float *inputs) {
+  const long first = number % options.steps;
   slot->output_size = sizeof(float) * (size_t)options.elements;
   slot->output = paged_in(slot->output_size);
   pthread_mutex_init(&slot->mutex, NULL);
   pthread_cond_init(&slot->finished, NULL);
-  CALL(InferenceRequestNew, &slot->request, server, options.model, LATEST_VERSION);
-  CALL(InferenceRequestAddInput, slot->request, "INPUT0", TYPE_FP32, shape, 2);
-  CALL(InferenceRequestAppendInputData, slot->request, "INPUT0", input, slot->output_size, MEMORY_CPU, 0);
-  CALL(InferenceRequestSetReleaseCallback, slot->request, on_release, slot);
-  CALL(InferenceRequestSetResponseCallback, slot->request, allocator, slot, on_response, slot);
+  slot->count = (options.steps - first + options.outstanding - 1) / options.outstanding;
+  slot->requests = calloc((size_t)slot->count, sizeof *slot->requests);
+  if (!slot->requests) fail("--steps", "not enough memory for the requests");
+  for (long i = 0; i < slot->count; i++)
+    slot->requests[i] = prepare_request(slot, allocator, inputs + (first + i * options.outstanding) * options.elements);
 }
 
 static struct slot *start_load(void) {
@@ -233,8 +251,8 @@ static struct slot *start_load(void) {
   if (!slots) fail("--outstanding", "not enough memory for the slots");
   memset(slots, 0, sizeof *slots * (size_t)options.outstanding);
   CALL(ResponseAllocatorNew, &allocator, allocate_output, keep_output, NULL);
-  const float *input = paged_in(sizeof(float) * (size_t)options.elements); /* the same data for all, as with one step */
-  for (long i = 0; i < options.outstanding; i++) prepare_slot(&slots[i], allocator, input);
+  const float *inputs = paged_in(sizeof(float) * (size_t)options.elements * (size_t)options.steps);
+  for (long i = 0; i < options.outstanding; i++) prepare_slot(&slots[i], i, allocator, inputs);
   for (long i = 0; i < options.outstanding; i++) {
     if (options.mode == CHAIN)
       send_request(&slots[i]);
@@ -288,7 +306,8 @@ static void parse_options(int count, char **words) {
       {"server", required_argument, NULL, 'd'},      {"repository", required_argument, NULL, 'r'},
       {"model", required_argument, NULL, 'm'},       {"mode", required_argument, NULL, 'k'},
       {"outstanding", required_argument, NULL, 'n'}, {"seconds", required_argument, NULL, 's'},
-      {"elements", required_argument, NULL, 'e'},    {0}};
+      {"elements", required_argument, NULL, 'e'},    {"steps", required_argument, NULL, 'i'},
+      {0}};
   for (int found; (found = getopt_long(count, words, "", known, NULL)) != -1;) {
     switch (found) {
     case 'd': options.server = optarg; break;
@@ -298,6 +317,7 @@ static void parse_options(int count, char **words) {
     case 'n': options.outstanding = (long)parse_number("--outstanding", optarg, 1, MAX_OUTSTANDING); break;
     case 's': options.seconds = parse_number("--seconds", optarg, 0.1, 3600); break;
     case 'e': options.elements = (long)parse_number("--elements", optarg, 1, 1 << 28); break;
+    case 'i': options.steps = (long)parse_number("--steps", optarg, 1, 1 << 20); break;
     default: _exit(2); /* getopt has said why */
     }
   }

@@ -64,7 +64,7 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
             cancels: false,
             drain_limit: Duration::from_secs(1),
         },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), shape.concurrency).unwrap()),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), shape.concurrency, 0).unwrap()),
         recorder: Arc::clone(&recorder),
         wait: Wait::Park,
         worker_cpus: None,

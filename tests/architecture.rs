@@ -1,4 +1,4 @@
-//! The shape of the source, held to its budgets: no cycles between modules, files of at most 400 lines and functions of at
+//! The shape of the source, held to its budgets: no cycles between modules or files, files of at most 400 lines and functions of at
 //! most 60, at most 5 parameters, `unsafe` in three places only. Tests do not count. A file that breaks a budget says why
 //! in a comment line `// budget: reason`.
 
@@ -259,6 +259,74 @@ fn dependencies(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
+/// The files that each file's `use` lines name; a file that gathers a folder (`mod.rs`) is a door, not a room, and left out.
+fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let is_room = |path: &str| !path.ends_with("mod.rs") && path.contains('/');
+    let module = |path: &str| path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
+    let rooms: BTreeMap<String, &str> = sources
+        .iter()
+        .map(|source| source.path.as_str())
+        .filter(|path| is_room(path))
+        .map(|path| (module(path), path))
+        .collect();
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (own, path) in &rooms {
+        let source = sources.iter().find(|source| source.path == *path).unwrap();
+        let named = used_paths(&source.code).into_iter().filter_map(|path| {
+            let mut words: Vec<&str> = path.split("::").collect();
+            let mut folder: Vec<&str> = match words[0] {
+                "crate" => Vec::new(),
+                "super" => own.split('/').collect(),
+                _ => return None,
+            };
+            while words.first().is_some_and(|word| ["crate", "super"].contains(word)) {
+                words.remove(0);
+                folder.pop();
+            }
+            let all = [folder, words].concat();
+            (1..=all.len()).rev().map(|len| all[..len].join("/")).find(|module| rooms.contains_key(module))
+        });
+        graph.insert(own.clone(), named.filter(|module| module != own).collect());
+    }
+    graph
+}
+
+/// The full paths of all `use` lines, groups taken apart.
+fn used_paths(code: &str) -> Vec<String> {
+    fn spread(before: &str, group: &str, paths: &mut Vec<String>) {
+        let (mut depth, mut start) = (0, 0);
+        let ends = group.char_indices().chain([(group.len(), ',')]);
+        for (at, character) in ends {
+            match character {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    let part = group[start..at].trim();
+                    start = at + 1;
+                    match part.split_once('{') {
+                        Some((path, inner)) => {
+                            spread(
+                                &format!("{before}{}", path.trim()),
+                                inner.strip_suffix('}').unwrap_or(inner),
+                                paths,
+                            );
+                        }
+                        None if !part.is_empty() => paths.push(format!("{before}{part}")),
+                        None => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    for line in code.split("use ").skip(1) {
+        let line: String = line.split(';').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        spread("", &line, &mut paths);
+    }
+    paths
+}
+
 /// A path from a module back to itself.
 fn cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn walk(graph: &BTreeMap<String, BTreeSet<String>>, path: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
@@ -296,6 +364,14 @@ fn modules_depend_in_one_direction() {
 }
 
 #[test]
+fn files_depend_in_one_direction() {
+    let graph = uses(&sources());
+    assert!(graph["load/feed"].contains("load/walk"), "neighbours are found: {graph:#?}");
+    assert!(graph["app/session"].contains("load/feed"), "others are found: {graph:#?}");
+    assert_eq!(cycle(&graph), None, "files go round in a circle");
+}
+
+#[test]
 fn the_yardsticks_measure() {
     let code = blanked(
         "fn a(&self, b: Vec<(u8, u8)>, c: impl Fn(u8) -> u8) {\n '{'; \"}\"; r#\"{\"#; // {\n}\nfn d<'a>() {}\n",
@@ -304,6 +380,10 @@ fn the_yardsticks_measure() {
     let shapes: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.lines, f.parameters)).collect();
     assert_eq!(shapes, [("a", 3, 2), ("d", 1, 0)]);
     assert_eq!(without_tests("a\n#[cfg(test)]\nmod tests { {} }\nb\n#[cfg(test)]\nmod t;\nc"), "a\n\nb\n\nc");
+    assert_eq!(
+        used_paths("use a::b;\nuse crate::{c, g, d::{self, e as f}};\n"),
+        ["a::b", "crate::c", "crate::g", "crate::d::self", "crate::d::e as f"]
+    );
     let graph = |edges: &[(&str, &str)]| {
         let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         edges.iter().for_each(|(from, to)| {

@@ -7,13 +7,26 @@ runs on the machine than time is."""
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from .models import Models
-from .programs import ACCEPTED_STATUS, ANY_STABILITY, FLOOR, OURS, WINDOWS, RunFailed, log, median, throughput
+from .programs import (
+    ACCEPTED_STATUS,
+    ANY_STABILITY,
+    FLOOR,
+    NUMBER,
+    OURS,
+    WINDOWS,
+    RunFailed,
+    log,
+    median,
+    run,
+    throughput,
+)
 from .report import Report, at_least, number, spread, table
 
 MIB = 1 << 20
@@ -24,6 +37,7 @@ STEPS_TARGET = 1.1
 MEMORY_TARGET = 1.2
 JSON_TARGET_MB_PER_SECOND = 100.0
 STARTUP_SECONDS = 10.0
+FLOOR_COST = re.compile(rf"{NUMBER} usec/infer")
 
 LEAVE_OUTPUTS = 'parameters { key: "leave_outputs" value { string_value: "true" } }\n'
 
@@ -40,7 +54,18 @@ def _ours(programs, models, model, *flags):
     ]  # fmt: skip
 
 
-def _run(command):
+def _floor(programs, models, model, *flags):
+    return [
+        str(programs.paths[FLOOR]),
+        "--server", str(programs.server),
+        "--repository", str(models.path),
+        "--model", model,
+        "--mode", "chain",
+        *map(str, flags),
+    ]  # fmt: skip
+
+
+def _resources(command):
     """(processor seconds, peak of resident memory in bytes) of a whole run."""
     with tempfile.TemporaryFile() as complaint:
         process = subprocess.Popen(
@@ -57,9 +82,18 @@ def _run(command):
 
 def _cpu_us(command, few, many):
     """Processor time per request in microseconds."""
-    few_seconds, _ = _run([*command, "--request-count", str(few)])
-    many_seconds, _ = _run([*command, "--request-count", str(many)])
+    few_seconds, _ = _resources([*command, "--request-count", str(few)])
+    many_seconds, _ = _resources([*command, "--request-count", str(many)])
     return (many_seconds - few_seconds) / (many - few) * 1e6
+
+
+def _floor_cpu_us(command, limit):
+    """What the bare loop says of its processor time per request, in microseconds."""
+    result = run(command, limit)
+    found = FLOOR_COST.search(result[1]) if result else None
+    if not found:
+        raise RunFailed(f"{FLOOR} said nothing of its cost; to see it, run: {' '.join(command)}")
+    return float(found.group(1))
 
 
 def _pairs(rounds, first, second):
@@ -85,16 +119,7 @@ def _bandwidth(programs, models, arguments):
         model = models.add(f"identity_{mebibytes}mib", elements)
         limit = arguments.seconds + STARTUP_SECONDS + arguments.grace
         window = round(arguments.seconds * 1000 / WINDOWS)
-        floor = [
-            str(programs.paths[FLOOR]),
-            "--server", str(programs.server),
-            "--repository", str(models.path),
-            "--model", model,
-            "--mode", "chain",
-            "--outstanding", "4",
-            "--elements", str(elements),
-            "--seconds", str(arguments.seconds),
-        ]  # fmt: skip
+        floor = _floor(programs, models, model, "--outstanding", 4, "--elements", elements, "--seconds", arguments.seconds)
         ours = _ours(programs, models, model, "--async", "--concurrency-range", 4, "-p", window, "-r", WINDOWS)
         log(f"bytes moved, {mebibytes} MiB")
         (bare, mine), quotient = _pairs(
@@ -147,10 +172,16 @@ def _steps(programs, models, arguments):
         (one, many), quotient = _pairs(
             arguments.rounds, *(lambda command=command: _cpu_us(command, 10_000, 300_000) for command in commands)
         )
+        loops = [
+            _floor(programs, models, model, "--outstanding", outstanding, "--steps", steps, "--seconds", arguments.seconds)
+            for steps in files
+        ]
+        limit = arguments.seconds + STARTUP_SECONDS + arguments.grace
+        _, bare = _pairs(arguments.rounds, *(lambda command=command: _floor_cpu_us(command, limit) for command in loops))
         text, miss = _at_most(quotient, STEPS_TARGET)
-        rows.append([f"{outstanding} outstanding", f"{median(one):.2f}", f"{median(many):.2f}", text])
+        rows.append([f"{outstanding} outstanding", f"{median(one):.2f}", f"{median(many):.2f}", text, f"{bare:.2f}"])
         missed += miss
-    return table(["JSON input", "1 step, us", f"{STEPS} steps, us", "ratio"], rows), missed
+    return table(["JSON input", "1 step, us", f"{STEPS} steps, us", "ratio", "the bare loop's"], rows), missed
 
 
 def _start(programs, models):
@@ -158,7 +189,7 @@ def _start(programs, models):
     flags = ("--request-count", 1, "--concurrency-range", 1)
     small = models.add("start_small", 16, LEAVE_OUTPUTS)
     large = models.add("start_large", 256 * MIB, LEAVE_OUTPUTS)
-    base_cpu, base = _run(_ours(programs, models, small, "--input-data", "zero", *flags))
+    base_cpu, base = _resources(_ours(programs, models, small, "--input-data", "zero", *flags))
     raw = models.path.parent / "raw"
     raw.mkdir()
     with (raw / "INPUT0").open("wb") as file:
@@ -169,7 +200,7 @@ def _start(programs, models):
     for title, source in (("random", "random"), ("raw file", raw)):
         log(f"start with 1 GiB, {title}")
         began = time.monotonic()
-        _, peak = _run(_ours(programs, models, large, "--input-data", source, *flags))
+        _, peak = _resources(_ours(programs, models, large, "--input-data", source, *flags))
         # The output is as large as the input, and is allocated once for the only slot.
         text, miss = _at_most((peak - base - gib) / gib, MEMORY_TARGET)
         rows.append([f"1 GiB, {title}", f"{time.monotonic() - began:.1f}", text])
@@ -184,7 +215,7 @@ def _start(programs, models):
             file.write(("" if file.tell() < 20 else ",\n") + json.dumps({"INPUT0": step}))
         file.write("]}")
     log("start with 100 MB of JSON")
-    cpu, _ = _run(_ours(programs, models, model, "--input-data", text, *flags))
+    cpu, _ = _resources(_ours(programs, models, model, "--input-data", text, *flags))
     rate = text.stat().st_size / 1e6 / (cpu - base_cpu)
     met = rate >= JSON_TARGET_MB_PER_SECOND
     verdict = f"{number(rate)} MB a second of processor time (≥ {JSON_TARGET_MB_PER_SECOND:g}: {'met' if met else 'missed'})"

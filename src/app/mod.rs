@@ -1,5 +1,6 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
+mod body;
 mod job;
 mod levels;
 mod matrix;
@@ -10,6 +11,7 @@ mod periodic;
 mod recorded;
 mod remarks;
 mod replay;
+mod runner;
 mod schedule;
 mod screen;
 mod session;
@@ -22,8 +24,8 @@ mod validation;
 pub use traces::summarise as summarise_traces;
 
 use crate::affinity;
-use crate::app::levels::Runner;
 use crate::app::observe::Observers;
+use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
@@ -54,7 +56,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     screen.print(&console::settings(&plan, &session.run))?;
     let observers = session.observers(&plan)?;
     let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, observers: observers.as_ref() };
-    let measured = runner.measure_levels();
+    let measured = levels::run(&runner);
     let (levels, ended) = match measured {
         Ok((levels, code)) => (levels, Ok(code)),
         Err(stopped) => (stopped.levels, Err(stopped.error)),

@@ -1,11 +1,12 @@
 //! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
 
+use crate::app::body::Body;
 use crate::app::{replay, schedule};
-use crate::data::{Corpus, CorpusSpec, Packing, Payload, PayloadId, PayloadTable};
+use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::load::feed::PayloadIndex;
 use crate::load::schedule::TokenCounts;
-use crate::model::{ModelSpec, Scheduler};
+use crate::model::ModelSpec;
 use crate::plan::{LoadMode, MixEntry, Plan};
 
 /// What requests may carry.
@@ -80,28 +81,6 @@ impl Payloads {
     }
 }
 
-/// A model's request bodies, numbered from 0.
-pub struct Body {
-    /// Request bodies.
-    pub payloads: Vec<Payload>,
-    /// Their order.
-    pub index: PayloadIndex,
-}
-
-impl Body {
-    fn pack(plan: &Plan, model: &ModelSpec, corpus: &Corpus) -> Result<Self> {
-        let table = corpus.pack(&Packing {
-            batch_size: plan.data.batch_size,
-            placement: plan.data.input_placement,
-            model: 0,
-            sequences: model.scheduler == Scheduler::Sequence,
-            first: PayloadId(0),
-        })?;
-        let index = index(&table);
-        Ok(Self { payloads: table.payloads, index })
-    }
-}
-
 fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCounts]) -> Result<Corpus> {
     let has = |model: &ModelSpec, name: &str| model.inputs.iter().any(|input| input.name == name);
     // Of several models, each takes what is meant for it; what is meant for none is refused.
@@ -117,12 +96,4 @@ fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCount
     }
     let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, ..plan.data.corpus_spec(plan.seed) };
     Corpus::load(&spec, model)
-}
-
-fn index(table: &PayloadTable) -> PayloadIndex {
-    let stream = |stream| (0..table.stream_len(stream)).map(|step| table.payload_id(stream, step as u64)).collect();
-    PayloadIndex {
-        cycle: (0..table.payloads.len()).map(|request| table.cycle(request as u64)).collect(),
-        streams: (0..table.streams()).map(stream).collect(),
-    }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
-use crate::app::levels::Runner;
+use crate::app::runner::Runner;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit;

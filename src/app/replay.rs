@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::app::payloads::Body;
+use crate::app::body::Body;
 use crate::backend::{Parameter, ParameterValue};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};

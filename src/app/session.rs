@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::job::Job;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
@@ -154,17 +153,17 @@ impl Session {
         Observers::start(export.transpose()?, expectations)
     }
 
-    /// What requests carry, dealt to `lanes` lanes.
+    /// What requests carry, dealt to so many lanes; the first of them carries entry `first` of the data.
     ///
     /// # Errors
     /// Where there are no data, or too few correlation IDs.
-    fn feed(&self, plan: &Plan, lanes: usize) -> Result<Feed> {
+    fn feed(&self, plan: &Plan, (lanes, first): (usize, u64)) -> Result<Feed> {
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
         if !self.run.sequences {
-            return Feed::independent(self.indexes.clone(), mix, lanes);
+            return Feed::independent(self.indexes.clone(), mix, lanes, first);
         }
         let sequences = &plan.load.sequences;
         let spec = SequenceSpec {
@@ -184,14 +183,14 @@ impl Session {
         self.arrivals.clone().expect("the plan's mode has a schedule")
     }
 
-    /// A load's context, without a bound on its requests.
+    /// The context of a load whose feed has so many lanes and begins with such an entry, without a bound on its requests.
     ///
     /// # Errors
     /// As [`Session::feed`].
     pub fn context(
         &self,
         plan: &Plan,
-        job: &Job,
+        lanes: (usize, u64),
         recorder: &Arc<Recorder>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<LoadContext> {
@@ -214,7 +213,7 @@ impl Session {
         Ok(LoadContext {
             backend: Arc::clone(&self.backend),
             client,
-            feed: Arc::new(self.feed(plan, job.lanes)?.starting_at(job.first_entry)),
+            feed: Arc::new(self.feed(plan, lanes)?),
             recorder: Arc::clone(recorder),
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
@@ -291,7 +290,7 @@ fn calibration() -> Result<LoadContext> {
     Ok(LoadContext {
         backend,
         client,
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1)?),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1, 0)?),
         recorder: Arc::new(Recorder::new(RecorderSpec::default(), 1)),
         wait: Wait::Park,
         worker_cpus: None,

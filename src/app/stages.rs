@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::job::Job;
-use crate::app::levels::Runner;
+use crate::app::runner::Runner;
 use crate::error::Result;
 use crate::load::{LoadContext, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
@@ -45,7 +45,12 @@ impl Director for Play<'_> {
         let job = &Job { quota, ..self.jobs[number].clone() };
         let level = runner.level_run(job);
         let observer = runner.observers.map(|observers| observers.of_next_level(&level.recorder));
-        let context = runner.session.context(runner.plan, job, &Arc::clone(&level.recorder), observer)?;
+        let context = runner.session.context(
+            runner.plan,
+            (job.lanes, job.first_entry),
+            &Arc::clone(&level.recorder),
+            observer,
+        )?;
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared })
     }

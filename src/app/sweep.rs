@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::app::job::Job;
-use crate::app::levels::Runner;
+use crate::app::runner::Runner;
 use crate::error::{Error, Result};
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};

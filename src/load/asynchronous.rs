@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
-use super::closed::Share;
+use super::context::LoadContext;
 use super::control::Control;
-use super::run::LoadContext;
-use super::worker::client_spec;
+use super::worker::Share;
 use crate::backend::{
     Client, Completion, CompletionSink, Next, Request, Response, SequencePosition, SlotId, Threading,
 };
@@ -182,7 +181,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: Sh
     let idle = AtomicUsize::new(share.slots);
     let (context, control) = (Arc::clone(context), Arc::clone(control));
     let sink = Arc::new(Reissuer { context, control, share, slots, idle, worker: thread::current() });
-    let spec = client_spec(&sink.context, sink.share.slots);
+    let spec = sink.context.client_spec(sink.share.slots);
     let mut client = sink.context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     if !sink.control.wait_for_go() {
         return Ok(());

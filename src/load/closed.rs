@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::asynchronous;
+use super::context::LoadContext;
 use super::control::Control;
-use super::run::LoadContext;
 use super::synchronous;
-use super::worker::{self, Worker};
+use super::worker::{self, Share, Worker};
 use crate::backend::Threading;
 use crate::error::Result;
 
@@ -30,16 +30,6 @@ pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usi
         Threading::Driven => max_threads.min(processors),
     }
     .max(1)
-}
-
-/// A worker's part of the load.
-pub(super) struct Share {
-    /// Number of the worker.
-    pub(super) worker: usize,
-    /// First lane of the feed that is its.
-    pub(super) first_lane: usize,
-    /// Requests that it keeps outstanding; one lane each.
-    pub(super) slots: usize,
 }
 
 impl ClosedLoop {

@@ -1,11 +1,8 @@
 //! What the next request of a lane carries: payload, model and place in a sequence.
 //!
 //! A *lane* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, a live
-//! sequence. Lane `l` of `L` takes entries `l, l + L, l + 2L, …` of the data, so all lanes together walk through it once
-//! before it comes round again, without sharing a counter. A lane that is back at its own first entry before it has had
-//! them all goes on with the next one now and then, so that every lane comes by every entry however fast the others are.
+//! sequence. Requests that are independent of each other walk through the data ([`Walk`]), one way per lane.
 
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
@@ -15,6 +12,7 @@ use crate::data::PayloadId;
 use crate::error::{Error, Result};
 use crate::load::mix::Mix;
 use crate::load::sequence::{SequenceSpec, SequenceStep, Sequences};
+use crate::load::walk::Walk;
 
 /// Where the payloads of one model are in the payload table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,27 +30,37 @@ pub struct Feed {
     models: Box<[PayloadIndex]>,
     mix: Mix,
     order: Order,
-    /// Entry of the data that the first request carries.
-    first: u64,
 }
 
 #[derive(Debug)]
 enum Order {
-    /// Per lane, how many requests it has had; per model, how a lane walks through its entries.
-    Cycle(Box<[CachePadded<AtomicU64>]>, Box<[Walk]>),
+    Cycle(Box<[Lane]>),
     Sequences(Sequences),
 }
 
+/// A lane of independent requests.
+#[derive(Debug)]
+struct Lane {
+    /// The number of its next draw of a model; used with several models only.
+    draw: AtomicU64,
+    /// Per model.
+    walks: Box<[CachePadded<Walk>]>,
+}
+
 impl Feed {
-    /// Requests that are independent of each other, one model per share of the mix.
+    /// Requests that are independent of each other, one model per share of the mix. The first of them carries entry `first`
+    /// of the data, as if those before it had been sent.
     ///
     /// # Errors
     /// Where a model has no payload.
-    pub fn independent(models: Vec<PayloadIndex>, mix: Mix, lanes: usize) -> Result<Self> {
+    pub fn independent(models: Vec<PayloadIndex>, mix: Mix, lanes: usize, first: u64) -> Result<Self> {
         check(&models, &mix, |index| !index.cycle.is_empty())?;
-        let counters = (0..lanes).map(|_| CachePadded::default()).collect();
-        let walks = models.iter().map(|index| Walk::of(index.cycle.len() as u64, lanes as u64)).collect();
-        Ok(Self { models: models.into(), mix, order: Order::Cycle(counters, walks), first: 0 })
+        let lane = |lane| Lane {
+            draw: first.wrapping_add(lane as u64).into(),
+            walks: models.iter().map(|index| Walk::new(index.cycle.len(), (lane, lanes), first).into()).collect(),
+        };
+        let order = Order::Cycle((0..lanes).map(lane).collect());
+        Ok(Self { models: models.into(), mix, order })
     }
 
     /// Requests in sequences, one live sequence per lane. A sequence goes to one model of the mix.
@@ -63,19 +71,13 @@ impl Feed {
         check(&models, &mix, |index| {
             !index.streams.is_empty() && index.streams.iter().all(|stream| !stream.is_empty())
         })?;
-        Ok(Self { models: models.into(), mix, order: Order::Sequences(Sequences::new(spec, lanes)?), first: 0 })
-    }
-
-    /// The same, beginning with entry `first` of the data, as if those before it had been sent. Sequences always begin with
-    /// their first.
-    pub fn starting_at(self, first: u64) -> Self {
-        Self { first, ..self }
+        Ok(Self { models: models.into(), mix, order: Order::Sequences(Sequences::new(spec, lanes)?) })
     }
 
     /// How many lanes there are.
     pub fn lanes(&self) -> usize {
         match &self.order {
-            Order::Cycle(counters, _) => counters.len(),
+            Order::Cycle(lanes) => lanes.len(),
             Order::Sequences(sequences) => sequences.lanes(),
         }
     }
@@ -83,18 +85,21 @@ impl Feed {
     /// The next request of a lane.
     pub fn next(&self, lane: usize) -> Request {
         match &self.order {
-            Order::Cycle(counters, walks) => {
-                let number = counters[lane].fetch_add(1, Ordering::Relaxed);
-                let (lane, lanes) = (lane as u64, counters.len() as u64);
-                let model = self.mix.pick(number.wrapping_mul(lanes).wrapping_add(lane).wrapping_add(self.first));
-                let cycle = &self.models[model].cycle;
-                let entry = walks[model].entry(number, (lane, lanes)).wrapping_add(self.first);
-                Request { payload: cycle[(entry % cycle.len() as u64) as usize], sequence: None }
+            Order::Cycle(lanes) => {
+                let Lane { draw, walks } = &lanes[lane];
+                let model = if walks.len() == 1 { 0 } else { self.draw(draw, lanes.len()) };
+                Request { payload: self.models[model].cycle[walks[model].next()], sequence: None }
             }
             Order::Sequences(sequences) => {
                 self.request(sequences.next(lane, |ordinal, turn| self.stream(ordinal, turn).len() as u64))
             }
         }
+    }
+
+    fn draw(&self, draw: &AtomicU64, lanes: usize) -> usize {
+        let number = draw.load(Ordering::Relaxed);
+        draw.store(number.wrapping_add(lanes as u64), Ordering::Relaxed);
+        self.mix.pick(number)
     }
 
     /// A request that ends the lane's sequence before its time; `None` where none is open.
@@ -120,51 +125,6 @@ impl Feed {
     fn request(&self, step: SequenceStep) -> Request {
         let stream = self.stream(step.ordinal, step.turn);
         Request { payload: stream[(step.step % stream.len() as u64) as usize], sequence: Some(step.position) }
-    }
-}
-
-/// Up to so many entries, the lanes keep to their order for ever.
-const FEW_ENTRIES: u64 = 64;
-/// With more of them a lane goes so often through those that are its own: what belongs to an entry then stays near the
-/// processor, and all lanes together touch no more than all entries.
-const ROUNDS: u64 = 64;
-
-/// How the lanes walk through the entries of a model. Their first walk through all of them is the same in both ways.
-#[derive(Clone, Copy, Debug)]
-enum Walk {
-    /// From entry to entry, on behind the last one; a lane that is back at its own first one after so many requests, before
-    /// it has had them all, goes on with the next.
-    On(Option<NonZeroU64>),
-    /// Of so many entries, every lane goes [`ROUNDS`] times through its own, then through those one further.
-    Rounds(u64),
-}
-
-impl Walk {
-    fn of(entries: u64, lanes: u64) -> Self {
-        if entries > FEW_ENTRIES {
-            return Self::Rounds(entries);
-        }
-        let (mut common, mut rest) = (entries, lanes);
-        while rest > 0 {
-            (common, rest) = (rest, common % rest);
-        }
-        Self::On(entries.checked_div(common).and_then(NonZeroU64::new).filter(|_| common > 1))
-    }
-
-    /// The entry of a lane's request `number`, of which it is the remainder by the number of entries.
-    #[inline]
-    fn entry(self, number: u64, (lane, lanes): (u64, u64)) -> u64 {
-        match self {
-            Self::On(period) => {
-                let shift = period.map_or(0, |period| number / period);
-                number.wrapping_mul(lanes).wrapping_add(lane).wrapping_add(shift)
-            }
-            Self::Rounds(entries) => {
-                let start = lane % entries;
-                let own = (entries - start).div_ceil(lanes);
-                start + number % own * lanes + number / (own * ROUNDS)
-            }
-        }
     }
 }
 
@@ -203,7 +163,7 @@ mod tests {
 
     #[test]
     fn lanes_share_the_cycle_without_a_counter() {
-        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), 2).unwrap();
+        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), 2, 0).unwrap();
         assert_eq!(payloads(&feed, 0, 5), [0, 2, 4, 1, 3]);
         assert_eq!(payloads(&feed, 1, 5), [1, 3, 0, 2, 4]);
         assert_eq!(feed.next(0).sequence, None);
@@ -213,56 +173,16 @@ mod tests {
 
     #[test]
     fn a_feed_may_begin_in_the_middle() {
-        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), lanes).unwrap().starting_at(3);
+        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), lanes, 3).unwrap();
         assert_eq!(payloads(&feed(1), 0, 4), [3, 4, 0, 1]);
         let two = feed(2);
         assert_eq!((payloads(&two, 0, 2), payloads(&two, 1, 2)), (vec![3, 0], vec![4, 1]));
     }
 
     #[test]
-    fn every_lane_comes_by_every_entry() {
-        for (entries, lanes) in [(1, 4), (4, 1), (4, 4), (6, 4), (2, 8), (7, 3), (12, 8), (100, 8), (65, 80)] {
-            let feed = Feed::independent(vec![cycle(0..entries)], Mix::single(), lanes).unwrap();
-            let many = u64::from(entries) > FEW_ENTRIES;
-            let count = match many {
-                true => entries as usize * (entries as usize).div_ceil(lanes) * ROUNDS as usize,
-                false => 2 * entries as usize * lanes,
-            };
-            let rounds: Vec<Vec<u32>> = (0..lanes).map(|lane| payloads(&feed, lane, count)).collect();
-            for round in &rounds {
-                assert!(
-                    (0..entries).all(|entry| round.contains(&entry)),
-                    "{entries} entries, {lanes} lanes: {round:?}"
-                );
-            }
-            let counts: Vec<usize> =
-                (0..entries).map(|entry| rounds.iter().flatten().filter(|&&got| got == entry).count()).collect();
-            let uneven = if many { lanes * ROUNDS as usize } else { lanes };
-            assert!(counts.iter().all(|&count| count.abs_diff(counts[0]) <= uneven), "{counts:?}");
-        }
-    }
-
-    #[test]
-    fn many_entries_are_dealt_to_lanes_that_keep_to_theirs_for_a_while() {
-        for (entries, lanes) in [(100, 8), (1000, 32), (65, 80)] {
-            let feed = Feed::independent(vec![cycle(0..entries)], Mix::single(), lanes).unwrap();
-            let mut owners = vec![0; entries as usize];
-            for lane in 0..lanes.min(entries as usize) {
-                let own = (entries as usize - lane).div_ceil(lanes);
-                let round = payloads(&feed, lane, own);
-                assert_eq!(round, (lane as u32..entries).step_by(lanes).collect::<Vec<_>>());
-                round.iter().for_each(|&entry| owners[entry as usize] += 1);
-                assert_eq!(payloads(&feed, lane, own * (ROUNDS as usize - 1)), round.repeat(ROUNDS as usize - 1));
-                assert_eq!(payloads(&feed, lane, 1), [(lane as u32 + 1) % entries], "one further");
-            }
-            assert!(owners.iter().all(|&count| count == 1), "each entry has one owner");
-        }
-    }
-
-    #[test]
     fn a_mix_draws_models_by_the_number_of_the_request() {
         let feed = |lanes| {
-            Feed::independent(vec![cycle(0..1), cycle(10..11)], Mix::new(&[0.25, 0.75], 1).unwrap(), lanes).unwrap()
+            Feed::independent(vec![cycle(0..1), cycle(10..11)], Mix::new(&[0.25, 0.75], 1).unwrap(), lanes, 0).unwrap()
         };
         let one = payloads(&feed(1), 0, 4000);
         let second = one.iter().filter(|&&payload| payload == 10).count();
@@ -300,8 +220,8 @@ mod tests {
 
     #[test]
     fn models_without_data_are_refused() {
-        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), 1).is_err());
-        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), 1).is_err());
+        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), 1, 0).is_err());
+        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), 1, 0).is_err());
         let spec = SequenceSpec { first_id: 1, ids: 1, length: SequenceLength::Stream, seed: 0 };
         assert!(Feed::sequences(vec![cycle(0..1)], Mix::single(), spec, 1).is_err());
     }

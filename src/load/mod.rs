@@ -3,6 +3,7 @@
 mod account;
 mod asynchronous;
 pub mod closed;
+mod context;
 mod control;
 pub mod feed;
 pub mod mix;
@@ -15,10 +16,12 @@ pub mod sequence;
 mod slots;
 mod synchronous;
 mod wait;
+mod walk;
 mod worker;
 
 pub use account::LoadReport;
 pub use closed::ClosedLoop;
+pub use context::LoadContext;
 pub use open::OpenLoop;
 pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
-pub use run::{LoadContext, LoadShape, PreparedLoad, RunningLoad, prepare, start};
+pub use run::{LoadShape, PreparedLoad, RunningLoad, prepare, start};

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
+use super::context::LoadContext;
 use super::control::Control;
-use super::run::LoadContext;
-use super::worker::{self, Worker, client_spec};
+use super::worker::{self, Worker};
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
@@ -260,7 +260,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
         failed: AtomicU64::new(0),
         worker: thread::current(),
     });
-    let spec = ClientSpec { watch_responses: true, ..client_spec(context, shape.end as usize) };
+    let spec = ClientSpec { watch_responses: true, ..context.client_spec(shape.end as usize) };
     let client = context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let driven = context.backend.capabilities().threading == Threading::Driven;
     let mut launcher = Launcher { sink, client, driven, sent: 0 };

@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use super::account::LoadReport;
 use super::closed::{self, ClosedLoop};
+use super::context::LoadContext;
 use super::control::Control;
-use super::feed::Feed;
 use super::open::{self, OpenLoop};
 use super::periodic::{self, PeriodicLoop};
 use super::worker::Worker;
-use crate::backend::{Backend, ClientSpec};
+use crate::backend::Backend;
 use crate::clock::Stamp;
-use crate::data::PayloadId;
 use crate::error::{Error, Result};
-use crate::plan::Wait;
-use crate::record::{Observer, Recorder, Source};
 
 /// The shape of a level's load.
 #[derive(Clone, Debug)]
@@ -45,40 +42,6 @@ impl From<PeriodicLoop> for LoadShape {
 impl From<OpenLoop> for LoadShape {
     fn from(shape: OpenLoop) -> Self {
         Self::Open(shape)
-    }
-}
-
-/// Everything that the workers of a level share.
-pub struct LoadContext {
-    /// The way to the server.
-    pub backend: Arc<dyn Backend>,
-    /// What clients are opened with; `slots` is set per worker.
-    pub client: ClientSpec,
-    /// What each slot sends next.
-    pub feed: Arc<Feed>,
-    /// Where results go.
-    pub recorder: Arc<Recorder>,
-    /// How synchronous workers wait.
-    pub wait: Wait,
-    /// Processors of the workers.
-    pub worker_cpus: Option<Vec<usize>>,
-    /// Requests to send in all; without bound if absent.
-    pub quota: Option<u64>,
-    /// Requests are cancelled when they have been outstanding for so long.
-    pub cancel_after: Option<Duration>,
-    /// How long outstanding requests are waited for when the load ends.
-    pub drain_limit: Duration,
-    /// Who else sees requests and responses.
-    pub observer: Option<Arc<dyn Observer>>,
-}
-
-impl LoadContext {
-    /// Where a record about a request comes from.
-    #[inline]
-    pub(super) fn source(&self, writer: usize, payload: PayloadId) -> Source {
-        // One model needs no look at the payload, whose memory may be anywhere.
-        let several = self.client.models.len() > 1;
-        Source { writer, entry: if several { self.client.payloads[payload.0 as usize].model } else { 0 } }
     }
 }
 

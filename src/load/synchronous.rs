@@ -10,11 +10,10 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::closed::Share;
+use super::context::LoadContext;
 use super::control::Control;
-use super::run::LoadContext;
 use super::wait::Signal;
-use super::worker::client_spec;
+use super::worker::Share;
 use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -165,7 +164,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         entry: AtomicUsize::new(0),
     });
     let client =
-        context.backend.open_client(client_spec(context, 1), Arc::clone(&mailbox) as Arc<dyn CompletionSink>)?;
+        context.backend.open_client(context.client_spec(1), Arc::clone(&mailbox) as Arc<dyn CompletionSink>)?;
     let driven = context.backend.capabilities().threading == Threading::Driven;
     let mut worker = Worker {
         context,

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use super::context::LoadContext;
 use super::control::Control;
-use super::run::LoadContext;
 use crate::affinity;
-use crate::backend::ClientSpec;
 use crate::error::{Error, Result};
 
 /// Bytes of a worker's stack: enough for a TLS handshake, little enough for thousands of workers.
@@ -14,6 +13,16 @@ const WORKER_STACK: usize = 512 << 10;
 
 /// A worker's handle, by which it is woken and joined.
 pub(super) type Worker = JoinHandle<Result<()>>;
+
+/// A worker's part of a closed loop.
+pub(super) struct Share {
+    /// Number of the worker.
+    pub(super) worker: usize,
+    /// First lane of the feed that is its.
+    pub(super) first_lane: usize,
+    /// Requests that it keeps outstanding; one lane each.
+    pub(super) slots: usize,
+}
 
 /// Starts a worker thread, pinned as the load asks. If `work` fails, the load learns that a client broke.
 ///
@@ -34,9 +43,4 @@ where
             "the system gives no thread after {number}: {error}; ask for fewer at once, or use --async"
         ))
     })
-}
-
-/// What a worker's client is opened with.
-pub(super) fn client_spec(context: &LoadContext, slots: usize) -> ClientSpec {
-    ClientSpec { slots, ..context.client.clone() }
 }

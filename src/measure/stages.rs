@@ -259,7 +259,7 @@ mod tests {
                 cancels: false,
                 drain_limit: Duration::from_secs(1),
             },
-            feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1).unwrap()),
+            feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1, 0).unwrap()),
             recorder: Arc::clone(&recorder),
             wait: Wait::Park,
             worker_cpus: None,

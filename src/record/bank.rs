@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::distribution::Distribution;
 use super::histogram::AtomicHistogram;
-use super::recorder::{RecorderSpec, Sample};
+use super::sample::{RecorderSpec, Sample};
 use crate::backend::InferError;
 
 /// Sends later than this after their intended time count as delayed.

@@ -9,10 +9,12 @@ mod histogram;
 mod observer;
 mod raw;
 mod recorder;
+mod sample;
 
 pub use bank::{Completed, DELAYED_AFTER_NS, Tally};
 pub use distribution::{Distribution, MAX_TIME_NS};
 pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};
 pub use raw::{OwnedOutput, RawRecord, RawResponse};
-pub use recorder::{Recorder, RecorderSpec, Sample, Source};
+pub use recorder::{Recorder, Source};
+pub use sample::{RecorderSpec, Sample};

@@ -232,3 +232,19 @@ fn a_quiet_run_says_nothing_on_standard_error() {
     finished.report();
     assert_eq!(finished.stderr, "");
 }
+
+/// A thread that the server detaches when it unloads a model may still be in the library when the server is deleted.
+#[test]
+fn the_server_library_stays_until_the_process_ends() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let trace = repository.file("loader");
+    let program = Program::on(&repository, "m").args("--request-count 5");
+    let run = program.env("LD_DEBUG", "files").env("LD_DEBUG_OUTPUT", trace.as_os_str()).start();
+    let trace = trace.with_extension(run.id().to_string());
+    run.finish().report();
+    let trace = fs::read_to_string(trace).unwrap();
+    let said = |what: &str| trace.lines().any(|line| line.contains("/libtritonserver.so") && line.contains(what));
+    assert!(said("calling init"), "the loader tells what it does: {trace}");
+    assert!(!said("destroying link map"), "{trace}");
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::app::job::Job;
-use crate::app::levels::Runner;
+use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::backend::Backend;

@@ -1,6 +1,7 @@
 //! Entry for the fuzz target under `fuzz/`: bytes from a server, in pieces.
 
-use super::reader::{Malformed, ReplyReader};
+use super::malformed::Malformed;
+use super::reader::ReplyReader;
 use super::reply::{Checker, Kept, ReplyOutputs};
 
 /// Reads `bytes` as a reply in one piece and in pieces of `piece` bytes; both must come to the same. What is complete and

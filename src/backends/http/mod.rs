@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod headers;
 mod json;
 mod line;
+mod malformed;
 mod metrics;
 pub mod reader;
 mod regions;

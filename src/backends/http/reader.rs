@@ -1,8 +1,7 @@
 //! [`ReplyReader`]: one HTTP/1.x reply, read from whatever pieces it comes in. A pure function over bytes: no sockets.
 
-use std::fmt;
-
 use super::chunks::Chunks;
+use super::malformed::Malformed;
 
 /// Longest head of a reply, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -10,24 +9,6 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 64;
 /// Most interim (1xx) replies before the final one.
 const MAX_INTERIM: u8 = 16;
-
-/// A reply that breaks the protocol; says how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed(String);
-
-impl Malformed {
-    pub(super) fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
-    }
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// How a reply's body is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

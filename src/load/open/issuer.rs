@@ -6,11 +6,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::super::context::LoadContext;
 use super::super::control::Control;
 use super::super::pace::{Pacer, Wake};
-use super::super::run::LoadContext;
 use super::super::schedule::Schedule;
-use super::super::worker::client_spec;
 use super::sink::OpenSink;
 use super::{OpenLoop, Share};
 use crate::backend::{Client, CompletionSink, Request, SlotId, Threading};
@@ -32,7 +31,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
     let slots = if shape.serial { share.slots } else { share.slots.min(first_slots) };
     sink.slots.grow(slots);
     let client =
-        context.backend.open_client(client_spec(context, slots), Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
+        context.backend.open_client(context.client_spec(slots), Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let mut issuer = Issuer {
         driven,
         pacer: Pacer::for_this_thread(shape.spin),

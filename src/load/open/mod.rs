@@ -14,8 +14,8 @@ mod sink;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::context::LoadContext;
 use super::control::Control;
-use super::run::LoadContext;
 use super::schedule::Arrivals;
 use super::worker::{self, Worker};
 use crate::backend::Threading;

@@ -6,8 +6,8 @@ use std::thread::{self, Thread};
 
 use crossbeam::utils::CachePadded;
 
+use super::super::context::LoadContext;
 use super::super::control::Control;
-use super::super::run::LoadContext;
 use super::super::slots::SlotTable;
 use super::Share;
 use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};

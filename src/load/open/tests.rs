@@ -205,7 +205,7 @@ impl Setup {
         };
         Self {
             server: Arc::new(server),
-            feed: Feed::independent(vec![index], Mix::single(), threads).unwrap(),
+            feed: Feed::independent(vec![index], Mix::single(), threads, 0).unwrap(),
             shape,
             quota: None,
             cancel_after: None,

@@ -169,7 +169,7 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
             cancels: false,
             drain_limit: Duration::from_secs(5),
         },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), shape.end as usize).unwrap()),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), shape.end as usize, 0).unwrap()),
         recorder: Arc::clone(&recorder),
         wait: Wait::Park,
         worker_cpus: None,

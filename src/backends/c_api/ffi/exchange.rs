@@ -7,26 +7,10 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
 
-use super::request::{InferenceRequest, memory_type};
+use super::memory::InputPlace;
+use super::request::InferenceRequest;
 use super::status::{Status, c_string};
-use super::sys::TRITONSERVER_MemoryType;
-use crate::data::{InputTensor, Payload, PayloadId};
-
-/// Where the data of an input are.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) address: usize,
-    pub(super) len: u64,
-    pub(super) memory: TRITONSERVER_MemoryType,
-    pub(super) memory_id: i64,
-}
-
-impl Place {
-    pub(super) fn of(input: &InputTensor) -> Self {
-        let (memory, memory_id) = memory_type(input.region.placement());
-        Self { address: input.address(), len: input.len as u64, memory, memory_id }
-    }
-}
+use crate::data::{Payload, PayloadId};
 
 /// What a payload is like. Those of the same kind have the model and the parameters in common, which an object cannot
 /// change; those of the same form also the names and shapes of their inputs.
@@ -42,7 +26,7 @@ struct Row {
 pub(super) struct ExchangeTable {
     rows: Vec<Row>,
     /// The inputs of all payloads.
-    places: Vec<Place>,
+    places: Vec<InputPlace>,
     /// Names of the inputs of every form.
     names: Vec<Vec<CString>>,
 }
@@ -70,7 +54,7 @@ impl ExchangeTable {
             let (kind, _) = kinds.of(&(payload.model, &payload.parameters));
             let (form, new) = forms.of(&(payload.model, shapes));
             table.rows.push(Row { kind, form, start: table.places.len() as u32 });
-            table.places.extend(payload.inputs.iter().map(Place::of));
+            table.places.extend(payload.inputs.iter().map(InputPlace::of));
             if new {
                 table.names.push(payload.inputs.iter().map(|input| c_string(&input.name)).collect());
             }

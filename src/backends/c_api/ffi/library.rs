@@ -9,7 +9,8 @@ use libloading::os::unix::{Library as UnixLibrary, RTLD_LOCAL, RTLD_NOW};
 use super::sys;
 use crate::error::{Error, Result};
 
-/// The loaded library: its functions, and what it says of itself. Never unloaded while anything of it is in use.
+/// The loaded library: its functions, and what it says of itself. It stays in memory until the process ends, because threads
+/// that the server has detached run to their end after the server is deleted, and nobody can wait for them.
 pub struct Library {
     pub(super) api: sys::TritonApi,
 }
@@ -33,9 +34,9 @@ impl Library {
     /// The directory or the library is not there, is no library, lacks functions, or speaks another API.
     pub fn open(directory: &Path) -> Result<Arc<Self>> {
         let path = find(directory)?;
+        let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: loading runs the library's initialisers; that is what the user asked for.
-        let library =
-            unsafe { UnixLibrary::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| refused(&path, &error))?;
+        let library = unsafe { UnixLibrary::open(Some(&path), flags) }.map_err(|error| refused(&path, &error))?;
         // SAFETY: every symbol is looked up by its name and typed by `wrapper.h`.
         let api = unsafe { sys::TritonApi::from_library(library) }.map_err(|error| refused(&path, &error))?;
         let library = Self { api };

@@ -4,14 +4,17 @@
 //! `InferenceRequest` and [`Slots`] own what C handed out and are safe to use. No pointer leaves this module.
 
 mod allocator;
+mod callbacks;
 mod exchange;
 mod library;
+mod memory;
 mod options;
 mod output_buffer;
 mod prepared;
 mod request;
 mod response;
 mod server;
+mod shared;
 mod slot;
 mod slots;
 mod start_log;

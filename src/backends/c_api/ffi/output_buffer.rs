@@ -1,10 +1,13 @@
 //! Where one output of one slot lands: a buffer that is used for response after response.
 
 use std::cell::UnsafeCell;
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::memory::memory_type;
 use super::status::c_string;
+use super::sys;
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::{Placement, Region};
@@ -83,5 +86,34 @@ impl OutputBuffer {
         }
         *region = Region::zeroed(self.placement, bytes.next_power_of_two()).map_err(|error| error.to_string())?;
         Ok(())
+    }
+}
+
+/// Where the server is to write an output.
+pub(super) struct OutputPlace {
+    pub(super) address: *mut c_void,
+    /// The [`OutputBuffer`] that it came from; null if it was made for this response alone.
+    pub(super) owner: *mut c_void,
+    pub(super) memory: sys::TRITONSERVER_MemoryType,
+    pub(super) memory_id: i64,
+}
+
+impl OutputPlace {
+    /// A place in a slot's own buffer.
+    pub(super) fn in_buffer(buffer: &OutputBuffer, address: usize, placement: Placement) -> Self {
+        let (memory, memory_id) = memory_type(placement);
+        let address = ptr::with_exposed_provenance_mut(address);
+        Self { address, owner: ptr::from_ref(buffer).cast_mut().cast(), memory, memory_id }
+    }
+
+    /// Memory for one response alone: when a request has several responses alive at once.
+    #[cold]
+    pub(super) fn alone(bytes: usize) -> Result<Self, String> {
+        // SAFETY: plain allocation of at least one byte.
+        let address = unsafe { libc::malloc(bytes.max(1)) };
+        if address.is_null() {
+            return Err(format!("no memory for an output of {bytes} bytes"));
+        }
+        Ok(Self { address, owner: ptr::null_mut(), memory: sys::MEMORY_CPU, memory_id: 0 })
     }
 }

@@ -1,20 +1,9 @@
 //! The request objects of one slot: made once, and used again without an allocation where the server allows it.
 
 use super::request::{Callbacks, InferenceRequest};
-use super::slot::Shared;
+use super::shared::{Reuse, Shared};
 use super::status::Status;
 use crate::data::PayloadId;
-
-/// How request objects are used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reuse {
-    /// One prepared object per slot and payload.
-    PerPayload,
-    /// One object per slot, whose inputs are exchanged: where there would be too many objects.
-    Exchange,
-    /// A new object per request: where the server must not see one twice.
-    Never,
-}
 
 /// So many objects stay in a processor's cache by themselves.
 const CACHED: usize = 64;

@@ -4,14 +4,13 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::exchange::Place;
+use super::memory::InputPlace;
 use super::server::Server;
 use super::status::{Status, c_string};
 use super::sys;
 use crate::backend::{CorrelationForm, ParameterValue, RequestOptions, SequencePosition};
 use crate::data::{InputTensor, Payload};
 use crate::model::ModelSpec;
-use crate::shm::Placement;
 
 /// An owned request object. Must not be touched between a successful issue and its release.
 pub(super) struct InferenceRequest {
@@ -143,11 +142,11 @@ impl InferenceRequest {
         let name = c_string(&input.name);
         let (shape, dims) = (input.shape.as_ptr(), input.shape.len() as u64);
         call!(self, TRITONSERVER_InferenceRequestAddInput, name.as_ptr(), input.datatype.code(), shape, dims)?;
-        self.append_data(&name, Place::of(input))
+        self.append_data(&name, InputPlace::of(input))
     }
 
-    fn append_data(&self, name: &CStr, place: Place) -> Result<(), Status> {
-        let Place { address, len, memory, memory_id } = place;
+    fn append_data(&self, name: &CStr, place: InputPlace) -> Result<(), Status> {
+        let InputPlace { address, len, memory, memory_id } = place;
         let base = ptr::with_exposed_provenance::<c_void>(address);
         call!(self, TRITONSERVER_InferenceRequestAppendInputData, name.as_ptr(), base, len, memory, memory_id)
     }
@@ -158,7 +157,7 @@ impl InferenceRequest {
     }
 
     /// Gives an input that the request has, called `name`, the data at `place` for the same shape.
-    pub(super) fn exchange_data(&self, name: &CStr, place: Place) -> Result<(), Status> {
+    pub(super) fn exchange_data(&self, name: &CStr, place: InputPlace) -> Result<(), Status> {
         call!(self, TRITONSERVER_InferenceRequestRemoveAllInputData, name.as_ptr())?;
         self.append_data(name, place)
     }
@@ -214,14 +213,5 @@ impl InferenceRequest {
 impl Drop for InferenceRequest {
     fn drop(&mut self) {
         drop(call!(self, TRITONSERVER_InferenceRequestDelete));
-    }
-}
-
-/// The C API's words for a placement.
-pub(super) fn memory_type(placement: Placement) -> (sys::TRITONSERVER_MemoryType, i64) {
-    match placement {
-        Placement::Pageable | Placement::System => (sys::MEMORY_CPU, 0),
-        Placement::Pinned => (sys::MEMORY_CPU_PINNED, 0),
-        Placement::Cuda(device) => (sys::MEMORY_GPU, i64::from(device)),
     }
 }

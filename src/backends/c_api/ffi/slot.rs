@@ -7,7 +7,7 @@
 //! aborts the process, as Rust does at every `extern "C"` border.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -15,41 +15,23 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::allocator::{Place, ResponseAllocator};
-use super::exchange::ExchangeTable;
 use super::library::Library;
-use super::output_buffer::OutputBuffer;
-use super::prepared::{Requests, Reuse};
+use super::output_buffer::{OutputBuffer, OutputPlace};
+use super::prepared::Requests;
 use super::request::{Callbacks, InferenceRequest};
 use super::response::InferenceResponse;
-use super::server::Server;
+use super::shared::{Reuse, Shared};
 use super::status::Status;
-use super::sys;
-use crate::backend::{
-    ClientSpec, Completion, CompletionSink, InferError, Next, OutputView, Outputs, Request, Response, SlotId,
-};
+use crate::backend::{Completion, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::Result;
 use crate::shm::Placement;
 
-/// What all slots of a client share.
-pub(super) struct Shared {
-    pub(super) allocator: ResponseAllocator,
-    pub(super) server: Arc<Server>,
-    pub(super) sink: Arc<dyn CompletionSink>,
-    pub(super) spec: ClientSpec,
-    pub(super) reuse: Reuse,
-    /// For [`Reuse::Exchange`].
-    pub(super) exchange: Option<ExchangeTable>,
-    /// Whether requests may have several responses, on several threads.
-    pub(super) decoupled: bool,
-}
-
 /// The final response is still to come.
-const FINAL: u8 = 1;
+pub(super) const FINAL: u8 = 1;
 /// The release callback is still to come.
-const RELEASE: u8 = 2;
+pub(super) const RELEASE: u8 = 2;
 /// The time of every n-th hand-over is taken.
 const SEND_SAMPLE: u32 = 16;
 
@@ -148,12 +130,12 @@ impl Slot {
     }
 
     /// Where `bytes` bytes of output `tensor` go.
-    pub(super) fn output_place(&self, tensor: &CStr, bytes: usize) -> Result<Place, String> {
+    pub(super) fn output_place(&self, tensor: &CStr, bytes: usize) -> Result<OutputPlace, String> {
         let model = if self.outputs.len() == 1 { 0 } else { self.outstanding_model() };
         let buffer = self.outputs[model].iter().find(|buffer| buffer.name.as_c_str() == tensor);
         match buffer.and_then(|buffer| Some((buffer, buffer.take(bytes)?))) {
-            Some((buffer, address)) => Ok(Place::in_buffer(buffer, address?, self.output_placement())),
-            None => Place::alone(bytes),
+            Some((buffer, address)) => Ok(OutputPlace::in_buffer(buffer, address?, self.output_placement())),
+            None => OutputPlace::alone(bytes),
         }
     }
 
@@ -218,8 +200,8 @@ impl Slot {
         // SAFETY: the slot is free, so this thread alone uses it.
         let requests = unsafe { &mut *self.requests.get() };
         let callbacks = Callbacks {
-            release: Some(on_release),
-            response: Some(on_response),
+            release: self.shared.on_release,
+            response: self.shared.on_response,
             allocator: self.shared.allocator.pointer,
             userp: ptr::from_ref(self).cast_mut().cast(),
         };
@@ -282,7 +264,7 @@ impl Slot {
 
     /// Takes in one response.
     #[inline]
-    fn respond(&self, at: Stamp, response: Option<InferenceResponse<'_>>, is_final: bool) {
+    pub(super) fn respond(&self, at: Stamp, response: Option<InferenceResponse<'_>>, is_final: bool) {
         let Some(response) = response else {
             return self.end_without_data(at, is_final);
         };
@@ -329,7 +311,7 @@ impl Slot {
 
     /// One of the two callbacks that end a request has come.
     #[inline]
-    fn part_done(&self, part: u8) {
+    pub(super) fn part_done(&self, part: u8) {
         // While the other part is outstanding, only that part's callback can change `pending` besides this one.
         let both = FINAL | RELEASE;
         let pending = self.progress.pending.load(Ordering::Acquire);
@@ -374,22 +356,4 @@ struct NoOutputs;
 
 impl Outputs for NoOutputs {
     fn visit(&self, _visitor: &mut dyn FnMut(OutputView<'_>)) {}
-}
-
-unsafe extern "C" fn on_response(response: *mut sys::TRITONSERVER_InferenceResponse, flags: u32, userp: *mut c_void) {
-    let at = Stamp::now();
-    // SAFETY: `userp` is the slot that the request was prepared for; slots outlive their requests.
-    let slot = unsafe { &*userp.cast::<Slot>() };
-    let is_final = flags & sys::RESPONSE_COMPLETE_FINAL != 0;
-    slot.respond(at, InferenceResponse::own(slot.library(), response), is_final);
-    if is_final {
-        slot.part_done(FINAL);
-    }
-}
-
-unsafe extern "C" fn on_release(_request: *mut sys::TRITONSERVER_InferenceRequest, flags: u32, userp: *mut c_void) {
-    if flags & sys::REQUEST_RELEASE_ALL != 0 {
-        // SAFETY: `userp` is the slot that the request was prepared for; slots outlive their requests.
-        unsafe { &*userp.cast::<Slot>() }.part_done(RELEASE);
-    }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::allocator::ResponseAllocator;
+use super::allocator::{AllocatorCallbacks, ResponseAllocator};
+use super::callbacks;
 use super::exchange::ExchangeTable;
-use super::prepared::Reuse;
 use super::server::Server;
-use super::slot::{Shared, Slot};
+use super::shared::{Reuse, Shared};
+use super::slot::Slot;
 use crate::backend::{ClientSpec, CompletionSink, Request, SlotId};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -54,11 +55,28 @@ impl Slots {
             _ => Reuse::Exchange,
         };
         let exchange = (reuse == Reuse::Exchange).then(|| ExchangeTable::new(&client.payloads));
-        let allocator = ResponseAllocator::new(&server.library)?;
+        let allocator = ResponseAllocator::new(
+            &server.library,
+            &AllocatorCallbacks {
+                allocate: Some(callbacks::allocate),
+                release: Some(callbacks::release),
+                query: Some(callbacks::query),
+            },
+        )?;
         let count = client.slots;
         let decoupled = client.models.iter().any(|model| model.decoupled);
         let mut slots = Self {
-            shared: Arc::new(Shared { server, allocator, sink, spec: client, reuse, exchange, decoupled }),
+            shared: Arc::new(Shared {
+                server,
+                allocator,
+                on_release: Some(callbacks::on_release),
+                on_response: Some(callbacks::on_response),
+                sink,
+                spec: client,
+                reuse,
+                exchange,
+                decoupled,
+            }),
             slots: Vec::new(),
         };
         slots.grow(count)?;

@@ -1,0 +1,210 @@
+//! [`Runner`]: measures one level, or warms up for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::app::observe::Observers;
+use crate::app::remarks;
+use crate::app::screen::Screen;
+use crate::app::session::Session;
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::load::{LoadContext, LoadReport, RunningLoad, start};
+use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, measure};
+use crate::measure::server::read_statistics;
+use crate::measure::summary::LevelSummary;
+use crate::measure::window::WindowFacts;
+use crate::plan::{MeasurementPlan, Plan};
+use crate::record::{Recorder, RecorderSpec};
+use crate::report::console;
+
+/// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that
+/// they are in; as long as they keep coming.
+const DRAIN_BETWEEN_LEVELS: Duration = Duration::from_secs(60);
+
+/// What every level of a run is measured with.
+pub struct Runner<'a> {
+    /// What is to be done.
+    pub plan: &'a Plan,
+    /// The server, the models, the data.
+    pub session: &'a Session,
+    /// Where results are printed.
+    pub screen: &'a Screen,
+    /// How often the user has interrupted.
+    pub interrupts: &'a AtomicUsize,
+    /// Who else sees requests.
+    pub observers: Option<&'a Observers>,
+}
+
+impl Runner<'_> {
+    /// Whether the user has asked for the end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// Measures a level as the plan says, adds it to `levels`, and prints it.
+    ///
+    /// # Errors
+    /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
+    pub fn level(&self, job: &Job, levels: &mut Vec<LevelSummary>) -> Result<()> {
+        if let Some(header) = console::header(job.load) {
+            self.screen.print(&header)?;
+        }
+        let summary = self.measure(job, &self.plan.measurement, self.observers)?;
+        let results = console::results(self.plan, &self.session.run, &summary);
+        let remark = remarks::remark(&self.plan.measurement, &summary);
+        // What was measured is kept even where it cannot be printed.
+        levels.push(summary);
+        self.screen.print(&results)?;
+        if let Some(remark) = remark {
+            eprintln!("{remark}");
+        }
+        Ok(())
+    }
+
+    /// Prints levels that were measured quietly.
+    ///
+    /// # Errors
+    /// Where standard output is closed or full.
+    pub fn show(&self, levels: &[LevelSummary]) -> Result<()> {
+        levels.iter().try_for_each(|level| {
+            let header = console::header(level.load).unwrap_or_default();
+            self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
+        })
+    }
+
+    /// Measures a level by another measurement plan than the run's, without printing and without an experiment of its own in
+    /// the export.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or nothing of it could be measured.
+    pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
+        self.measure(job, plan, None)
+    }
+
+    /// Measures a level, as an experiment of `exporting`.
+    fn measure(&self, job: &Job, plan: &MeasurementPlan, exporting: Option<&Observers>) -> Result<LevelSummary> {
+        let mut run = self.level_run(job);
+        // Windows that are measured until they agree leave out the time of the warm-up themselves.
+        if plan.warmup_requests > 0 || job.finite {
+            self.warm_up(job, plan)?;
+        }
+        if let Some(observers) = exporting {
+            observers.begin(job.load);
+        }
+        if run.finite {
+            run.baseline = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
+        }
+        let running = self.start(&run.recorder, job, job.quota)?;
+        let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
+        if let Some(observers) = exporting {
+            observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
+        }
+        Ok(self.account(measured))
+    }
+
+    /// Says what became of a level's requests, where that needs saying.
+    pub fn account(&self, measured: MeasuredLevel) -> LevelSummary {
+        if let Some(trouble) = measured.trouble {
+            eprintln!("triton-bench: the level ended early: {trouble}");
+        }
+        report_lost(&measured.requests);
+        measured.summary
+    }
+
+    /// What `job` is recorded and summarised with.
+    pub fn level_run(&self, job: &Job) -> LevelRun {
+        let open_loop = job.is_open();
+        let spec = RecorderSpec {
+            open_loop,
+            decoupled: self.session.run.decoupled,
+            entries: self.session.models.len(),
+            cancels: self.plan.data.cancel_after.is_some(),
+        };
+        LevelRun {
+            load: job.load,
+            recorder: Arc::new(Recorder::new(spec, job.lanes)),
+            facts: WindowFacts {
+                batch_size: self.plan.data.batch_size,
+                headline: self.session.run.headline,
+                requested_rate: job.requested_rate(),
+                shares: self.session.run.entries.iter().map(|entry| entry.share).collect(),
+                issuers: job.issuers,
+                client_cost_ns: self.session.run.client_cost_ns,
+            },
+            ramp: if open_loop { 1 } else { job.lanes as u64 },
+            finite: job.finite,
+            baseline: None,
+            gap_variation: job.gap_variation,
+            sending: job.sending(),
+        }
+    }
+
+    /// Calls `act` with everything that a measurement needs.
+    pub fn with_measurement<T>(&self, job: &Job, plan: &MeasurementPlan, act: impl FnOnce(&Measurement<'_>) -> T) -> T {
+        let watcher = self.screen.level(self.plan, job.load);
+        let settle = || self.observers.into_iter().for_each(Observers::settle);
+        act(&Measurement {
+            plan,
+            backend: self.session.backend.as_ref(),
+            roots: &self.session.roots,
+            specs: &self.session.all_models,
+            bls: &self.plan.target.bls_composing,
+            interrupts: self.interrupts,
+            metrics: self.session.metrics.as_ref(),
+            watcher: &watcher,
+            settle: &settle,
+        })
+    }
+
+    /// Starts the load of `job`.
+    ///
+    /// # Errors
+    /// Where a client cannot be opened.
+    pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
+        let observer = self.observers.map(|observers| observers.of_level(recorder));
+        let context = self.session.context(self.plan, (job.lanes, job.first_entry), recorder, observer)?;
+        let mut running = start(LoadContext { quota, ..context }, job.shape.clone())?;
+        if self.plan.load.mode.has_levels() {
+            running.allow_drain(DRAIN_BETWEEN_LEVELS);
+        }
+        Ok(running)
+    }
+
+    /// Warms up with the load of `job` as far as the measurement itself does not, and forgets what came of it.
+    ///
+    /// # Errors
+    /// Where the load cannot be started or breaks.
+    pub fn warm_up(&self, job: &Job, plan: &MeasurementPlan) -> Result<()> {
+        let job = job.warm_up.as_deref().unwrap_or(job);
+        let quota = (plan.warmup_requests > 0).then_some(plan.warmup_requests);
+        if quota.is_none() && plan.warmup.is_zero() {
+            return Ok(());
+        }
+        let running = self.start(&self.level_run(job).recorder, job, quota)?;
+        let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
+        while !running.is_finished() && !self.is_interrupted() && Stamp::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+        running.stop().map(drop)
+    }
+}
+
+fn report_lost(requests: &LoadReport) {
+    if requests.outstanding > 0 {
+        eprintln!("triton-bench: {} requests had no answer when the level ended", requests.outstanding);
+    }
+    if requests.held_back > 0 {
+        eprintln!(
+            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding, or with \
+             --serial-sequences --num-of-sequences",
+            requests.held_back
+        );
+    }
+    if !requests.adds_up() {
+        eprintln!("triton-bench: requests do not add up, please report this fault: {requests:?}");
+    }
+}

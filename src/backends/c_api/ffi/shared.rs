@@ -1,0 +1,36 @@
+//! What the slots of one client have in common.
+
+use std::sync::Arc;
+
+use super::allocator::ResponseAllocator;
+use super::exchange::ExchangeTable;
+use super::server::Server;
+use super::sys;
+use crate::backend::{ClientSpec, CompletionSink};
+
+/// What all slots of a client share.
+pub(super) struct Shared {
+    pub(super) allocator: ResponseAllocator,
+    /// What the server calls when it lets go of a request, and with every response.
+    pub(super) on_release: sys::TRITONSERVER_InferenceRequestReleaseFn_t,
+    pub(super) on_response: sys::TRITONSERVER_InferenceResponseCompleteFn_t,
+    pub(super) server: Arc<Server>,
+    pub(super) sink: Arc<dyn CompletionSink>,
+    pub(super) spec: ClientSpec,
+    pub(super) reuse: Reuse,
+    /// For [`Reuse::Exchange`].
+    pub(super) exchange: Option<ExchangeTable>,
+    /// Whether requests may have several responses, on several threads.
+    pub(super) decoupled: bool,
+}
+
+/// How request objects are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// One prepared object per slot and payload.
+    PerPayload,
+    /// One object per slot, whose inputs are exchanged: where there would be too many objects.
+    Exchange,
+    /// A new object per request: where the server must not see one twice.
+    Never,
+}

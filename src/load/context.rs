@@ -1,0 +1,49 @@
+//! [`LoadContext`]: what the workers of a level share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::feed::Feed;
+use crate::backend::{Backend, ClientSpec};
+use crate::data::PayloadId;
+use crate::plan::Wait;
+use crate::record::{Observer, Recorder, Source};
+
+/// Everything that the workers of a level share.
+pub struct LoadContext {
+    /// The way to the server.
+    pub backend: Arc<dyn Backend>,
+    /// What clients are opened with; `slots` is set per worker.
+    pub client: ClientSpec,
+    /// What each slot sends next.
+    pub feed: Arc<Feed>,
+    /// Where results go.
+    pub recorder: Arc<Recorder>,
+    /// How synchronous workers wait.
+    pub wait: Wait,
+    /// Processors of the workers.
+    pub worker_cpus: Option<Vec<usize>>,
+    /// Requests to send in all; without bound if absent.
+    pub quota: Option<u64>,
+    /// Requests are cancelled when they have been outstanding for so long.
+    pub cancel_after: Option<Duration>,
+    /// How long outstanding requests are waited for when the load ends.
+    pub drain_limit: Duration,
+    /// Who else sees requests and responses.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl LoadContext {
+    /// Where a record about a request comes from.
+    #[inline]
+    pub(super) fn source(&self, writer: usize, payload: PayloadId) -> Source {
+        // One model needs no look at the payload, whose memory may be anywhere.
+        let several = self.client.models.len() > 1;
+        Source { writer, entry: if several { self.client.payloads[payload.0 as usize].model } else { 0 } }
+    }
+
+    /// What a worker's client is opened with.
+    pub(super) fn client_spec(&self, slots: usize) -> ClientSpec {
+        ClientSpec { slots, ..self.client.clone() }
+    }
+}

@@ -1,0 +1,159 @@
+//! [`Walk`]: in which order a lane takes the entries of a model's data.
+//!
+//! Lane `l` of `L` takes entries `l, l + L, l + 2L, …`, so all lanes together walk through the data once before it comes
+//! round again, without sharing a counter. A lane that has had all that are its own begins again; now and then it goes on to
+//! those one further, so that every lane comes by every entry however fast the others are.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Up to so many entries, a lane goes on to the next ones as soon as it has had its own.
+const FEW_ENTRIES: u32 = 64;
+/// With more of them it goes so often through its own: what the client keeps for an entry and a lane is then at hand, and
+/// all lanes together touch no more than all entries.
+const ROUNDS: u32 = 256;
+
+/// Where a lane is on its way. Calls must not overlap; there is neither a division nor a locked instruction in them.
+#[derive(Debug)]
+pub(super) struct Walk {
+    entries: u32,
+    stride: u32,
+    /// So many steps lead through the lane's own entries, and so many times it does this before it moves on; 0: for ever.
+    period: u32,
+    rounds: u32,
+    /// The next entry, and the one with which the round began.
+    next: AtomicU32,
+    first: AtomicU32,
+    step: AtomicU32,
+    round: AtomicU32,
+}
+
+impl Walk {
+    /// The way of `lane` among `lanes`, beginning with the entry `offset` entries further. `entries` and `lanes` are not 0.
+    pub(super) fn new(entries: usize, (lane, lanes): (usize, usize), offset: u64) -> Self {
+        let own = lane % entries;
+        let (period, rounds) = match entries > FEW_ENTRIES as usize {
+            true => ((entries - own).div_ceil(lanes), ROUNDS),
+            false => {
+                let common = greatest_common_divisor(entries, lanes);
+                (entries / common, u32::from(common > 1))
+            }
+        };
+        let first = ((own as u64 + offset % entries as u64) % entries as u64) as u32;
+        Self {
+            entries: entries as u32,
+            stride: (lanes % entries) as u32,
+            period: period as u32,
+            rounds,
+            next: first.into(),
+            first: first.into(),
+            step: 0.into(),
+            round: 0.into(),
+        }
+    }
+
+    /// The next entry.
+    #[inline]
+    pub(super) fn next(&self) -> usize {
+        let entry = self.next.load(Ordering::Relaxed);
+        let step = self.step.load(Ordering::Relaxed) + 1;
+        if step == self.period {
+            self.begin_round();
+        } else {
+            self.step.store(step, Ordering::Relaxed);
+            self.next.store(self.wrap(entry + self.stride), Ordering::Relaxed);
+        }
+        entry as usize
+    }
+
+    fn begin_round(&self) {
+        let (mut first, mut round) = (self.first.load(Ordering::Relaxed), self.round.load(Ordering::Relaxed) + 1);
+        if round == self.rounds {
+            (first, round) = (self.wrap(first + 1), 0);
+        }
+        self.first.store(first, Ordering::Relaxed);
+        self.next.store(first, Ordering::Relaxed);
+        self.round.store(if self.rounds == 0 { 0 } else { round }, Ordering::Relaxed);
+        self.step.store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn wrap(&self, entry: u32) -> u32 {
+        if entry >= self.entries { entry - self.entries } else { entry }
+    }
+}
+
+fn greatest_common_divisor(mut a: usize, mut b: usize) -> usize {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walks(entries: usize, lanes: usize) -> Vec<Walk> {
+        (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 0)).collect()
+    }
+
+    fn steps(walk: &Walk, count: usize) -> Vec<usize> {
+        (0..count).map(|_| walk.next()).collect()
+    }
+
+    #[test]
+    fn lanes_deal_the_entries_among_themselves() {
+        let lanes = walks(5, 2);
+        assert_eq!(steps(&lanes[0], 10), [0, 2, 4, 1, 3, 0, 2, 4, 1, 3]);
+        assert_eq!(steps(&lanes[1], 5), [1, 3, 0, 2, 4]);
+        assert_eq!(steps(&walks(3, 1)[0], 7), [0, 1, 2, 0, 1, 2, 0]);
+        let round: Vec<usize> = (0..200).collect();
+        assert_eq!(steps(&walks(200, 1)[0], 400), round.repeat(2));
+    }
+
+    #[test]
+    fn a_walk_may_begin_further_on() {
+        let from = |lane, lanes| steps(&Walk::new(5, (lane, lanes), 13), 4);
+        assert_eq!(from(0, 1), [3, 4, 0, 1]);
+        assert_eq!((from(0, 2), from(1, 2)), (vec![3, 0, 2, 4], vec![4, 1, 3, 0]));
+        assert_eq!(steps(&Walk::new(100, (1, 2), u64::MAX), 2), [16, 18]);
+    }
+
+    #[test]
+    fn every_lane_comes_by_every_entry() {
+        for (entries, lanes) in [(1, 4), (4, 1), (4, 4), (6, 4), (2, 8), (7, 3), (12, 8), (100, 8), (65, 80)] {
+            let many = entries > FEW_ENTRIES as usize;
+            let count = match many {
+                true => entries * entries.div_ceil(lanes) * ROUNDS as usize,
+                false => 2 * entries * lanes,
+            };
+            let rounds: Vec<Vec<usize>> = walks(entries, lanes).iter().map(|walk| steps(walk, count)).collect();
+            for round in &rounds {
+                assert!(
+                    (0..entries).all(|entry| round.contains(&entry)),
+                    "{entries} entries, {lanes} lanes: {round:?}"
+                );
+            }
+            let mut counts = vec![0_usize; entries];
+            rounds.iter().flatten().for_each(|&entry| counts[entry] += 1);
+            let uneven = if many { lanes * ROUNDS as usize } else { lanes };
+            assert!(counts.iter().all(|&count| count.abs_diff(counts[0]) <= uneven), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn many_entries_are_dealt_to_lanes_that_keep_to_theirs_for_a_while() {
+        for (entries, lanes) in [(100, 8), (1000, 32), (65, 80)] {
+            let mut owners = vec![0; entries];
+            for (lane, walk) in walks(entries, lanes).iter().enumerate().take(entries) {
+                let own = (entries - lane).div_ceil(lanes);
+                let round = steps(walk, own);
+                assert_eq!(round, (lane..entries).step_by(lanes).collect::<Vec<_>>());
+                round.iter().for_each(|&entry| owners[entry] += 1);
+                assert_eq!(steps(walk, own * (ROUNDS as usize - 1)), round.repeat(ROUNDS as usize - 1));
+                assert_eq!(steps(walk, 1), [(lane + 1) % entries], "one further");
+            }
+            assert!(owners.iter().all(|&count| count == 1), "each entry has one owner");
+        }
+    }
+}
