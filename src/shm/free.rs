@@ -6,7 +6,8 @@ use std::path::Path;
 use super::{Placement, cuda};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
-/// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`, for a GPU's what its driver says. `None` where nobody knows.
+/// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`; for a GPU's what its driver
+/// says. `None` where nobody knows.
 pub fn free_bytes(placement: Placement) -> Option<u64> {
     match placement {
         Placement::Pageable | Placement::Pinned => {
