@@ -209,7 +209,7 @@ fn data_flags_are_read() {
     let plan = self::plan(&format!("{IN_PROCESS} --input-memory pinned --output-memory gpu:1 --random-range x:-1:5"));
     assert_eq!((plan.data.input_placement, plan.data.output_placement), (Placement::Pinned, Placement::Cuda(1)));
     assert!(!plan.data.shared_memory);
-    assert_eq!(plan.data.random_ranges, [("x".to_owned(), -1.0, 5.0)]);
+    assert_eq!(plan.data.random_ranges[0].to_string(), "x:-1:5");
     assert_eq!(self::plan("-m m --sequence-id-type string").load.sequences.correlation, CorrelationForm::Text);
 }
 
@@ -312,6 +312,10 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --shape x", &["--shape 'x'"]),
     ("-m m --shape x:0", &["--shape 'x:0'", "above 0"]),
     ("-m m -H nocolon", &["-H 'nocolon'", "Name:Value"]),
+    (
+        "-m m --service-kind triton_c_api --model-repository . --request-parameter a:9223372036854775808:uint",
+        &["the request parameter a is 9223372036854775808", "end at 9223372036854775807: send it as a string"],
+    ),
     ("-m m --request-parameter a:b", &["--request-parameter 'a:b'", "name:value:type"]),
     ("-m m --sequence-id-range 5:5", &["--sequence-id-range '5:5'", "holds no ID"]),
     ("-m m --sequence-length 0", &["--sequence-length '0'"]),

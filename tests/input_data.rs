@@ -445,6 +445,11 @@ fn broken_input_is_refused_in_one_line() {
     .chain([
         ("deep.json", format!("{{\"x\": {}", "[".repeat(1 << 20)).into_bytes(), "nested deeper than"),
         ("latin.json", b"{\"data\": [{\"\xe9\": [1]}]}".to_vec(), "not UTF-8"),
+        ("array.json", b"\x93NUMPY\x01\0".to_vec(), "it is a NumPy array: put it into a directory as INPUT.npy"),
+        ("archive.json", b"PK\x03\x04".to_vec(), "call it FILE.npz"),
+        ("wide.json", b"\xff\xfe{\0}\0".to_vec(), "it is UTF-16"),
+        ("python.json", b"{\"data\": [{\"INPUT0\": [None]}]}".to_vec(), "'None' is no value"),
+        ("url.json", b"{\"data\": [{\"INPUT0\": {\"b64\": \"AA_-\"}}]}".to_vec(), "the alphabet for URLs"),
         ("broken.npz", b"PK\x03\x04 and no more".to_vec(), "broken.npz"),
     ])
     .collect();

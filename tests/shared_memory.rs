@@ -103,6 +103,17 @@ fn nothing_is_left_after_any_end() {
     let id = broken.id();
     assert_ne!(broken.finish().code(), 0);
     assert_eq!(regions(id), Vec::<PathBuf>::new(), "after an error");
+    // A terminal that hangs up (1) is an interrupt; SIGQUIT (3) ends at once.
+    for (signal, reports) in [(1, true), (3, false)] {
+        let run = endless(&repository);
+        let id = run.id();
+        wait_for(&run, "regions", |found| found.len() == 4);
+        thread::sleep(Duration::from_millis(300));
+        run.signal(signal);
+        let finished = run.finish();
+        assert_eq!(finished.stdout.contains("Request count"), reports, "{}", finished.stdout);
+        assert_eq!(regions(id), Vec::<PathBuf>::new(), "after signal {signal}");
+    }
     let twice = endless(&repository);
     let id = twice.id();
     wait_for(&twice, "regions", |found| found.len() == 4);

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Model, Program, Repository, TritonServer, turns};
+use support::{Export, Model, Program, Repository, TritonServer, turns};
 
 /// Identity of FP32, integers and strings of any shape, and decoupled ones.
 fn models() -> [Model; 4] {
@@ -241,6 +241,47 @@ fn outputs_are_validated_over_the_network_too() {
         "{}",
         report.text
     );
+}
+
+#[test]
+fn tensors_without_elements_arrive_over_every_transport() {
+    let _turn = turns::shared();
+    let bench = Bench::new();
+    let empty = shaped(json!([]), json!([0, 0]));
+    let one = shaped(json!([1.5]), json!([1, 1]));
+    let data = json!([{"IN": empty}, {"IN": one}, {"IN": empty}]);
+    let path = bench.data(&data, &data_as_outputs(&data));
+    let server = TritonServer::start(&bench.repository);
+    for flags in ["", "--shared-memory system"] {
+        let mut programs = vec![("in process", Program::on(&bench.repository, "floats"))];
+        for protocol in ["http", "grpc"] {
+            programs.extend(server.as_ref().map(|server| (protocol, server.program(protocol, "floats"))));
+        }
+        for (transport, program) in programs {
+            let run = program.args("--request-count 6").args(flags).args("--input-data").arg(&path);
+            let report = run.run().report();
+            assert_eq!(report.level().client_number("Request count"), 6.0, "{transport} {flags}: {}", report.text);
+        }
+    }
+}
+
+#[test]
+fn the_export_leaves_out_what_did_not_match() {
+    let _turn = turns::shared();
+    let bench = Bench::new();
+    let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
+    let expected = json!([{"OUT": [1, 2]}, {"OUT": [3, 5]}]);
+    for flags in ["", "--async --concurrency-range 4"] {
+        let file = bench.repository.file("export.json");
+        let run = bench.program("ints", &data, &expected).args(flags);
+        let run = run.args("--request-count 100 --max-errors 1 --profile-export-file").arg(&file).run();
+        let good = run.report().level().client_number("Request count");
+        let export = Export::read(&file);
+        let requests = export.experiments()[0]["requests"].as_array().unwrap();
+        assert_eq!(requests.len() as f64, good, "{flags}");
+        assert!(requests.iter().all(|request| request["response_outputs"][0]["OUT"] == json!([1, 2])), "{flags}");
+        fs::remove_file(&file).unwrap();
+    }
 }
 
 /// The names of the program's threads, once it infers.

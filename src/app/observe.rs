@@ -30,7 +30,7 @@ impl Observers {
     /// Where a thread cannot be started.
     pub fn start(
         export: Option<ExportStream>,
-        expectations: Option<(Arc<[Payload]>, Tolerance)>,
+        expectations: Option<(Arc<[Payload]>, Option<Tolerance>)>,
     ) -> Result<Option<Self>> {
         let validator = expectations.map(|(payloads, tolerance)| Validator::start(payloads, tolerance)).transpose()?;
         Ok((export.is_some() || validator.is_some()).then_some(Self { export, validator }))
@@ -63,7 +63,7 @@ impl Observers {
         }
     }
 
-    /// A level is over; its windows had these boundaries.
+    /// A level is over; its windows had these boundaries. Waits until its requests have been validated.
     pub fn end(&self, boundaries: Vec<Stamp>, level: &LevelSummary, run: &RunSummary) {
         self.end_with(|| ExperimentEnd {
             boundaries: Some(boundaries),
@@ -78,6 +78,7 @@ impl Observers {
 
     fn end_with(&self, end: impl FnOnce() -> ExperimentEnd) {
         if let Some(export) = &self.export {
+            self.settle();
             export.end_experiment(end());
         }
     }
@@ -142,16 +143,15 @@ impl Observer for LevelObserver {
 
     fn complete(&self, lane: usize, finished: &Finished<'_>) {
         let copies = mem::take(&mut *self.lane(lane).lock());
-        if let Some(export) = &self.export {
-            export.send(RawRecord {
-                sent: finished.sent,
-                intended: finished.intended,
-                sequence_id: finished.request.sequence.map_or(0, |position| position.id),
-                payload: finished.request.payload,
-                responses: copies.iter().map(raw).collect(),
-                failed: finished.error.is_some(),
-            });
-        }
+        let record = || RawRecord {
+            sent: finished.sent,
+            intended: finished.intended,
+            sequence_id: finished.request.sequence.map_or(0, |position| position.id),
+            payload: finished.request.payload,
+            responses: copies.iter().map(raw).collect(),
+            failed: finished.error.is_some(),
+        };
+        let export = self.export.clone().map(|export| (export, record()));
         if let (Some(checks), None) = (&self.checks, finished.error) {
             let responses = copies.into_iter().filter(|copy| !copy.empty).map(|copy| copy.outputs).collect();
             checks.send(Check {
@@ -159,7 +159,10 @@ impl Observer for LevelObserver {
                 end: finished.end,
                 responses,
                 recorder: Arc::clone(&self.recorder),
+                export,
             });
+        } else if let Some((export, record)) = export {
+            export.send(record);
         }
     }
 }

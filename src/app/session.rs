@@ -145,10 +145,7 @@ impl Session {
             ExportStream::start(ExportWriter::create(spec)?, usize::try_from(bytes).unwrap_or(usize::MAX))
         });
         let validates = self.payloads.iter().any(|payload| payload.expected.is_some());
-        let tolerance = plan
-            .data
-            .tolerance
-            .map_or_else(Tolerance::default, |(relative, absolute)| Tolerance { relative, absolute });
+        let tolerance = plan.data.tolerance.map(|(relative, absolute)| Tolerance { relative, absolute });
         let expectations = validates.then(|| (Arc::clone(&self.payloads), tolerance));
         Observers::start(export.transpose()?, expectations)
     }

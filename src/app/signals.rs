@@ -1,9 +1,11 @@
-//! Interrupts: the first lets the run end with what it has, the second ends it at once.
+//! Interrupts: the first lets the run end with what it has, the second ends it at once. A terminal that hangs up interrupts, too.
 
+use std::fs;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::backends::program;
@@ -17,29 +19,45 @@ static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
 /// Exit code of a run that was interrupted twice: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Starts to watch for SIGINT and SIGTERM; returns the counter of those that have come.
+/// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns the counter of those that have come. SIGQUIT ends the program at
+/// once, as it does by default, but for the names of shared memory and the servers that were started.
 ///
 /// # Errors
 /// Where the signals cannot be taken over.
 pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT]).map_err(failed)?;
+    if !hangups_are_ignored() {
+        signals.add_signal(SIGHUP).map_err(failed)?;
+    }
     shm::unlink_on_panic();
     shm::end_when_files_are_cut_short(i32::from(exit::FAILED)).map_err(failed)?;
     end_programs_on_panic();
     let watcher = move || {
-        for _ in signals.forever() {
-            if INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0 {
-                eprintln!("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)");
+        for signal in signals.forever() {
+            if signal != SIGQUIT && INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0 {
+                // Not eprintln: it panics where the terminal is gone.
+                let text = "\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n";
+                let _ = io::stderr().write_all(text.as_bytes());
             } else {
                 shm::unlink_all();
                 program::kill_all();
+                if signal == SIGQUIT {
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                }
                 signal_hook::low_level::exit(INTERRUPTED);
             }
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
     Ok(&INTERRUPTS)
+}
+
+/// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.
+fn hangups_are_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }
 
 /// Makes every panic end the servers that were started: it may become an abort, which runs no destructors.

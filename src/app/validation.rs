@@ -1,4 +1,5 @@
 //! Compares outputs with what the data say they must be, on a thread of its own: the server's callbacks only copy them.
+//! Where requests are exported, too, they go there from here, because only those that succeeded are exported.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -10,7 +11,8 @@ use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::data::{OutputValues, Payload, PayloadId, Tolerance, validate};
 use crate::error::{Error, Result};
-use crate::record::{Recorder, Source};
+use crate::record::{RawRecord, Recorder, Source};
+use crate::report::export::RecordSender;
 
 /// Copies that wait to be compared may take so much memory; a request that would exceed it waits.
 const MOST_BYTES: usize = 256 << 20;
@@ -27,11 +29,14 @@ pub struct Check {
     pub responses: Vec<Vec<OutputValues>>,
     /// Where a mismatch is counted.
     pub recorder: Arc<Recorder>,
+    /// Where it is exported, and as what.
+    pub export: Option<(RecordSender, RawRecord)>,
 }
 
 impl Check {
     fn bytes(&self) -> usize {
-        CHECK_BYTES + self.responses.iter().flatten().map(|output| output.bytes.len()).sum::<usize>()
+        let outputs: usize = self.responses.iter().flatten().map(|output| output.bytes.len()).sum();
+        CHECK_BYTES + if self.export.is_some() { 2 * outputs } else { outputs }
     }
 }
 
@@ -101,7 +106,7 @@ impl Validator {
     ///
     /// # Errors
     /// Where the thread cannot be started.
-    pub fn start(payloads: Arc<[Payload]>, tolerance: Tolerance) -> Result<Self> {
+    pub fn start(payloads: Arc<[Payload]>, tolerance: Option<Tolerance>) -> Result<Self> {
         let (events, received) = unbounded();
         let budget = Arc::<Budget>::default();
         let checks = Checks { events, budget: Arc::clone(&budget) };
@@ -139,12 +144,16 @@ impl Validator {
     }
 }
 
-fn check_all(received: &Receiver<Event>, budget: &Budget, payloads: &[Payload], tolerance: Tolerance) {
+fn check_all(received: &Receiver<Event>, budget: &Budget, payloads: &[Payload], tolerance: Option<Tolerance>) {
     for event in received {
         match event {
-            Event::Check(check, bytes) => {
+            Event::Check(mut check, bytes) => {
                 let payload = &payloads[check.payload.0 as usize];
-                if let Err(mismatch) = validate(payload, &check.responses, tolerance) {
+                let verdict = validate(payload, &check.responses, tolerance);
+                if let Some((export, record)) = check.export.take() {
+                    export.send(RawRecord { failed: record.failed || verdict.is_err(), ..record });
+                }
+                if let Err(mismatch) = verdict {
                     let error = InferError { code: "Validation".to_owned(), message: mismatch.to_string() };
                     let source = Source { writer: 0, entry: payload.model };
                     check.recorder.mismatch(source, check.end, &error);
@@ -175,13 +184,14 @@ mod tests {
         let expected = Some(Arc::new(Expected { responses: vec![vec![output(1)]] }));
         let payload =
             Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected };
-        let validator = Validator::start([payload].into(), Tolerance::default()).unwrap();
+        let validator = Validator::start([payload].into(), None).unwrap();
         let recorder = Arc::new(Recorder::new(RecorderSpec::default(), 1));
         let check = |bytes| Check {
             payload: PayloadId(0),
             end: Stamp(1),
             responses: vec![vec![output(bytes)]],
             recorder: Arc::clone(&recorder),
+            export: None,
         };
         for _ in 0..8 {
             validator.checks().send(check(bytes));

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::backend::Parameter;
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
 use crate::cli::values::{integer, one_of, whole};
+use crate::data::RandomRange;
 use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource};
 use crate::shm::Placement;
@@ -41,7 +42,7 @@ pub struct DataArgs {
 
     /// Bounds of an input's random numbers, such as `IDS:0:30521`; repeat it for further inputs. Default: by datatype
     #[arg(long, value_name = "INPUT:LOW:HIGH", value_parser = random_range, allow_hyphen_values = true)]
-    random_range: Vec<(String, f64, f64)>,
+    random_range: Vec<RandomRange>,
 
     /// How far floats may be from expected outputs: relative, and absolute if wanted. Default: outputs must be equal
     #[arg(long, value_name = "REL[:ABS]", value_parser = tolerance_form)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backend::{Parameter, ParameterValue};
 use crate::cli::range::MAX_RATE;
 use crate::cli::values::{boolean, decimal, integer, share, time};
+use crate::data::{Bound, RandomRange};
 use crate::model::ModelId;
 use crate::plan::{
     MAX_CONCURRENCY, MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
@@ -65,13 +66,15 @@ pub fn shape(text: &str) -> Result<(String, Vec<i64>), String> {
 }
 
 /// `name:lowest:highest`.
-pub fn random_range(text: &str) -> Result<(String, f64, f64), String> {
+pub fn random_range(text: &str) -> Result<RandomRange, String> {
     let rule = "it must be input:lowest:highest, two finite numbers";
     let (rest, high) = text.rsplit_once(':').ok_or(rule)?;
-    let (name, low) = rest.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
-    let read = |text| decimal(text, f64::MIN, f64::MAX).map_err(|_| rule.to_owned());
-    let (low, high) = (read(low)?, read(high)?);
-    if low > high { Err(format!("{low} is above {high}")) } else { Ok((name.to_owned(), low, high)) }
+    let (input, low) = rest.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
+    let (low, high) = (Bound::parse(low).ok_or(rule)?, Bound::parse(high).ok_or(rule)?);
+    if !low.is_at_most(high) {
+        return Err(format!("{low} is above {high}"));
+    }
+    Ok(RandomRange { input: input.to_owned(), low, high })
 }
 
 /// `name:value:type`; the value may hold colons.
@@ -246,7 +249,7 @@ mod tests {
         assert_eq!(shape("in:0:3"), Ok(("in:0".into(), vec![3])));
         assert!(["IN", "IN:", "IN:0", "IN:-1", "IN:1,,2", ":1", "IN:1x"].iter().all(|text| shape(text).is_err()));
         assert_eq!(random_range("ids:0:-1.5").unwrap_err(), "0 is above -1.5");
-        assert_eq!(random_range("a:b:0:30522"), Ok(("a:b".into(), 0.0, 30522.0)));
+        assert_eq!(random_range("a:b:0:30522").unwrap().to_string(), "a:b:0:30522");
         assert!(["ids", "ids:1", ":0:1", "ids:nan:1", "ids:0:inf"].iter().all(|text| random_range(text).is_err()));
     }
 

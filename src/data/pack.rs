@@ -1,7 +1,9 @@
 //! From the corpus to payloads: batches are packed once, before the run.
 
+use std::fmt;
 use std::sync::Arc;
 
+use super::layout::Layout;
 use super::steps::{Step, Value};
 use super::{Corpus, Expected, InputTensor, OutputValues, Payload, PayloadId, shapes};
 use crate::error::{Error, Result};
@@ -72,6 +74,12 @@ struct Element<'a> {
     data: &'a Step,
 }
 
+impl fmt::Display for Element<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {}, step {}", self.stream, self.step)
+    }
+}
+
 impl Corpus {
     /// Packs batches into memory of the given kind. Batches of one in ordinary memory are not copied.
     ///
@@ -136,18 +144,6 @@ struct Packer<'a> {
     batch: usize,
 }
 
-/// Where an input's batches are: in the corpus itself, or at offsets of the packed region.
-enum Layout {
-    InPlace,
-    /// Each batch of its own, one after the other.
-    Apart(Vec<usize>),
-    /// Elements in order, the first ones again at the end, so that every batch is a window: from `start`, `len` each.
-    Ring {
-        start: usize,
-        len: usize,
-    },
-}
-
 impl<'a> Packer<'a> {
     fn pack(&self) -> Result<Vec<Payload>> {
         let groups = self.groups();
@@ -155,13 +151,17 @@ impl<'a> Packer<'a> {
             self.check_batch(first)?;
         }
         let in_place = self.batch == 1 && self.packing.placement == Placement::Pageable;
-        let mut total = 0_usize;
+        // Servers ask that even a tensor without elements begins behind a region's first byte and before its end.
+        let empty =
+            self.elements.iter().any(|element| element.data.inputs.iter().flatten().any(|value| value.len == 0));
+        let margin = if empty { ALIGNMENT } else { 0 };
+        let mut total = margin;
         let layouts: Vec<Layout> = (0..self.corpus.model.inputs.len())
             .map(|input| if in_place { Ok(Layout::InPlace) } else { self.layout(input, &groups, &mut total) })
             .collect::<Result<_>>()?;
         let region = match in_place {
             true => None,
-            false => Some(Arc::new(self.fill(&groups, &layouts, total)?)),
+            false => Some(Arc::new(self.fill(&groups, &layouts, total.saturating_add(margin))?)),
         };
         let names: Vec<Arc<str>> = self.corpus.model.inputs.iter().map(|spec| Arc::from(spec.name.as_str())).collect();
         let payload = |(index, &first): (usize, &usize)| {
@@ -227,8 +227,9 @@ impl<'a> Packer<'a> {
                 };
                 if let Some(problem) = problem {
                     return Err(Error::input(format!(
-                        "-b {}: {problem} (stream {}, step {} and stream {}, step {})",
-                        self.batch, head.stream, head.step, element.stream, element.step
+                        "-b {}: {problem} ({head} and {element}{})",
+                        self.batch,
+                        self.corpus.of_files()
                     )));
                 }
             }
@@ -288,7 +289,7 @@ impl<'a> Packer<'a> {
         starts.collect::<Result<_>>().map(Layout::Apart)
     }
 
-    /// Allocates the packed region and copies every batch to its place.
+    /// Allocates the packed region of `total` bytes and copies every batch to its place.
     fn fill(&self, groups: &[usize], layouts: &[Layout], total: usize) -> Result<Region> {
         let mut region = Region::zeroed(self.packing.placement, total)?;
         for (input, layout) in layouts.iter().enumerate() {
@@ -360,11 +361,12 @@ impl<'a> Packer<'a> {
                     && list.iter().zip(&responses).all(|(one, other)| same_outputs(one, other))
             });
             let Some(list) = list.filter(|_| alike) else {
-                let element = self.elements[first];
                 return Err(Error::input(format!(
-                    "-b {}: the expected outputs of the steps from stream {}, step {} on cannot be batched: they differ in \
-                     responses, outputs or shapes",
-                    self.batch, element.stream, element.step
+                    "-b {}: the expected outputs of the steps from {}{} on cannot be batched: they differ in responses, \
+                     outputs or shapes",
+                    self.batch,
+                    self.elements[first],
+                    self.corpus.of_files()
                 )));
             };
             for (response, further) in responses.iter_mut().zip(list) {
@@ -384,15 +386,4 @@ impl<'a> Packer<'a> {
 fn same_outputs(one: &[OutputValues], other: &[OutputValues]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| one.name == other.name && one.shape == other.shape)
-}
-
-impl Layout {
-    /// Offset of batch number `index`, which starts at element `first`, in the packed region.
-    fn place(&self, index: usize, first: usize) -> Option<usize> {
-        match self {
-            Self::InPlace => None,
-            Self::Apart(starts) => Some(starts[index]),
-            Self::Ring { start, len } => Some(start + first * len),
-        }
-    }
 }

@@ -81,7 +81,8 @@ pub(crate) fn bracketed(shape: &[i64]) -> String {
     format!("[{}]", list(shape))
 }
 
-fn list(shape: &[i64]) -> String {
+/// `2,3`, as `--shape` has it.
+pub(crate) fn list(shape: &[i64]) -> String {
     shape.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 

@@ -6,6 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use half::{bf16, f16};
 
+use super::range::{Bound, RandomRange};
+use super::shapes;
 use super::steps::{Loaded, Step, Target, Value, extent};
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
@@ -29,7 +31,7 @@ pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     for (index, input) in target.model.inputs.iter().enumerate() {
         let shape = &target.shapes.inputs[index];
         check_shape(input, shape)?;
-        let (elements, bytes) = extent(input, shape).map_err(Error::input)?;
+        let (elements, bytes) = extent(input, shape).map_err(|rule| too_large(input, shape, &rule))?;
         let mut random = seed.map(|seed| Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(index as u64)));
         let offset = memory.align()?;
         match bytes {
@@ -60,6 +62,14 @@ fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
     }
 }
 
+/// Says which flag made a tensor too large, where one did.
+fn too_large(input: &TensorSpec, shape: &[i64], rule: &str) -> Error {
+    if input.shape == shape {
+        return Error::input(rule);
+    }
+    Error::input(format!("--shape {}:{}: {rule}", input.name, shapes::list(shape)))
+}
+
 /// An input whose shape nobody fixed.
 pub(super) fn open_shape(input: &TensorSpec) -> Error {
     Error::input(format!(
@@ -67,7 +77,7 @@ pub(super) fn open_shape(input: &TensorSpec) -> Error {
          model's {}",
         input.name,
         input.name,
-        super::shapes::bracketed(&input.shape)
+        shapes::bracketed(&input.shape)
     ))
 }
 
@@ -80,7 +90,7 @@ fn fill_strings(
     let length = target.spec.string_data.map_or(target.spec.string_length, str::len);
     let too_large =
         || Error::input(format!("input {}: {elements} strings of {length} bytes are too large", input.name));
-    let total = super::shapes::bytes(elements, length.saturating_add(4)).ok_or_else(too_large)?;
+    let total = shapes::bytes(elements, length.saturating_add(4)).ok_or_else(too_large)?;
     let prefix = u32::try_from(length).map_err(|_| too_large())?.to_le_bytes();
     let mut text = target.spec.string_data.map_or_else(|| vec![0; length], |text| text.as_bytes().to_vec());
     for element in memory.extend(total)?.chunks_exact_mut(length + 4) {
@@ -94,43 +104,49 @@ fn fill_strings(
 }
 
 /// The last `--random-range` of an input.
-fn range(target: &Target<'_>, input: &TensorSpec) -> Option<(f64, f64)> {
-    target.spec.random_ranges.iter().rev().find(|(name, _, _)| *name == input.name).map(|&(_, low, high)| (low, high))
+fn range<'a>(target: &Target<'a>, input: &TensorSpec) -> Option<&'a RandomRange> {
+    target.spec.random_ranges.iter().rev().find(|range| range.input == input.name)
 }
 
 /// Smallest and largest value of each type that a random range may ask for.
-fn limits(datatype: DataType) -> Option<(f64, f64)> {
+fn limits(datatype: DataType) -> Option<(Bound, Bound)> {
+    fn whole<T: Into<i128>>(least: T, most: T) -> (Bound, Bound) {
+        (Bound::Whole(least.into()), Bound::Whole(most.into()))
+    }
+    let real = |most: f64| (Bound::from(-most), Bound::from(most));
     Some(match datatype {
-        DataType::Bool => (0.0, 1.0),
-        DataType::Uint8 => (0.0, f64::from(u8::MAX)),
-        DataType::Uint16 => (0.0, f64::from(u16::MAX)),
-        DataType::Uint32 => (0.0, f64::from(u32::MAX)),
-        DataType::Uint64 => (0.0, u64::MAX as f64),
-        DataType::Int8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
-        DataType::Int16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
-        DataType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        DataType::Int64 => (i64::MIN as f64, i64::MAX as f64),
-        DataType::Fp16 => (f64::from(f16::MIN), f64::from(f16::MAX)),
-        DataType::Bf16 => (f64::from(bf16::MIN), f64::from(bf16::MAX)),
-        DataType::Fp32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
-        DataType::Fp64 => (f64::MIN / 2.0, f64::MAX / 2.0),
+        DataType::Bool => whole(0, 1),
+        DataType::Uint8 => whole(u8::MIN, u8::MAX),
+        DataType::Uint16 => whole(u16::MIN, u16::MAX),
+        DataType::Uint32 => whole(u32::MIN, u32::MAX),
+        DataType::Uint64 => whole(u64::MIN, u64::MAX),
+        DataType::Int8 => whole(i8::MIN, i8::MAX),
+        DataType::Int16 => whole(i16::MIN, i16::MAX),
+        DataType::Int32 => whole(i32::MIN, i32::MAX),
+        DataType::Int64 => whole(i64::MIN, i64::MAX),
+        DataType::Fp16 => real(f64::from(f16::MAX)),
+        DataType::Bf16 => real(f64::from(bf16::MAX)),
+        DataType::Fp32 => real(f64::from(f32::MAX)),
+        DataType::Fp64 => real(f64::MAX / 2.0),
         DataType::Bytes => return None,
     })
 }
 
 fn check_ranges(target: &Target<'_>) -> Result<()> {
-    for (name, low, high) in target.spec.random_ranges {
-        let refuse = |rule: String| Err(Error::input(format!("--random-range {name}:{low}:{high}: {rule}")));
-        let Some(input) = target.model.inputs.iter().find(|input| input.name == *name) else {
+    for range in target.spec.random_ranges {
+        let refuse = |rule: String| Err(Error::input(format!("--random-range {range}: {rule}")));
+        let Some(input) = target.model.inputs.iter().find(|input| input.name == range.input) else {
             return refuse(format!("the model has no input of this name; its inputs are {}", target.input_names()));
         };
         let Some((least, most)) = limits(input.datatype) else {
             return refuse("a BYTES input takes --string-length or --string-data instead".to_owned());
         };
-        if !(low <= high && *low >= least && *high <= most) {
+        let ordered = [least, range.low, range.high, most];
+        if !ordered.is_sorted_by(|one, next| one.is_at_most(*next)) {
             return refuse(format!("{} takes lowest:highest from {least} to {most}", input.datatype));
         }
-        if is_integer(input.datatype) && (low.fract() != 0.0 || high.fract() != 0.0) {
+        let whole = [range.low, range.high].iter().all(|bound| matches!(bound, Bound::Whole(_)));
+        if is_integer(input.datatype) && !whole {
             return refuse(format!("{} takes integers", input.datatype));
         }
     }
@@ -143,15 +159,20 @@ fn is_integer(datatype: DataType) -> bool {
 
 /// Fills a tensor with uniform values: BOOL with 0 and 1, 8- and 16-bit integers over their whole range, wider ones from
 /// 0 to [`LARGEST_INDEX`], floats from 0 to 1, unless a range is given.
-fn fill(random: &mut Xoshiro256PlusPlus, datatype: DataType, range: Option<(f64, f64)>, out: &mut [u8]) {
-    /// Converts the bounds; `as` saturates, and `check_ranges` has refused what does not fit.
+fn fill(random: &mut Xoshiro256PlusPlus, datatype: DataType, range: Option<&RandomRange>, out: &mut [u8]) {
+    /// Converts the bounds; `check_ranges` has refused what does not fit.
     macro_rules! uniform {
         ($type:ty, $default:expr) => {{
-            let (low, high) = range.map_or($default, |(low, high)| (low as $type, high as $type));
-            uniform(random, (low, high), out, |value: $type| value.to_le_bytes());
+            let bounds = match range {
+                Some(RandomRange { low: Bound::Whole(low), high: Bound::Whole(high), .. }) => {
+                    (*low as $type, *high as $type)
+                }
+                _ => $default,
+            };
+            uniform(random, bounds, out, |value: $type| value.to_le_bytes());
         }};
     }
-    let (low, high) = range.unwrap_or((0.0, 1.0));
+    let (low, high) = range.map_or((0.0, 1.0), |range| (range.low.as_f64(), range.high.as_f64()));
     match datatype {
         DataType::Bool => uniform!(u8, (0, 1)),
         DataType::Uint8 => uniform!(u8, (u8::MIN, u8::MAX)),

@@ -11,7 +11,7 @@ use crate::model::DataType;
 
 /// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as
 /// `numpy.isclose` has it. NaN equals NaN. Other types compare exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Share of the expected value.
     pub relative: f64,
@@ -105,12 +105,16 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares all responses that carried data with what `payload` expects. Outputs that nothing is expected of are passed
-/// over; a payload without expectations matches everything.
+/// Compares all responses that carried data with what `payload` expects, bit by bit, but floats within `tolerance` where
+/// there is one. Outputs that nothing is expected of are passed over; a payload without expectations matches everything.
 ///
 /// # Errors
 /// The first difference.
-pub fn validate(payload: &Payload, responses: &[Vec<OutputValues>], tolerance: Tolerance) -> Result<(), Mismatch> {
+pub fn validate(
+    payload: &Payload,
+    responses: &[Vec<OutputValues>],
+    tolerance: Option<Tolerance>,
+) -> Result<(), Mismatch> {
     let Some(expected) = &payload.expected else { return Ok(()) };
     first_difference(expected, responses, tolerance).map_err(|(response, tensor, difference)| Mismatch {
         stream: payload.stream,
@@ -124,7 +128,7 @@ pub fn validate(payload: &Payload, responses: &[Vec<OutputValues>], tolerance: T
 fn first_difference(
     expected: &Expected,
     responses: &[Vec<OutputValues>],
-    tolerance: Tolerance,
+    tolerance: Option<Tolerance>,
 ) -> Result<(), (usize, String, Difference)> {
     for (index, (wanted, outputs)) in expected.responses.iter().zip(responses).enumerate() {
         for output in wanted {
@@ -142,7 +146,7 @@ fn first_difference(
     }
 }
 
-fn compare(expected: &OutputValues, got: &OutputValues, tolerance: Tolerance) -> Result<(), Difference> {
+fn compare(expected: &OutputValues, got: &OutputValues, tolerance: Option<Tolerance>) -> Result<(), Difference> {
     if expected.datatype != got.datatype {
         return Err(Difference::Datatype { expected: expected.datatype, got: got.datatype });
     }
@@ -160,8 +164,8 @@ fn compare(expected: &OutputValues, got: &OutputValues, tolerance: Tolerance) ->
     }
     let pairs = expected.bytes.chunks_exact(size).zip(got.bytes.chunks_exact(size));
     for (index, (wanted, actual)) in pairs.enumerate() {
-        if wanted != actual && !close(expected.datatype, wanted, actual, tolerance) {
-            let (expected, got) = (show(expected.datatype, wanted), show(expected.datatype, actual));
+        if wanted != actual && !tolerance.is_some_and(|tolerance| close(expected.datatype, wanted, actual, tolerance)) {
+            let (expected, got) = show_both(expected.datatype, wanted, actual);
             return Err(Difference::Element { index, expected, got });
         }
     }
@@ -182,9 +186,6 @@ fn compare_strings(expected: &[u8], got: &[u8]) -> Result<(), Difference> {
 /// Whether two floats are close enough. False for every other type.
 fn close(datatype: DataType, expected: &[u8], got: &[u8], tolerance: Tolerance) -> bool {
     let (Some(expected), Some(got)) = (float(datatype, expected), float(datatype, got)) else { return false };
-    if tolerance == Tolerance::default() {
-        return false;
-    }
     if expected.is_nan() || got.is_nan() {
         return expected.is_nan() && got.is_nan();
     }
@@ -204,6 +205,16 @@ fn float(datatype: DataType, bytes: &[u8]) -> Option<f64> {
     }
 }
 
+/// Two elements that differ, as text; with their bits where they read the same, as only NaNs do.
+fn show_both(datatype: DataType, one: &[u8], other: &[u8]) -> (String, String) {
+    let texts = (show(datatype, one), show(datatype, other));
+    if texts.0 != texts.1 {
+        return texts;
+    }
+    let bits = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
+    (format!("{} (0x{})", texts.0, bits(one)), format!("{} (0x{})", texts.1, bits(other)))
+}
+
 /// An element as text.
 fn show(datatype: DataType, bytes: &[u8]) -> String {
     let mut wide = [0; 8];
@@ -211,10 +222,19 @@ fn show(datatype: DataType, bytes: &[u8]) -> String {
     let unsigned = u64::from_le_bytes(wide);
     let signed = (unsigned << (64 - 8 * bytes.len())).cast_signed() >> (64 - 8 * bytes.len());
     match datatype {
-        DataType::Fp32 => f32::from_bits(unsigned as u32).to_string(),
-        DataType::Fp16 | DataType::Bf16 | DataType::Fp64 => float(datatype, bytes).unwrap_or(f64::NAN).to_string(),
+        DataType::Fp32 => decimal(f32::from_bits(unsigned as u32)),
+        DataType::Fp16 | DataType::Bf16 | DataType::Fp64 => decimal(float(datatype, bytes).unwrap_or(f64::NAN)),
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => signed.to_string(),
         _ => unsigned.to_string(),
+    }
+}
+
+/// A float as its shortest digits, with an exponent where it would be a row of zeros without.
+fn decimal<F: Copy + Into<f64> + fmt::Display + fmt::LowerExp>(value: F) -> String {
+    let size: f64 = value.into().abs();
+    match size == 0.0 || !size.is_finite() || (1e-5..1e16).contains(&size) {
+        true => value.to_string(),
+        false => format!("{value:e}"),
     }
 }
 
@@ -235,11 +255,12 @@ mod tests {
         OutputValues { name: "Y".into(), datatype, shape: Some(shape.to_vec()), bytes }
     }
 
-    fn check(expected: OutputValues, got: OutputValues, tolerance: Tolerance) -> Result<(), String> {
+    /// Compares bit by bit where the tolerance is `None`.
+    fn check(expected: OutputValues, got: OutputValues, tolerance: impl Into<Option<Tolerance>>) -> Result<(), String> {
         let expected = Some(Arc::new(Expected { responses: vec![vec![expected]] }));
         let payload =
             Payload { model: 0, batch: 1, stream: 2, step: 5, inputs: Vec::new(), parameters: Vec::new(), expected };
-        validate(&payload, &[vec![got]], tolerance).map_err(|mismatch| mismatch.to_string())
+        validate(&payload, &[vec![got]], tolerance.into()).map_err(|mismatch| mismatch.to_string())
     }
 
     fn floats(list: &[f32]) -> OutputValues {
@@ -248,7 +269,7 @@ mod tests {
 
     #[test]
     fn floats_are_exact_unless_tolerated() {
-        let exact = Tolerance::default();
+        let exact = None;
         assert_eq!(check(floats(&[1.0, f32::NAN]), floats(&[1.0, f32::NAN]), exact), Ok(()));
         let message = check(floats(&[1.0, 2.0]), floats(&[1.0, 2.5]), exact).unwrap_err();
         assert_eq!(
@@ -261,6 +282,17 @@ mod tests {
         assert!(check(floats(&[0.0]), floats(&[0.1]), loose).is_err());
         assert!(check(floats(&[0.0]), floats(&[f32::NAN]), Tolerance { relative: 0.0, absolute: 9.0 }).is_err());
         assert_eq!(check(floats(&[0.0]), floats(&[0.1]), Tolerance { relative: 0.0, absolute: 0.2 }), Ok(()));
+        // A tolerance of nothing compares values, not bits.
+        let none = Tolerance { relative: 0.0, absolute: 0.0 };
+        let other_nan = f32::from_bits(0xffc0_0000);
+        assert_eq!(check(floats(&[0.0, f32::NAN]), floats(&[-0.0, other_nan]), none), Ok(()));
+        assert!(check(floats(&[1.0]), floats(&[1.0 + f32::EPSILON]), none).is_err());
+        let message = check(floats(&[0.0]), floats(&[-0.0]), exact).unwrap_err();
+        assert!(message.ends_with("element 0: expected 0, got -0"), "{message}");
+        let message = check(floats(&[f32::NAN]), floats(&[other_nan]), exact).unwrap_err();
+        assert!(message.ends_with("expected NaN (0x7fc00000), got NaN (0xffc00000)"), "{message}");
+        let message = check(floats(&[1e30]), floats(&[1e-30]), exact).unwrap_err();
+        assert!(message.ends_with("expected 1e30, got 1e-30"), "{message}");
     }
 
     #[test]
@@ -292,7 +324,7 @@ mod tests {
 
     #[test]
     fn shapes_sizes_and_responses_are_compared() {
-        let exact = Tolerance::default();
+        let exact = None;
         let short = OutputValues { shape: None, ..floats(&[1.0]) };
         assert!(
             check(floats(&[1.0, 2.0]), floats(&[1.0]), exact).unwrap_err().ends_with("expected shape [2], got [1]")

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backend::Parameter;
-use crate::data::{CorpusSpec, DataSource};
+use crate::data::{CorpusSpec, DataSource, RandomRange};
 use crate::shm::{Placement, Placements};
 
 /// What requests carry.
@@ -19,8 +19,8 @@ pub struct DataPlan {
     pub string_length: usize,
     /// The string that synthetic BYTES tensors repeat.
     pub string_data: Option<String>,
-    /// `(input, lowest, highest)` of random numbers.
-    pub random_ranges: Vec<(String, f64, f64)>,
+    /// Bounds of random numbers.
+    pub random_ranges: Vec<RandomRange>,
     /// Custom parameters of every request.
     pub parameters: Vec<Parameter>,
     /// Priority; 0 is the model's default.

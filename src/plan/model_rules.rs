@@ -187,5 +187,5 @@ fn unknown_range(plan: &Plan, model: &ModelSpec) -> Option<String> {
     if !plan.target.mix.is_empty() {
         return None;
     }
-    plan.data.random_ranges.iter().map(|(name, ..)| name).find(|name| !known(name)).cloned()
+    plan.data.random_ranges.iter().map(|range| &range.input).find(|name| !known(name)).cloned()
 }

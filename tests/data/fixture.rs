@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadId, PayloadTable};
+use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadId, PayloadTable, RandomRange};
 use triton_bench::error::Result;
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 use triton_bench::shm::Placement;
@@ -32,7 +32,7 @@ pub struct Ask {
     pub source: DataSource,
     pub shapes: Vec<(String, Vec<i64>)>,
     pub string_data: Option<String>,
-    pub random_ranges: Vec<(String, f64, f64)>,
+    pub random_ranges: Vec<RandomRange>,
     pub seed: u64,
 }
 

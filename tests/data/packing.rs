@@ -102,6 +102,8 @@ fn what_cannot_be_batched_is_refused() {
         ),
         "{message}"
     );
+    assert!(message.contains(" (stream 0, step 0 and stream 0, step 1 of '/"), "{message}");
+    assert!(message.ends_with("/in.json')"), "{message}");
     let mut optional = model(vec![tensor("A", DataType::Int32, &[1]), tensor("B", DataType::Int32, &[1])], vec![]);
     optional.inputs[1].optional = true;
     let text = r#"{"data": [{"A": [1]}, {"A": [1], "B": [2]}]}"#;

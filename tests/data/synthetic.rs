@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::fixture::*;
-use triton_bench::data::DataSource;
+use triton_bench::data::{DataSource, RandomRange};
 use triton_bench::model::{DataType, ModelSpec};
 
 fn all_types() -> ModelSpec {
@@ -69,7 +69,7 @@ fn zero_covers_strings_and_string_data_wins() {
 fn random_ranges_are_kept_and_checked() {
     let spec = all_types();
     let ranged = |name: &str, low: f64, high: f64| Ask {
-        random_ranges: vec![(name.into(), low, high)],
+        random_ranges: vec![RandomRange { input: name.into(), low: low.into(), high: high.into() }],
         ..Ask::new(DataSource::Random)
     };
     let at = |name: &str| spec.inputs.iter().position(|input| input.name == name).unwrap();
@@ -96,6 +96,19 @@ fn random_ranges_are_kept_and_checked() {
         let message = ask.refusal(&spec);
         assert!(message.contains(part), "{message}");
     }
+    let wide = |name: &str, low: i128, high: i128| Ask {
+        random_ranges: vec![RandomRange { input: name.into(), low: low.into(), high: high.into() }],
+        ..Ask::new(DataSource::Random)
+    };
+    // 64-bit bounds are exact, where floating-point numbers lie hundreds apart.
+    let last = i128::from(u64::MAX);
+    let values = generated(&wide("UINT64", last - 1, last - 1), &spec);
+    assert!(values[at("UINT64")].as_chunks::<8>().0.iter().all(|&element| u64::from_le_bytes(element) == u64::MAX - 1));
+    for (name, low, high) in [("UINT64", 0, last + 1), ("INT64", -(1 << 63) - 1, 0), ("INT64", 0, 1 << 63)] {
+        assert!(wide(name, low, high).refusal(&spec).contains(&format!("{name} takes lowest:highest")), "{name}");
+    }
+    let huge = ranged("FP64", -1e308, 1e308).refusal(&spec);
+    assert!(huge.starts_with("--random-range FP64:-1e308:1e308: FP64 takes lowest:highest from -8.98"), "{huge}");
     let whole = generated(&ranged("FP64", f64::MIN / 2.0, f64::MAX / 2.0), &spec);
     assert!(whole[at("FP64")].as_chunks::<8>().0.iter().all(|&element| f64::from_le_bytes(element).is_finite()));
 }

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, DecodeSliceError, Engine};
 use half::{bf16, f16};
 
 use super::lexer::{Fault, Kind, Lexer};
@@ -183,13 +183,33 @@ pub fn read_base64(text: &str, out: &mut RegionBuilder) -> Result<(), String> {
     for (index, chunk) in chunks.enumerate() {
         let count = BASE64
             .decode_slice(chunk, &mut buffer)
-            .map_err(|e| format!("wrong base64 near character {}: {e}", index * CHUNK))?;
+            .map_err(|e| format!("wrong base64: {}", base64_fault(&e, index * CHUNK)))?;
         if index < last && count < buffer.len() {
-            return Err(format!("wrong base64 near character {}: padding before the end", index * CHUNK));
+            return Err(format!("wrong base64: padding before the end, near character {}", index * CHUNK));
         }
         out.write(&buffer[..count]).map_err(|e| e.to_string())?;
     }
     Ok(())
+}
+
+/// What is wrong with a piece of base64 that begins at character `start`, blanks not counted.
+fn base64_fault(error: &DecodeSliceError, start: usize) -> String {
+    match error {
+        DecodeSliceError::DecodeError(DecodeError::InvalidByte(at, byte)) => {
+            let hint = match byte {
+                b'-' | b'_' => "; this is the alphabet for URLs, but the standard one is read, with + and /",
+                _ => "",
+            };
+            format!("character {} is '{}'{hint}", start + at, byte.escape_ascii())
+        }
+        DecodeSliceError::DecodeError(DecodeError::InvalidLastSymbol { offset, symbol, .. }) => {
+            format!("character {} is '{}', which does not end on a whole byte", start + offset, symbol.escape_ascii())
+        }
+        DecodeSliceError::DecodeError(DecodeError::InvalidLength(length)) => {
+            format!("{} characters without padding do not make whole bytes", start + length)
+        }
+        _ => format!("its padding is wrong, near character {start}"),
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +263,9 @@ mod tests {
             ("[2]", DataType::Bool, "unable to find bool data in json"),
             ("[null]", DataType::Bool, "got null"),
             ("[1]", DataType::Bytes, "unable to find string data in json"),
+            ("[nan]", DataType::Fp32, "'nan' is no value"),
+            ("[None]", DataType::Fp32, "'None' is no value"),
+            ("[True]", DataType::Bool, "'True' is no value"),
             ("[1", DataType::Fp32, "the text ends"),
         ] {
             let message = read(text, datatype).unwrap_err();
@@ -258,8 +281,11 @@ mod tests {
         };
         assert_eq!(decode("AQID\nBA==").unwrap(), [1, 2, 3, 4]);
         assert_eq!(decode("AQIDBA").unwrap(), [1, 2, 3, 4]);
-        assert!(decode("AQ!D").is_err());
-        assert!(decode("A").is_err());
+        assert_eq!(decode("AQ!D").unwrap_err(), "wrong base64: character 2 is '!'");
+        assert!(decode("AQ-D").unwrap_err().contains("character 2 is '-'; this is the alphabet for URLs"));
+        assert!(decode("A").unwrap_err().ends_with("1 characters without padding do not make whole bytes"));
+        assert!(decode("AR==").unwrap_err().contains("character 1 is 'R', which does not end on a whole byte"));
+        assert!(decode("A=AA").is_err());
         let long = "AAAA".repeat(CHUNK);
         assert_eq!(decode(&long).unwrap().len(), CHUNK * 3);
         let mut broken = long.into_bytes();

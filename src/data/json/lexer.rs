@@ -26,7 +26,8 @@ impl Fault {
         Self { at, message: message.into(), syntax: false }
     }
 
-    fn syntax(at: usize, message: impl Into<String>) -> Self {
+    /// Text that is no JSON.
+    pub fn syntax(at: usize, message: impl Into<String>) -> Self {
         Self { at, message: message.into(), syntax: true }
     }
 }
@@ -109,10 +110,20 @@ impl<'a> Lexer<'a> {
             Some(b'"') => Ok(Kind::Text),
             Some(b'-' | b'0'..=b'9' | b'N' | b'I') => Ok(Kind::Number),
             Some(b't' | b'f') => Ok(Kind::Bool),
-            Some(b'n') => Ok(Kind::Null),
+            Some(b'n') if self.text[self.at..].starts_with(b"null") => Ok(Kind::Null),
+            Some(byte) if byte.is_ascii_alphabetic() => Err(self.no_word()),
             Some(byte) => Err(self.fault(format!("'{}' cannot start a value", byte.escape_ascii()))),
             None => Err(self.fault("the text ends where a value is expected")),
         }
+    }
+
+    /// A word that is none of JSON's, such as other languages have for their constants.
+    #[cold]
+    fn no_word(&self) -> Fault {
+        const SHOWN: usize = 20;
+        let letters = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_alphabetic()).take(SHOWN);
+        let word: String = letters.map(|&byte| byte as char).collect();
+        self.fault(format!("'{word}' is no value: words are true, false, null, NaN, Infinity and -Infinity"))
     }
 
     /// Takes the `{` or `[` that was peeked at.
@@ -285,7 +296,7 @@ impl<'a> Lexer<'a> {
     fn not_finite(&self, at: usize) -> Result<usize, Fault> {
         let rest = &self.text[at..];
         let word = ["NaN", "Infinity", "Inf"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
-        word.map(|word| at + word.len()).ok_or_else(|| Fault::syntax(at, "expected a number"))
+        word.map(|word| at + word.len()).ok_or_else(|| Self { text: self.text, at }.no_word())
     }
 
     /// Takes `true` or `false`.
@@ -296,7 +307,7 @@ impl<'a> Lexer<'a> {
         } else if self.word("false") {
             Ok(false)
         } else {
-            Err(self.fault("expected true or false"))
+            Err(self.no_word())
         }
     }
 

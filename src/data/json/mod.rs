@@ -78,6 +78,9 @@ impl<'a> JsonReader<'a> {
     }
 
     fn document(&mut self, text: &[u8], done: &dyn Fn(usize)) -> Result<(), Fault> {
+        if let Some(other) = other_format(text) {
+            return Err(Fault::syntax(0, other));
+        }
         let mut lexer = Lexer::new(text);
         let (mut data, mut validation) = (None, None);
         if lexer.peek()? != Kind::Object {
@@ -314,6 +317,21 @@ impl<'a> JsonReader<'a> {
         let values = self.target.settle_output(index, own.as_deref(), self.scratch.since(0));
         values.map_err(|message| Fault::rule(at, message))
     }
+}
+
+/// What a file that is not meant to be JSON is, and what to do with it.
+fn other_format(text: &[u8]) -> Option<&'static str> {
+    const FORMATS: [(&[u8], &str); 5] = [
+        (
+            b"\x93NUMPY",
+            "it is a NumPy array: put it into a directory as INPUT.npy, or save a FILE.npz with numpy.savez",
+        ),
+        (b"PK\x03\x04", "it is a zip archive: if numpy.savez made it, call it FILE.npz"),
+        (b"\x1f\x8b", "it is compressed with gzip: unpack it"),
+        (b"\xff\xfe", "it is UTF-16: save it as UTF-8"),
+        (b"\xfe\xff", "it is UTF-16: save it as UTF-8"),
+    ];
+    FORMATS.into_iter().find(|(magic, _)| text.starts_with(magic)).map(|(_, what)| what)
 }
 
 /// Takes the start of a value of the given kind.

@@ -1,9 +1,18 @@
 //! Rules of the data and of the server.
 
+use crate::backend::{Parameter, ParameterValue};
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
 use crate::shm::Placement;
+
+/// A request parameter without sign for which a signed one has no room.
+fn beyond_signed(draft: &Draft) -> Option<&Parameter> {
+    let mixed = draft.plan.target.mix.iter().flat_map(|entry| &entry.parameters);
+    let too_large =
+        |parameter: &&Parameter| matches!(parameter.value, ParameterValue::Uint(n) if i64::try_from(n).is_err());
+    draft.plan.data.parameters.iter().chain(mixed).find(too_large)
+}
 
 /// Rules of the data.
 pub(super) const DATA_RULES: &[Rule] = &[
@@ -28,6 +37,18 @@ pub(super) const DATA_RULES: &[Rule] = &[
         broken: |draft| !draft.plan.data.random_ranges.is_empty() && draft.plan.data.source != DataSource::Random,
         message: |draft| {
             format!("{} bounds random input data, but --input-data asks for others", draft.given.show("--random-range"))
+        },
+    },
+    Rule {
+        broken: |draft| !on_network(draft) && beyond_signed(draft).is_some(),
+        message: |draft| {
+            let Some(Parameter { name, value: ParameterValue::Uint(number) }) = beyond_signed(draft) else {
+                return String::new();
+            };
+            format!(
+                "the request parameter {name} is {number}, but Triton's own are signed and end at {}: send it as a string",
+                i64::MAX
+            )
         },
     },
     Rule {
