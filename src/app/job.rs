@@ -13,6 +13,15 @@ use crate::load::{ClosedLoop, LoadShape, OpenLoop};
 use crate::measure::summary::LevelLoad;
 use crate::plan::{Distribution, LoadMode, Plan, Protocol, StageLoad};
 
+/// Correlation IDs next to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdBlock {
+    /// The smallest.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
 /// A level's load.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -32,6 +41,8 @@ pub struct Job {
     pub gap_variation: f64,
     /// Entry of the data that the first request carries.
     pub first_entry: u64,
+    /// Correlation IDs that it may use; all of the plan's if absent.
+    pub ids: Option<IdBlock>,
     /// What warms up, where that is another load than this one.
     pub warm_up: Option<Box<Job>>,
 }
@@ -71,6 +82,7 @@ impl Job {
             finite: plan.measurement.request_count.is_some(),
             gap_variation: 0.0,
             first_entry: 0,
+            ids: None,
             warm_up: None,
         }
     }
@@ -143,6 +155,7 @@ impl Job {
             finite: quota.is_some() || length.is_some(),
             gap_variation: 0.0,
             first_entry: 0,
+            ids: None,
             warm_up: None,
         }
     }

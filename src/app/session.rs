@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::job::Job;
+use crate::app::job::{IdBlock, Job};
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
@@ -167,9 +167,10 @@ impl Session {
             return Feed::independent(self.indexes.clone(), mix, job.lanes, job.first_entry);
         }
         let sequences = &plan.load.sequences;
+        let ids = job.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
         let spec = SequenceSpec {
-            first_id: sequences.first_id,
-            ids: sequences.ids,
+            first_id: ids.first,
+            ids: ids.count,
             length: SequenceLength::of(sequences, self.has_steps),
             seed: plan.seed,
         };
