@@ -372,6 +372,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --request-count 9 --request-rate-range 10.5", &["--request-count 9", "--request-rate-range 10.5"]),
     ("-m m --warmup-request-count 5 --warmup-duration 1s", &["--warmup-request-count and --warmup-duration"]),
     ("-m m --precision p99:2% --request-count 5", &["--precision", "--request-count"]),
+    ("-m m --precision p99:2% --stage rate:5:1s", &["--precision p99:2%", "--stage ends by itself"]),
     ("-m m --matrix memory --service-kind triton", &["--matrix memory", "--service-kind triton_c_api"]),
     ("-m m --matrix memory --model-repository /r --shared-memory system", &["--matrix memory", "name none"]),
     // Rules of the data.

@@ -99,6 +99,7 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
         matches!(
             complaint,
             Complaint::Nothing
+                | Complaint::NoneEnded
                 | Complaint::Errors(..)
                 | Complaint::RateNotReached(..)
                 | Complaint::Overloaded(..)

@@ -81,6 +81,16 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--precision decides how many requests are sent: leave out --request-count".into(),
     },
     Rule {
+        broken: |draft| draft.plan.measurement.precision.is_some() && is_played_once(&draft.plan.load.mode),
+        message: |draft| {
+            format!(
+                "{} decides how long a level lasts, but {} ends by itself: leave one out",
+                draft.given.show("--precision"),
+                loads(draft).join(" ")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.matrix.is_some() && draft.plan.target.service != ServiceKind::TritonCApi,
         message: |draft| {
             format!(
@@ -131,6 +141,14 @@ fn has_range(mode: &LoadMode) -> bool {
 /// Whether the load itself says how many requests there are.
 fn has_own_length(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::Sweep { .. })
+}
+
+/// Whether the load ends by itself.
+fn is_played_once(mode: &LoadMode) -> bool {
+    matches!(
+        mode,
+        LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule
+    )
 }
 
 /// Flags that ask for a warm-up.
