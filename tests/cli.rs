@@ -84,7 +84,10 @@ fn getopt_habits_are_kept() {
     assert_eq!(plan("-m m --percentile -1").measurement.percentile, None);
     assert_eq!(plan("-m m --percentile=95").measurement.percentile, Some(95));
     assert_eq!(plan("-m m -b 2 -b 3").data.batch_size, 3, "the last one wins");
-    assert_eq!(plan("stray -m m words -b 2 here -- -b 9").data.batch_size, 2);
+    let strays = plan("1 -m m : -b 2 4 -- -b 9");
+    assert_eq!(strays.data.batch_size, 2);
+    assert_eq!(strays.notes, ["words that belong to no flag count for nothing: '1' ':' '4' '-b' '9'"]);
+    assert_eq!(plan("-m m --input-data zero --input-data zero").data.source, DataSource::Zero);
     assert_eq!(plan("-m m --string-data --sync").data.string_data.as_deref(), Some("--sync"));
     assert_eq!(plan("-m m --service-kind TRITON -i gRPC").target.connection.url, "localhost:8001");
     assert_eq!(plan("-m m -x ''").target.model.version, None);
@@ -108,7 +111,13 @@ fn old_spellings_work_and_are_noted() {
     let old = plan("-m m -t 2 -c 8 -d -z");
     assert_eq!(concurrency(&old), Range { start: 2, end: Some(8), step: 1 });
     assert_eq!(old.data.source, DataSource::Zero);
-    assert_eq!(old.notes.len(), 4);
+    assert_eq!(old.notes.len(), 3);
+    assert_eq!(plan("-m m -z --input-data zero").data.source, DataSource::Zero);
+    let grows = plan("-m m -t 2 -d -l 9");
+    assert_eq!(concurrency(&grows), Range { start: 2, end: None, step: 1 });
+    let stays = plan("-m m -c 8");
+    assert_eq!(concurrency(&stays), Range { start: 1, end: Some(1), step: 1 });
+    assert_eq!(stays.notes, ["-c 8 ends the range of -d and does nothing without it"]);
     assert_eq!(concurrency(&plan("-m m -t 4")), Range { start: 4, end: Some(4), step: 1 });
     assert_eq!(plan("-m m --data-directory /").data.source, DataSource::Directory("/".into()));
     assert!(plan("-m m --sequence-id-range 0:9").notes[0].contains("IDs start at 1"));
@@ -191,6 +200,7 @@ fn measurement_flags_are_read() {
     assert!((plan.measurement.max_errors - 0.05).abs() < 1e-12);
     let plan = self::plan("-m m --request-count 20 --warmup-duration 2s --matrix memory --model-repository /r");
     assert_eq!((plan.measurement.request_count, plan.measurement.warmup), (Some(20), Duration::from_secs(2)));
+    assert_eq!(self::plan("-m m --request-count 0 --concurrency-range 1:2").measurement.request_count, None);
     assert_eq!((plan.matrix, plan.target.service), (Some(Matrix::Memory), ServiceKind::TritonCApi));
 }
 
@@ -296,7 +306,8 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m -r 0", &["--max-trials '0'"]),
     ("-m m -l -5", &["--latency-threshold '-5'"]),
     ("-m m -b 0", &["-b '0'"]),
-    ("-m m --request-count 0", &["--request-count '0'"]),
+    ("-m m --request-count -1", &["--request-count '-1'"]),
+    ("-m m --trace-count -2", &["--trace-count '-2'", "or -1"]),
     ("-m m --max-threads 0", &["--max-threads '0'"]),
     ("-m m --max-errors 2", &["--max-errors '2'"]),
     ("-m m --concurrency-range 4:1", &["--concurrency-range '4:1'", "must not be below"]),
@@ -334,7 +345,14 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --async --sync", &["--async and --sync contradict"]),
     ("-m m -i grpc --streaming --sync", &["--streaming", "--sync"]),
     ("-m m -a --wait spin", &["--wait spin", "asynchronous"]),
-    ("-m m -t 4 -c 2", &["-c 2", "must not be below"]),
+    ("-m m -t 4 -d -c 2", &["-c 2", "must not be below"]),
+    ("-m m -d", &["-d has no end", "--latency-threshold"]),
+    ("-m m -t 2 --concurrency-range 3", &["--concurrency-range and -t", "choose one"]),
+    ("-m m --request-rate-range 3 -d", &["--request-rate-range and -d", "choose one"]),
+    (
+        "-m m --request-count 0 --warmup-request-count 5 --concurrency-range 1:2",
+        &["--warmup-request-count 5", "--concurrency-range 1:2"],
+    ),
     ("-m m --concurrency-range 1:0", &["--concurrency-range 1:0", "--latency-threshold"]),
     ("-m m --request-rate-range 1:0", &["--request-rate-range 1:0", "--latency-threshold"]),
     ("-m m --request-rate-range 5 --burstiness 2", &["--burstiness 2", "--request-distribution gamma"]),
@@ -358,6 +376,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --request-count 9 --request-rate-range 10.5", &["--request-count 9", "--request-rate-range 10.5"]),
     ("-m m --warmup-request-count 5 --warmup-duration 1s", &["--warmup-request-count and --warmup-duration"]),
     ("-m m --precision p99:2% --request-count 5", &["--precision", "--request-count"]),
+    ("-m m --precision p99:2% --stage rate:5:1s", &["--precision p99:2%", "--stage ends by itself"]),
     ("-m m --matrix memory --service-kind triton", &["--matrix memory", "--service-kind triton_c_api"]),
     ("-m m --matrix memory --model-repository /r --shared-memory system", &["--matrix memory", "name none"]),
     // Rules of the data.
@@ -527,8 +546,8 @@ fn reference() -> String {
         "# Command line\n\n\
          Every flag of `triton-bench` and `perf_analyzer`, from the program itself (`--help` says the same). Flags may be \
          shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same; \
-         the last of several counts, unless the flag may be repeated; words are read in any case; stray words count for \
-         nothing. Wrong flags end the program with code 99 and one line on standard error.\n",
+         the last of several counts, unless the flag may be repeated; words are read in any case; words that belong to no \
+         flag count for nothing, and standard error names them. Wrong flags end the program with code 99 and one line on standard error.\n",
     );
     let mut heading = String::new();
     for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
@@ -571,8 +590,8 @@ the request to the ensemble. A *Wait/Read* time of gRPC holds the time in which 
 
 ## Older spellings
 
-`-t N` and `-c N` are start and end of `--concurrency-range`, `-d` does nothing, `-z` is `--input-data zero`, and
-`--data-directory DIR` is `--input-data DIR`.
+`-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` does
+nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is `--input-data DIR`.
 
 ## What differs from perf_analyzer
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::affinity::client_processors;
-use crate::app::session::Session;
+use crate::app::session::{Lanes, Session};
 use crate::error::Result;
 use crate::load::closed;
 use crate::load::open::issuing_threads;
@@ -20,8 +20,8 @@ pub struct Job {
     pub load: LevelLoad,
     /// How requests leave.
     pub shape: LoadShape,
-    /// Lanes of the feed.
-    pub lanes: usize,
+    /// How its requests are dealt out.
+    pub lanes: Lanes,
     /// Threads that issue.
     pub issuers: usize,
     /// Requests in all; without bound if absent.
@@ -30,8 +30,6 @@ pub struct Job {
     pub finite: bool,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
-    /// Entry of the data that the first request carries.
-    pub first_entry: u64,
     /// What warms up, where that is another load than this one.
     pub warm_up: Option<Box<Job>>,
 }
@@ -65,12 +63,11 @@ impl Job {
         Self {
             load: LevelLoad::Concurrency(concurrency),
             shape: ClosedLoop { concurrency: outstanding, max_threads, synchronous }.into(),
-            lanes: outstanding,
+            lanes: Lanes::new(outstanding),
             issuers: if synchronous { outstanding } else { outstanding.min(max_threads) },
             quota: plan.measurement.request_count,
             finite: plan.measurement.request_count.is_some(),
             gap_variation: 0.0,
-            first_entry: 0,
             warm_up: None,
         }
     }
@@ -98,7 +95,11 @@ impl Job {
         };
         let first_entry = plan.measurement.warmup_requests;
         match arrivals.split(usize::try_from(first_entry).unwrap_or(usize::MAX)) {
-            Some((before, after)) => Self { first_entry, warm_up: Some(Box::new(play(before))), ..play(after) },
+            Some((before, after)) => {
+                let after = play(after);
+                let lanes = Lanes { first_entry, ..after.lanes };
+                Self { lanes, warm_up: Some(Box::new(play(before))), ..after }
+            }
             None => play(arrivals),
         }
     }
@@ -137,12 +138,11 @@ impl Job {
         Self {
             load,
             shape: shape.into(),
-            lanes,
+            lanes: Lanes::new(lanes),
             issuers: threads,
             quota,
             finite: quota.is_some() || length.is_some(),
             gap_variation: 0.0,
-            first_entry: 0,
             warm_up: None,
         }
     }

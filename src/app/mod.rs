@@ -29,7 +29,7 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
@@ -63,8 +63,9 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     };
     // What was measured is kept, whatever became of standard output or of another file.
     let printed = if levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&plan, &levels)) };
-    let csv = &plan.output.csv;
-    let written = csv.as_ref().map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
+    // A periodic load has no levels, and has written its batches.
+    let csv = plan.output.csv.as_ref().filter(|_| !matches!(plan.load.mode, LoadMode::Periodic(_)));
+    let written = csv.map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
     let exported = observers.map_or(Ok(()), Observers::finish);
     session.close();
     written.and(exported)?;

@@ -1,7 +1,6 @@
 //! `--periodic-concurrency-range`: requests join as those under way make progress. No windows: the profile export holds the
 //! records, and a table says what each batch came to.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -11,9 +10,10 @@ use crate::app::runner::Runner;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit;
-use crate::load::{LoadShape, PeriodicLoop, PeriodicStage, StageBook};
+use crate::load::{LoadShape, PeriodicLoop, StageBook};
 use crate::measure::summary::LevelLoad;
 use crate::plan::Periodic;
+use crate::report::periodic::{table, write};
 
 /// How often it is looked whether the load has ended.
 const LOOK_UP: Duration = Duration::from_millis(5);
@@ -50,7 +50,9 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     }
     let requests = stopped?;
     let tally = level.recorder.advance(Stamp::NEVER);
-    runner.screen.print(&table(&shape.stages()))?;
+    let stages = shape.stages();
+    let written = runner.plan.output.csv.as_ref().map_or(Ok(()), |path| write(path, &stages));
+    runner.screen.print(&table(&stages))?;
     let mut errors: Vec<_> = tally.errors.iter().collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     for (error, count) in errors {
@@ -67,29 +69,5 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
             ("valid".to_owned(), exit::OK)
         };
     runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n"))?;
-    Ok(code)
-}
-
-fn table(stages: &[PeriodicStage]) -> String {
-    let mut text = "Periodic concurrency (times in usec)\n".to_owned();
-    let columns =
-        ["Concurrency", "Requests", "Responses", "First avg", "First p99", "Gap avg", "Gap p50", "Gap p99", "Gap max"];
-    let _ = writeln!(text, "  {}", columns.map(|name| format!("{name:>12}")).join(""));
-    for stage in stages {
-        let us = |ns: f64| format!("{:.0}", ns / 1e3);
-        let first = &stage.first_response;
-        let cells = [
-            stage.concurrency.to_string(),
-            stage.requests.to_string(),
-            stage.responses.to_string(),
-            us(first.mean_ns()),
-            us(first.percentile_ns(99.0) as f64),
-            us(stage.gap.mean_ns()),
-            us(stage.gap.percentile_ns(50.0).min(stage.gap_max_ns) as f64),
-            us(stage.gap.percentile_ns(99.0).min(stage.gap_max_ns) as f64),
-            us(stage.gap_max_ns as f64),
-        ];
-        let _ = writeln!(text, "  {}", cells.map(|cell| format!("{cell:>12}")).join(""));
-    }
-    text
+    written.map(|()| code)
 }

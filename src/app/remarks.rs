@@ -16,7 +16,7 @@ pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
             Some(format!("Measured latency went over the set limit of {limit} msec."))
         }
         // Where requests failed, a larger window is no help.
-        Ending::Failed if has(level, |complaint| *complaint == Complaint::Nothing) && level.client.failed == 0 => {
+        Ending::Failed if has(level, |complaint| *complaint == Complaint::NoneEnded) => {
             Some("No valid requests recorded within time interval. Please use a larger time window.".to_owned())
         }
         _ => None,
@@ -73,9 +73,9 @@ mod tests {
         assert!(said(&plan, closed, Ending::Unstable).ends_with("increase the --measurement-request-count."));
         assert_eq!(said(&plan, closed, Ending::Failed), "", "some requests succeeded");
         level.ending = Ending::Failed;
-        level.verdict = Verdict::Invalid(vec![Complaint::Nothing]);
+        level.verdict = Verdict::Invalid(vec![Complaint::NoneEnded]);
         assert!(remark(&plan, &level).is_some_and(|text| text.ends_with("Please use a larger time window.")));
-        level.client.failed = 1;
+        level.verdict = Verdict::Invalid(vec![Complaint::Nothing]);
         assert_eq!(remark(&plan, &level), None);
         level.ending = Ending::Unstable;
         assert!(remark(&plan, &level).is_some());

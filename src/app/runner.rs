@@ -126,7 +126,7 @@ impl Runner<'_> {
         };
         LevelRun {
             load: job.load,
-            recorder: Arc::new(Recorder::new(spec, job.lanes)),
+            recorder: Arc::new(Recorder::new(spec, job.lanes.count)),
             facts: WindowFacts {
                 batch_size: self.plan.data.batch_size,
                 headline: self.session.run.headline,
@@ -135,7 +135,7 @@ impl Runner<'_> {
                 issuers: job.issuers,
                 client_cost_ns: self.session.run.client_cost_ns,
             },
-            ramp: if open_loop { 1 } else { job.lanes as u64 },
+            ramp: if open_loop { 1 } else { job.lanes.count as u64 },
             finite: job.finite,
             baseline: None,
             gap_variation: job.gap_variation,
@@ -166,7 +166,7 @@ impl Runner<'_> {
     /// Where a client cannot be opened.
     pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
         let observer = self.observers.map(|observers| observers.of_level(recorder));
-        let context = self.session.context(self.plan, (job.lanes, job.first_entry), recorder, observer)?;
+        let context = self.session.context(self.plan, job.lanes, recorder, observer)?;
         let mut running = start(LoadContext { quota, ..context }, job.shape.clone())?;
         if self.plan.load.mode.has_levels() {
             running.allow_drain(DRAIN_BETWEEN_LEVELS);

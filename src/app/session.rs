@@ -31,6 +31,33 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// A client whose load has waited already waits for this long yet when it is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
+/// Correlation IDs next to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdBlock {
+    /// The smallest.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// How a load's requests are dealt out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// Lanes of the feed.
+    pub count: usize,
+    /// Entry of the data that the first request carries.
+    pub first_entry: u64,
+    /// Correlation IDs that it may use; all of the plan's if absent.
+    pub ids: Option<IdBlock>,
+}
+
+impl Lanes {
+    /// So many, from the beginning of the data, with all IDs.
+    pub fn new(count: usize) -> Self {
+        Self { count, first_entry: 0, ids: None }
+    }
+}
+
 /// Everything that the levels of a run share.
 pub struct Session {
     /// Reads the server's metrics, where they are asked for; before the backend, so that it ends first.
@@ -150,26 +177,27 @@ impl Session {
         Observers::start(export.transpose()?, expectations)
     }
 
-    /// What requests carry, dealt to so many lanes; the first of them carries entry `first` of the data.
+    /// What requests carry, dealt to `lanes`.
     ///
     /// # Errors
     /// Where there are no data, or too few correlation IDs.
-    fn feed(&self, plan: &Plan, (lanes, first): (usize, u64)) -> Result<Feed> {
+    fn feed(&self, plan: &Plan, lanes: Lanes) -> Result<Feed> {
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
         if !self.run.sequences {
-            return Feed::independent(self.indexes.clone(), mix, lanes, first);
+            return Feed::independent(self.indexes.clone(), mix, lanes.count, lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
+        let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
         let spec = SequenceSpec {
-            first_id: sequences.first_id,
-            ids: sequences.ids,
+            first_id: ids.first,
+            ids: ids.count,
             length: SequenceLength::of(sequences, self.has_steps),
             seed: plan.seed,
         };
-        Feed::sequences(self.indexes.clone(), mix, spec, lanes)
+        Feed::sequences(self.indexes.clone(), mix, spec, lanes.count)
     }
 
     /// When requests are due, where a file or the data say so.
@@ -180,14 +208,14 @@ impl Session {
         self.arrivals.clone().expect("the plan's mode has a schedule")
     }
 
-    /// The context of a load whose feed has so many lanes and begins with such an entry, without a bound on its requests.
+    /// The context of a load with such `lanes`, without a bound on its requests.
     ///
     /// # Errors
     /// As [`Session::feed`].
     pub fn context(
         &self,
         plan: &Plan,
-        lanes: (usize, u64),
+        lanes: Lanes,
         recorder: &Arc<Recorder>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<LoadContext> {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
+use crate::app::session::IdBlock;
 use crate::error::Result;
 use crate::load::{LoadContext, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
-use crate::plan::{Distribution, Stage, StageLength};
+use crate::plan::{Distribution, SequencePlan, Stage, StageLength};
 
 /// Plays the stages and prints each one's results when all are over.
 pub fn run(
@@ -18,7 +19,8 @@ pub fn run(
     levels: &mut Vec<LevelSummary>,
 ) -> Result<()> {
     let jobs = stages.iter().map(|stage| Job::stage(runner.plan, runner.session, stage.load, distribution));
-    let jobs = jobs.collect::<Result<Vec<_>>>()?;
+    let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
+    deal_ids(&runner.plan.load.sequences, &mut jobs);
     let plan = &runner.plan.measurement;
     runner.warm_up(&jobs[0], plan)?;
     let play = Play { runner, stages, jobs: &jobs };
@@ -26,6 +28,20 @@ pub fn run(
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
     levels.extend(played.into_iter().map(|measured| runner.account(measured)));
     runner.show(levels)
+}
+
+/// Gives every stage correlation IDs of its own: sequences of the stage before are still open when it starts. A rule has
+/// seen to it that there is one for each sequence.
+fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
+    let needed: u64 = jobs.iter().map(|job| job.lanes.count as u64).sum();
+    let Some(spare) = sequences.ids.checked_sub(needed) else { return };
+    let each = spare / (jobs.len() as u64).max(1);
+    let mut first = sequences.first_id;
+    for job in jobs {
+        let count = job.lanes.count as u64 + each;
+        job.lanes.ids = Some(IdBlock { first, count });
+        first += count;
+    }
 }
 
 /// The stages, and the export's experiment of each.
@@ -45,12 +61,7 @@ impl Director for Play<'_> {
         let job = &Job { quota, ..self.jobs[number].clone() };
         let level = runner.level_run(job);
         let observer = runner.observers.map(|observers| observers.of_next_level(&level.recorder));
-        let context = runner.session.context(
-            runner.plan,
-            (job.lanes, job.first_entry),
-            &Arc::clone(&level.recorder),
-            observer,
-        )?;
+        let context = runner.session.context(runner.plan, job.lanes, &Arc::clone(&level.recorder), observer)?;
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared })
     }

@@ -9,6 +9,7 @@ use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
 use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
+use crate::report::significant;
 
 /// Requests outstanding in the burst that gives the first guess.
 const BURST: u32 = 256;
@@ -41,7 +42,7 @@ pub fn run(
                 let level = runner.measure_quietly(&job, &search_plan)?;
                 let observed = observe(&level, runner);
                 let word = if observed.sustained { "sustained" } else { "not sustained" };
-                eprintln!("triton-bench: sweep: {rate:.6} requests/sec: {word}");
+                eprintln!("triton-bench: sweep: {} requests/sec: {word}", significant(rate));
                 observed
             }
             SweepStep::Measure(rate) => {
@@ -98,6 +99,7 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
         matches!(
             complaint,
             Complaint::Nothing
+                | Complaint::NoneEnded
                 | Complaint::Errors(..)
                 | Complaint::RateNotReached(..)
                 | Complaint::Overloaded(..)

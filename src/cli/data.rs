@@ -147,7 +147,8 @@ impl DataArgs {
     }
 
     fn source(&self) -> Result<DataSource> {
-        let sources: Vec<&Source> = self.input_data.iter().chain(&self.data_directory).collect();
+        let mut sources: Vec<&Source> = self.input_data.iter().chain(&self.data_directory).collect();
+        sources.dedup_by(|a, b| matches!((a, b), (Source::Zero, Source::Zero) | (Source::Random, Source::Random)));
         match sources[..] {
             [] if self.zero_data => Ok(DataSource::Zero),
             [] => Ok(DataSource::Random),

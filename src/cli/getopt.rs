@@ -18,8 +18,8 @@ pub enum Line {
     Help,
     /// `--version` stands in it.
     Version,
-    /// A run; every flag in its long form, values joined by `=`.
-    Run(Vec<OsString>),
+    /// A run; every flag in its long form, values joined by `=`, and apart from them the words that belong to no flag.
+    Run(Vec<OsString>, Vec<OsString>),
 }
 
 /// Long flags of perf_analyzer. A prefix that is unambiguous among these means one of them, whatever else begins so.
@@ -99,14 +99,17 @@ const ABSENT: &[&str] = &["grpc-method", "proto", "session-concurrency", "enable
 /// Where a flag is unknown, its prefix ambiguous, or its value missing or unwanted.
 pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<Line> {
     let mut words = words.into_iter().peekable();
-    let mut run = Vec::new();
+    let (mut run, mut strays) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {
         let bytes = word.as_bytes();
         let flags = match bytes {
             b"--" => break,
             [b'-', b'-', long @ ..] => vec![long_flag(command, long)?],
             [b'-', cluster @ ..] if !cluster.is_empty() => short_flags(command, cluster)?,
-            _ => continue,
+            _ => {
+                strays.push(word);
+                continue;
+            }
         };
         for Flag { arg, attached } in flags {
             let name = arg.get_long().unwrap_or_default();
@@ -123,7 +126,8 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
             }
         }
     }
-    Ok(Line::Run(run))
+    strays.extend(words);
+    Ok(Line::Run(run, strays))
 }
 
 /// How messages and the help name a flag: as perf_analyzer spells it, which is short where it has no long form.
@@ -270,9 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn words_are_joined_and_strays_dropped() {
+    fn words_are_joined_and_strays_set_apart() {
         let line = ["a", "-vp", "-5", "--shape=x:1", "b", "--streaming", "--", "--nonsense"].map(OsString::from);
         let run = ["--verbose", "--measurement-interval=-5", "--shape=x:1", "--streaming"].map(OsString::from);
-        assert_eq!(read(&crate::cli::command(), line).expect("the line is good"), Line::Run(run.into()));
+        let strays = ["a", "b", "--nonsense"].map(OsString::from);
+        let read = read(&crate::cli::command(), line).expect("the line is good");
+        assert_eq!(read, Line::Run(run.into(), strays.into()));
     }
 }

@@ -196,14 +196,13 @@ impl LoadArgs {
         }
     }
 
-    /// `--concurrency-range`, with what the older `-t` and `-c` say put in its place.
+    /// `--concurrency-range`, or what the older flags say in its place: `-t` where a load starts, `-d` that it grows from
+    /// there, `-c` how far, which is without end if absent.
     fn concurrency(&self) -> Range<u32> {
         let Range { start, end, step } = self.concurrency_range;
-        let (start, end) = match self.start_concurrency {
-            Some(start) => (start, Some(start)),
-            None => (start, end),
-        };
-        Range { start, end: self.end_concurrency.map_or(end, |end| (end > 0).then_some(end)), step }
+        let (start, end) = self.start_concurrency.map_or((start, end), |start| (start, Some(start)));
+        let end = if self.dynamic_concurrency { self.end_concurrency.filter(|&end| end > 0) } else { end };
+        Range { start, end, step }
     }
 
     fn distribution(&self) -> Distribution {

@@ -25,9 +25,9 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "N", default_value = "50", value_parser = whole::<u64>(1, u64::MAX))]
     measurement_request_count: u64,
 
-    /// Sends exactly so many requests instead of measuring windows until they agree. Default: off
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX))]
-    request_count: Option<u64>,
+    /// Sends exactly so many requests instead of measuring windows until they agree. 0: measures windows
+    #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
+    request_count: u64,
 
     /// Requests to send before the first window. 0: none
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
@@ -115,7 +115,7 @@ impl MeasurementArgs {
             percentile: u8::try_from(self.percentile).ok(),
             latency_threshold: (self.latency_threshold > 0).then(|| Duration::from_millis(self.latency_threshold)),
             binary_search: self.binary_search,
-            request_count: self.request_count,
+            request_count: (self.request_count > 0).then_some(self.request_count),
             warmup_requests: self.warmup_request_count,
             warmup: self.warmup_duration,
             max_errors: self.max_errors,

@@ -97,7 +97,11 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
     match getopt::read(&command, words)? {
         Line::Help => Ok(Command::Help(command.render_help().to_string())),
         Line::Version => Ok(Command::Version(version())),
-        Line::Run(words) => run(&command, words).map(|plan| Command::Run(Box::new(plan))),
+        Line::Run(words, strays) => {
+            let mut plan = run(&command, words)?;
+            plan.notes.extend(stray(&strays));
+            Ok(Command::Run(Box::new(plan)))
+        }
     }
 }
 
@@ -184,11 +188,17 @@ impl Flags {
     }
 }
 
+/// What is said of words that belong to no flag, which often are a value torn apart.
+fn stray(words: &[OsString]) -> Option<String> {
+    let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    (!shown.is_empty()).then(|| format!("words that belong to no flag count for nothing: {}", shown.join(" ")))
+}
+
 /// What is worth a word although it is no error.
 fn notes(given: &Given) -> Vec<String> {
     const OLD: [(&str, &str); 4] = [
         ("-t", "--concurrency-range"),
-        ("-c", "--concurrency-range"),
+        ("-d", "--concurrency-range START:END"),
         ("-z", "--input-data zero"),
         ("--data-directory", "--input-data"),
     ];
@@ -199,8 +209,8 @@ fn notes(given: &Given) -> Vec<String> {
             "a request is cancelled only while it is alone on its stream, and there are at most --max-threads streams";
         notes.push(format!("--cancel-after-us: {rule}"));
     }
-    if given.has("-d") {
-        notes.push("-d does nothing any more".to_owned());
+    if given.has("-c") && !given.has("-d") {
+        notes.push(format!("{} ends the range of -d and does nothing without it", given.show("-c")));
     }
     let first_id = given.value("--sequence-id-range").and_then(|range| range.split(':').next());
     if first_id.is_some_and(|first| first.trim_start_matches('0').is_empty()) {

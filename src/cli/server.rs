@@ -183,5 +183,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// A number of traces; -1 is no bound.
 fn trace_count(text: &str) -> Result<i64, String> {
-    if text == "-1" { Ok(-1) } else { integer(text, 0, i64::MAX as u64) }
+    let rule = |_| "it must be a whole number of at least 0, or -1 for no bound".to_owned();
+    if text == "-1" { Ok(-1) } else { integer(text, 0, i64::MAX as u64).map_err(rule) }
 }

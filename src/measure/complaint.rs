@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::plan::Precision;
+
 /// Whether a level's numbers can be believed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -14,8 +16,10 @@ pub enum Verdict {
 /// One reason why a level is invalid. `Display` says it with its numbers, [`Complaint::remedy`] what to change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Complaint {
-    /// No request succeeded.
+    /// No request succeeded, and some failed.
     Nothing,
+    /// No request ended at all.
+    NoneEnded,
     /// More requests failed than are allowed: failed, all.
     Errors(u64, u64),
     /// The user ended it.
@@ -32,6 +36,8 @@ pub enum Complaint {
     BrokenOff,
     /// The last windows disagree.
     Unstable,
+    /// A figure is not known as well as it should be.
+    Imprecise(Precision),
     /// Too few samples for a percentile: percentile, samples, samples needed.
     TooFewSamples(u8, u64, u64),
     /// Rate times latency differs from the requests under way by this share (signed).
@@ -42,7 +48,7 @@ impl Complaint {
     /// A short stable word for machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Nothing => "no_valid_requests",
+            Self::Nothing | Self::NoneEnded => "no_valid_requests",
             Self::Errors(..) => "errors",
             Self::Interrupted => "interrupted",
             Self::RateNotReached(..) => "rate_not_reached",
@@ -51,6 +57,7 @@ impl Complaint {
             Self::IssuersLate(_) => "issuers_late",
             Self::BrokenOff => "broken_off",
             Self::Unstable => "unstable",
+            Self::Imprecise(_) => "imprecise",
             Self::TooFewSamples(..) => "too_few_samples",
             Self::LittlesLaw(_) => "littles_law",
         }
@@ -60,6 +67,7 @@ impl Complaint {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Nothing => "see the errors and the server's log; check that the input data fit the model",
+            Self::NoneEnded => "raise --measurement-interval, or see the server's log where requests hang",
             Self::Errors(..) => "see the errors and the server's log, or allow more with --max-errors",
             Self::Interrupted => "let it run to its end",
             Self::RateNotReached(..) | Self::IssuersLate(_) => {
@@ -71,6 +79,7 @@ impl Complaint {
             }
             Self::BrokenOff => "see what is said on standard error, and the server's log",
             Self::Unstable => "raise --measurement-interval (or --measurement-request-count) or --max-trials",
+            Self::Imprecise(_) => "raise --max-trials or --measurement-interval, or ask for less",
             Self::TooFewSamples(..) => "measure longer, or ask for a lower percentile",
             Self::LittlesLaw(_) => {
                 "measure longer; if it stays, requests are delayed or lost outside the measured time"
@@ -83,6 +92,7 @@ impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Nothing => f.write_str("no request succeeded"),
+            Self::NoneEnded => f.write_str("no request ended while it was measured"),
             Self::Errors(failed, all) => write!(f, "{failed} of {all} requests failed"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RateNotReached(wanted, reached) => {
@@ -97,6 +107,7 @@ impl fmt::Display for Complaint {
             Self::IssuersLate(share) => write!(f, "{:.1}% of the requests left more than 1 ms late", share * 100.0),
             Self::BrokenOff => f.write_str("the load broke off before its end"),
             Self::Unstable => f.write_str("the last windows disagree"),
+            Self::Imprecise(precision) => write!(f, "not known: {precision}"),
             Self::TooFewSamples(percentile, count, needed) => {
                 write!(f, "p{percentile} needs {needed} samples, there are {count}")
             }

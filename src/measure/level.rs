@@ -149,6 +149,7 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
     };
     let circumstances = Circumstances {
         percentile: measurement.plan.percentile,
+        precision: measurement.plan.precision,
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
         outstanding: under_way.get().mean(),

@@ -168,6 +168,7 @@ impl Stage {
         };
         let circumstances = Circumstances {
             percentile: measurement.plan.percentile,
+            precision: measurement.plan.precision,
             max_errors: measurement.plan.max_errors,
             gap_variation: self.level.gap_variation,
             outstanding: None,

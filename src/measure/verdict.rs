@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::plan::Precision;
 use crate::stats::{early_stopping_floor, littles_law_gap};
 
 /// A rate counts as reached where no more than this share is missing, beyond what chance takes away.
@@ -22,6 +23,8 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 pub struct Circumstances {
     /// Percentile that the headline and the search look at.
     pub percentile: Option<u8>,
+    /// What decides that a level is over, in place of windows that agree.
+    pub precision: Option<Precision>,
     /// Largest share of failed requests, 0 to 1.
     pub max_errors: f64,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
@@ -37,7 +40,7 @@ pub struct Circumstances {
 pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
     let client = &level.client;
     if client.requests == 0 {
-        return Verdict::Invalid(vec![Complaint::Nothing]);
+        return Verdict::Invalid(vec![nothing(level)]);
     }
     let errors = errors(client, circumstances.max_errors);
     let broken_off = level.ending == Ending::Failed && errors.is_none();
@@ -45,12 +48,13 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
         errors,
         broken_off.then_some(Complaint::BrokenOff),
         (level.ending == Ending::Interrupted).then_some(Complaint::Interrupted),
-        rate(level, circumstances.gap_variation),
+        // Whatever is held back is late, and missing from the rate.
+        rate(level, circumstances.gap_variation).filter(|_| circumstances.held_back == 0),
         overload(level, circumstances.gap_variation),
         (circumstances.held_back > 0).then_some(Complaint::HeldBack(circumstances.held_back)),
-        // Whatever is held back is late.
         lateness(client).filter(|_| circumstances.held_back == 0),
-        (level.ending == Ending::Unstable).then_some(Complaint::Unstable),
+        (level.ending == Ending::Unstable)
+            .then(|| circumstances.precision.map_or(Complaint::Unstable, Complaint::Imprecise)),
         samples(client, circumstances.percentile),
         littles_law(level, circumstances.outstanding),
     ]
@@ -58,6 +62,15 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
     .flatten()
     .collect();
     if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints) }
+}
+
+/// Why no request succeeded.
+fn nothing(level: &LevelSummary) -> Complaint {
+    match level.ending {
+        _ if level.client.failed > 0 => Complaint::Nothing,
+        Ending::Interrupted => Complaint::Interrupted,
+        _ => Complaint::NoneEnded,
+    }
 }
 
 fn errors(client: &ClientSummary, allowed: f64) -> Option<Complaint> {
@@ -130,6 +143,7 @@ mod tests {
     use super::*;
     use crate::measure::summary::OpenLoopSummary;
     use crate::measure::summary::sample::{self, distribution as times};
+    use crate::plan::Statistic;
 
     /// Ten seconds of a closed loop at concurrency 4 with 5 ms a request.
     fn closed() -> LevelSummary {
@@ -180,6 +194,24 @@ mod tests {
     #[test]
     fn each_test_complains_of_its_own() {
         assert_eq!(complains(|level, _| level.client.requests = 0), ["no_valid_requests"]);
+        let none_of = |failed, ending| {
+            let mut level = open();
+            (level.client.requests, level.client.failed, level.ending) = (0, failed, ending);
+            judge(&level, &Circumstances::default())
+        };
+        assert_eq!(none_of(1, Ending::Failed), Verdict::Invalid(vec![Complaint::Nothing]));
+        assert_eq!(none_of(0, Ending::Failed), Verdict::Invalid(vec![Complaint::NoneEnded]));
+        assert_eq!(none_of(0, Ending::Interrupted), Verdict::Invalid(vec![Complaint::Interrupted]));
+        let imprecise = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
+            level.ending = Ending::Unstable;
+            circumstances.precision = Some(Precision { of: Statistic::Percentile(99.9), share: 0.07 });
+        };
+        assert_eq!(complains(imprecise), ["imprecise"]);
+        let held = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
+            level.load = LevelLoad::RequestRate(810.0);
+            circumstances.held_back = 100;
+        };
+        assert_eq!(complains(held), ["held_back"], "the rate is missed for no other reason");
         assert_eq!(complains(|level, _| level.client.failed = 1), ["errors"]);
         assert_eq!(complains(|level, _| level.ending = Ending::Interrupted), ["interrupted"]);
         assert_eq!(complains(|level, _| level.ending = Ending::Unstable), ["unstable"]);
@@ -226,6 +258,8 @@ mod tests {
     fn complaints_say_their_numbers_and_a_remedy() {
         let text = Complaint::TooFewSamples(99, 10, 662).to_string();
         assert_eq!(text, "p99 needs 662 samples, there are 10");
+        let precision = Precision { of: Statistic::Percentile(99.9), share: 0.07 };
+        assert_eq!(Complaint::Imprecise(precision).to_string(), "not known: p99.9 latency to within 7%");
         assert!(Complaint::HeldBack(3).remedy().contains("--max-outstanding"));
     }
 }

@@ -167,7 +167,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    fn concurrency(&self) -> Option<u32> {
+    /// Requests outstanding; none where a rate is held.
+    pub fn concurrency(&self) -> Option<u32> {
         match self.load {
             StageLoad::Concurrency(requests) => Some(requests),
             StageLoad::RequestRate(_) => None,

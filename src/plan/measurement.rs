@@ -1,5 +1,6 @@
 //! How long to measure, and when to believe it.
 
+use std::fmt;
 use std::time::Duration;
 
 /// How long to measure, and when to believe it.
@@ -40,6 +41,18 @@ pub struct Precision {
     pub of: Statistic,
     /// Largest half width, as a share of the value (0.02 is 2 %).
     pub share: f64,
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of {
+            Statistic::MeanLatency => f.write_str("average latency")?,
+            Statistic::Percentile(percentile) => write!(f, "p{percentile} latency")?,
+            Statistic::Throughput => f.write_str("throughput")?,
+        }
+        // 0.07 times 100 is not quite 7.
+        write!(f, " to within {}%", (self.share * 1e8).round() / 1e6)
+    }
 }
 
 /// A statistic of a level.

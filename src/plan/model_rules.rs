@@ -132,12 +132,16 @@ fn is_endless(plan: &Plan) -> bool {
     matches!(&plan.load.mode, LoadMode::Concurrency(range) if range.end.is_none())
 }
 
-/// Sequences alive at once.
+/// Sequences alive at once. Stages follow each other without a pause, so each needs IDs of its own.
 fn sequences(plan: &Plan) -> u64 {
+    let scheduled = plan.load.sequences.concurrent as u64;
     match (&plan.load.mode, plan.load.mode.peak_concurrency()) {
+        (LoadMode::Stages { stages, .. }, _) => {
+            stages.iter().map(|stage| stage.concurrency().map_or(scheduled, u64::from)).sum()
+        }
         (LoadMode::Concurrency(range), None) => u64::from(range.start),
         (_, Some(concurrency)) => u64::from(concurrency),
-        (_, None) => plan.load.sequences.concurrent as u64,
+        (_, None) => scheduled,
     }
 }
 

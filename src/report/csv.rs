@@ -22,12 +22,17 @@ pub type Table = Vec<Vec<String>>;
 /// # Errors
 /// Where a file cannot be written.
 pub fn write(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) -> Result<()> {
-    for (path, table) in files(path, plan, run, levels) {
-        write_table(&path, &table).map_err(|error| {
-            Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
-        })?;
-    }
-    Ok(())
+    files(path, plan, run, levels).iter().try_for_each(|(path, table)| write_file(path, table))
+}
+
+/// Writes one file.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_file(path: &Path, table: &Table) -> Result<()> {
+    write_table(path, table).map_err(|error| {
+        Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
+    })
 }
 
 fn write_table(path: &Path, table: &Table) -> std::io::Result<()> {

@@ -6,6 +6,7 @@ pub mod export;
 mod file;
 pub mod matrix;
 mod number;
+pub mod periodic;
 pub mod progress;
 #[cfg(test)]
 mod sample;
@@ -16,6 +17,7 @@ mod upstream;
 use crate::measure::summary::LevelLoad;
 
 pub use file::{SafeFile, check_new, check_writable, is_same_file};
+pub use number::significant;
 
 /// Percentiles that every report shows.
 const PERCENTILES: [u8; 4] = [50, 90, 95, 99];
@@ -41,6 +43,6 @@ fn load_name(load: LevelLoad) -> &'static str {
 fn load_value(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(concurrency) => concurrency.to_string(),
-        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => number::significant(rate),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => significant(rate),
     }
 }

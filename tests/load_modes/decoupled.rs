@@ -109,9 +109,11 @@ fn a_periodic_load_grows_with_the_responses() {
     let _turn = turns::shared();
     let model = Model::decoupled("m", 8).parameter("gap_us", "5000").parameter("repeat_mode", "thread");
     let repository = Repository::counted(model);
-    let path = repository.file("export.json");
+    let (path, csv) = (repository.file("export.json"), repository.file("batches.csv"));
     let finished = Program::on(&repository, "m")
-        .args("--periodic-concurrency-range 2:6:2 --request-period 4 --profile-export-file")
+        .args("--periodic-concurrency-range 2:6:2 --request-period 4 -f")
+        .arg(&csv)
+        .args("--profile-export-file")
         .arg(&path)
         .run();
     assert_eq!(finished.code(), 0, "{}", finished.stderr);
@@ -130,6 +132,10 @@ fn a_periodic_load_grows_with_the_responses() {
     );
     // Percentiles of the gaps beside their mean.
     assert!(rows.iter().all(|row| row[5] > 0.0 && row[6] <= row[7] && row[7] <= row[8]), "gaps: {rows:?}");
+    let written = std::fs::read_to_string(&csv).unwrap();
+    let cells = |line: &str| line.split(',').map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>();
+    assert!(written.starts_with("Concurrency,Requests,Responses,Avg time to first response,"), "{written}");
+    assert_eq!(written.lines().skip(1).map(cells).collect::<Vec<_>>(), rows);
     let export = Export::read(&path);
     let experiment = &export.experiments()[0];
     assert_eq!(experiment["window_boundaries"], serde_json::json!([0, u64::MAX]));

@@ -133,6 +133,26 @@ fn streams_of_data_are_dealt_round_robin() {
 }
 
 #[test]
+fn stages_follow_each_other_without_meeting_each_others_sequences() {
+    let _turn = turns::shared();
+    let stages = "--stage rate:200:400ms --stage concurrency:3:30req --stage concurrency:2:200ms --num-of-sequences 4";
+    for range in ["", "--sequence-id-range 11:20"] {
+        let repository = Repository::of(&[]);
+        let model = Model::accumulator("m").instances(9).parameter("delay_us", "5000");
+        repository.add(&repository.counting(repository.journaling(model)));
+        run(&repository, &format!("{stages} {range}"));
+        let all = assert_well_formed(&repository);
+        let in_range = |(id, _): &(String, _)| range.is_empty() || (11..20).contains(&id.parse::<u32>().unwrap());
+        assert!(all.iter().all(in_range), "{all:?}");
+    }
+    let narrow = Program::on(&Repository::of(&[Model::accumulator("m")]), "m")
+        .args(&format!("{stages} --sequence-id-range 11:19"))
+        .run();
+    assert_eq!(narrow.code(), 99, "{}", narrow.stderr);
+    assert!(narrow.stderr.contains("holds 8 IDs, but 9 sequences are alive at once"), "{}", narrow.stderr);
+}
+
+#[test]
 fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
     let _turn = turns::shared();
     let repository = Repository::of(&[]);

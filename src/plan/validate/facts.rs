@@ -14,20 +14,25 @@ const LOADS: [&str; 8] = [
     "--sweep",
 ];
 
-/// Loads that were asked for; the older `-t` and `-c` are spellings of the first.
+/// Older flags that say a concurrency.
+const OLD: &[&str] = &["-t", "-d", "-c"];
+
+/// Loads that were asked for; the older `-t`, `-d` and `-c` together ask for one of a concurrency.
 pub fn loads(draft: &Draft) -> Vec<&'static str> {
     let mut loads = draft.given.among(&LOADS);
-    let old = draft.given.among(&["-t", "-c"]);
-    if !draft.given.has(LOADS[0]) {
-        loads.extend(old.first());
-    }
+    loads.extend(draft.given.among(OLD).first());
     loads
 }
 
 /// The range as it was written.
 pub fn range(draft: &Draft) -> String {
-    let flags = draft.given.among(&["--request-rate-range", "--concurrency-range", "-c", "-t"]);
-    flags.first().map_or("the concurrency of 1".to_owned(), |flag| draft.given.show(flag))
+    let flags = draft.given.among(&["--request-rate-range", "--concurrency-range"]);
+    let old: Vec<String> = draft.given.among(OLD).iter().map(|flag| draft.given.show(flag)).collect();
+    match (flags.first(), &old[..]) {
+        (Some(flag), _) => draft.given.show(flag),
+        (None, []) => "the concurrency of 1".to_owned(),
+        (None, old) => old.join(" "),
+    }
 }
 
 /// Whether the range has no end.

@@ -19,11 +19,13 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--binary-search looks for the highest level within a limit: add --latency-threshold".into(),
     },
     Rule {
-        broken: |draft| draft.given.has("--request-count") && matches!(draft.plan.load.mode, LoadMode::FixedSchedule),
+        broken: |draft| {
+            draft.plan.measurement.request_count.is_some() && matches!(draft.plan.load.mode, LoadMode::FixedSchedule)
+        },
         message: |_| "--fixed-schedule sends what its data say: leave out --request-count".into(),
     },
     Rule {
-        broken: |draft| draft.given.has("--request-count") && has_own_length(&draft.plan.load.mode),
+        broken: |draft| draft.plan.measurement.request_count.is_some() && has_own_length(&draft.plan.load.mode),
         message: |draft| {
             format!("{} says itself how many requests are sent: leave out --request-count", loads(draft).join(" "))
         },
@@ -79,6 +81,16 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--precision decides how many requests are sent: leave out --request-count".into(),
     },
     Rule {
+        broken: |draft| draft.plan.measurement.precision.is_some() && is_played_once(&draft.plan.load.mode),
+        message: |draft| {
+            format!(
+                "{} decides how long a level lasts, but {} ends by itself: leave one out",
+                draft.given.show("--precision"),
+                loads(draft).join(" ")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.matrix.is_some() && draft.plan.target.service != ServiceKind::TritonCApi,
         message: |draft| {
             format!(
@@ -131,6 +143,14 @@ fn has_own_length(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::Sweep { .. })
 }
 
+/// Whether the load ends by itself.
+fn is_played_once(mode: &LoadMode) -> bool {
+    matches!(
+        mode,
+        LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule
+    )
+}
+
 /// Flags that ask for a warm-up.
 const WARM_UPS: &[&str] = &["--warmup-request-count", "--warmup-duration"];
 
@@ -155,8 +175,8 @@ fn counts(draft: &Draft) -> bool {
 }
 
 fn count_flag(draft: &Draft) -> String {
-    let flags = draft.given.among(&["--request-count", "--warmup-request-count"]);
-    flags.first().map_or_else(String::new, |flag| draft.given.show(flag))
+    let counted = draft.plan.measurement.request_count.is_some();
+    draft.given.show(if counted { "--request-count" } else { "--warmup-request-count" })
 }
 
 /// Whether fewer requests are asked for than the level has outstanding, or sends in a second.

@@ -17,7 +17,7 @@ fn beyond_signed(draft: &Draft) -> Option<&Parameter> {
 /// Rules of the data.
 pub(super) const DATA_RULES: &[Rule] = &[
     Rule {
-        broken: |draft| draft.given.has("-z") && !draft.given.among(&["--input-data", "--data-directory"]).is_empty(),
+        broken: |draft| draft.given.has("-z") && draft.plan.data.source != DataSource::Zero,
         message: |_| "-z asks for zeros and cannot go with --input-data: choose one".into(),
     },
     Rule {

@@ -97,11 +97,12 @@ fn windows(plan: &Plan) -> String {
         WindowRule::Count(count) => ("count_windows", format!("Minimum number of samples in each window: {count}")),
     };
     let _ = writeln!(text, "  Using \"{mode}\" mode for stabilization");
-    let latency = match measurement.percentile {
-        Some(percentile) => format!("p{percentile}latency and throughput"),
-        None => "average latency and throughput".to_owned(),
+    let goal = match (measurement.precision, measurement.percentile) {
+        (Some(precision), _) => format!("Measuring until windows tell the {precision}"),
+        (None, Some(percentile)) => format!("Stabilizing using p{percentile}latency and throughput"),
+        (None, None) => "Stabilizing using average latency and throughput".to_owned(),
     };
-    let _ = writeln!(text, "  Stabilizing using {latency}");
+    let _ = writeln!(text, "  {goal}");
     let _ = writeln!(text, "  {size}");
     text
 }

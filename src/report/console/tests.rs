@@ -9,7 +9,7 @@ use crate::measure::summary::{
     DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::model::statistics::{CountedTime, ModelStatistics};
-use crate::plan::{Distribution, LoadMode, Range, ServiceKind, WindowRule};
+use crate::plan::{Distribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
 use crate::report::sample as plans;
 
 fn at(count: u64, ns: u64) -> CountedTime {
@@ -144,6 +144,9 @@ fn every_setting_has_its_line() {
 
 ";
     assert_eq!(upstreams(&settings(&plan, &run)), golden);
+    plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
+    let text = settings(&plan, &run);
+    assert!(text.contains("  Measuring until windows tell the throughput to within 1.5%\n"), "{text}");
     plan.measurement.request_count = Some(20);
     plan.data.batch_size = 4;
     let text = settings(&plan, &run);
