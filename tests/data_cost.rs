@@ -15,7 +15,7 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
         id: ModelId::latest("m"),
         versions: Vec::new(),
         platform: String::new(),
-        max_batch_size: 0,
+        max_batch_size: 8,
         inputs: vec![input],
         outputs: Vec::new(),
         scheduler: Scheduler::Default,
@@ -25,11 +25,10 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
     }
 }
 
-/// Loads and packs for batches of one; returns the time, and the bytes packed.
-fn load(source: &DataSource, model: &ModelSpec) -> (Duration, usize) {
+/// Loads and packs; returns the time, and the bytes packed.
+fn load(source: &DataSource, model: &ModelSpec, (batch_size, placement): (u64, Placement)) -> (Duration, usize) {
     let spec = CorpusSpec { source, shapes: &[], string_length: 8, string_data: None, random_ranges: &[], seed: 1 };
-    let packing =
-        Packing { batch_size: 1, placement: Placement::Pageable, model: 0, sequences: false, first: PayloadId(0) };
+    let packing = Packing { batch_size, placement, model: 0, sequences: false, first: PayloadId(0) };
     let start = Instant::now();
     let corpus = Corpus::load(&spec, model).unwrap();
     let table = corpus.pack(&packing).unwrap();
@@ -77,7 +76,7 @@ fn json_is_read_at_100_megabytes_a_second() {
     ] {
         let path = write_json(&folder, 100_000_000, element);
         let size = std::fs::metadata(&path).unwrap().len() as f64;
-        let (time, _) = load(&DataSource::Files(vec![path]), &model(datatype, 1000));
+        let (time, _) = load(&DataSource::Files(vec![path]), &model(datatype, 1000), (1, Placement::Pageable));
         let rate = size / 1e6 / time.as_secs_f64();
         println!("{datatype}: {:.0} MB of JSON in {:.2} s: {rate:.0} MB/s", size / 1e6, time.as_secs_f64());
         assert!(rate >= 100.0, "{datatype}: {rate:.0} MB/s");
@@ -93,13 +92,20 @@ fn a_gibibyte_of_data_takes_little_more_memory() {
     std::fs::write(raw.path().join("X"), vec![1; GIB]).unwrap();
     let whole = model(DataType::Fp32, GIB as i64 / 4);
     let json = write_json(&folder, 5 * GIB / 2, |index| format!("{:.3}", (index % 10_000) as f64));
-    for (name, source, model) in [
-        ("random", DataSource::Random, &whole),
-        ("raw file", DataSource::Directory(raw.path().to_owned()), &whole),
-        ("JSON", DataSource::Files(vec![json]), &model(DataType::Fp32, 1000)),
+    let json = DataSource::Files(vec![json]);
+    let steps = model(DataType::Fp32, 1000);
+    let raw = DataSource::Directory(raw.path().to_owned());
+    for (name, source, model, packing) in [
+        ("random", &DataSource::Random, &whole, (1, Placement::Pageable)),
+        ("random, shared memory", &DataSource::Random, &whole, (1, Placement::System)),
+        ("raw file", &raw, &whole, (1, Placement::Pageable)),
+        ("raw file, shared memory", &raw, &whole, (1, Placement::System)),
+        ("JSON", &json, &steps, (1, Placement::Pageable)),
+        ("JSON, shared memory", &json, &steps, (1, Placement::System)),
+        ("JSON, batches of 8", &json, &steps, (8, Placement::Pageable)),
     ] {
         let before = reset_peak();
-        let (time, packed) = load(&source, model);
+        let (time, packed) = load(source, model, packing);
         let share = (resident("VmHWM:") - before) as f64 / packed as f64;
         println!(
             "{name}: {} MB packed in {:.2} s, peak of {share:.3} x the data",

@@ -19,7 +19,7 @@ impl Body {
     ///
     /// # Errors
     /// As [`Corpus::pack`].
-    pub fn pack(plan: &Plan, model: &ModelSpec, corpus: &Corpus) -> Result<Self> {
+    pub fn pack(plan: &Plan, model: &ModelSpec, corpus: Corpus) -> Result<Self> {
         let table = corpus.pack(&Packing {
             batch_size: plan.data.batch_size,
             placement: plan.data.input_placement,

@@ -10,9 +10,14 @@ use crate::model::ModelSpec;
 use crate::plan::{LoadMode, MixEntry, Plan};
 
 /// What requests may carry.
+#[derive(Default)]
 pub struct Payloads {
-    /// The data of every model, each model once.
-    pub corpora: Vec<Corpus>,
+    /// What was asked of the data and had no effect.
+    pub warnings: Vec<String>,
+    /// The line that says what was read for the first model, where files were.
+    pub announcement: Option<String>,
+    /// Whether files say how long sequences are.
+    pub from_files: bool,
     /// The model of every entry.
     pub models: Vec<ModelSpec>,
     /// Request bodies of all entries.
@@ -31,13 +36,17 @@ impl Payloads {
     /// Where the data cannot be read or do not fit a model.
     pub fn make(plan: &Plan, models: &[ModelSpec], rows: &[TokenCounts]) -> Result<Self> {
         let mut bodies = Vec::new();
-        let mut corpora = Vec::new();
-        let mut offsets_ms = Vec::new();
-        for model in models {
+        let mut payloads = Self::default();
+        for (number, model) in models.iter().enumerate() {
             let corpus = load(plan, models, model, rows)?;
-            let mut body = Body::pack(plan, model, &corpus)?;
+            payloads.warnings.extend_from_slice(corpus.warnings());
+            payloads.from_files |= corpus.from_files();
+            if number == 0 {
+                payloads.announcement = corpus.announcement();
+            }
+            let mut body = Body::pack(plan, model, corpus)?;
             if matches!(plan.load.mode, LoadMode::FixedSchedule) {
-                offsets_ms = schedule::take_timestamps(&mut body.payloads)?;
+                payloads.offsets_ms = schedule::take_timestamps(&mut body.payloads)?;
             }
             if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
                 && tokens.is_any()
@@ -45,9 +54,7 @@ impl Payloads {
                 (body.payloads, body.index.cycle) = replay::by_row(model, &body, tokens, rows)?;
             }
             bodies.push(body);
-            corpora.push(corpus);
         }
-        let mut payloads = Self { corpora, models: Vec::new(), table: Vec::new(), indexes: Vec::new(), offsets_ms };
         let whole = [MixEntry { model: models[0].id.clone(), share: 1.0, parameters: Vec::new() }];
         for entry in if plan.target.mix.is_empty() { &whole } else { plan.target.mix.as_slice() } {
             let number = models.iter().position(|model| model.id == entry.model).unwrap_or(0);

@@ -9,7 +9,7 @@ use crate::app::recorded::Recorded;
 use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
 use crate::backends::{self, null::NullBackend};
 use crate::clock::WallAnchor;
-use crate::data::{Corpus, Payload, PayloadId, Tolerance};
+use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
 use crate::load::LoadContext;
 use crate::load::feed::{Feed, PayloadIndex};
@@ -106,7 +106,7 @@ impl Session {
             plan.settle(model)?;
         }
         let payloads = Payloads::make(plan, &models, &recorded.rows)?;
-        for warning in payloads.corpora.iter().flat_map(Corpus::warnings) {
+        for warning in &payloads.warnings {
             eprintln!("triton-bench: {warning}");
         }
         let arrivals = match plan.load.mode {
@@ -131,8 +131,8 @@ impl Session {
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
             run,
-            announcement: payloads.corpora.first().and_then(Corpus::announcement),
-            has_steps: payloads.corpora.iter().any(Corpus::from_files),
+            announcement: payloads.announcement,
+            has_steps: payloads.from_files,
             payloads: payloads.table.into(),
             indexes: payloads.indexes,
             arrivals,

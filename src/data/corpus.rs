@@ -40,7 +40,7 @@ pub struct CorpusSpec<'a> {
 }
 
 /// The input data of one model, one batch element at a time: streams of steps.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Corpus {
     pub(super) model: ModelSpec,
     /// Memory that the steps' values are in.

@@ -18,6 +18,7 @@ mod parameter;
 mod payload;
 mod range;
 mod shapes;
+mod source;
 mod steps;
 mod strings;
 mod synthetic;

@@ -1,9 +1,12 @@
 //! From the corpus to payloads: batches are packed once, before the run.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use super::layout::Layout;
+use super::source::Source;
 use super::steps::{Step, Value};
 use super::{Corpus, Expected, InputTensor, OutputValues, Payload, PayloadId, shapes};
 use crate::error::{Error, Result};
@@ -81,11 +84,12 @@ impl fmt::Display for Element<'_> {
 }
 
 impl Corpus {
-    /// Packs batches into memory of the given kind. Batches of one in ordinary memory are not copied.
+    /// Packs batches into memory of the given kind. Batches of one in ordinary memory are not copied; the memory of others is
+    /// given back as they are copied, unless a clone has a share in it.
     ///
     /// # Errors
     /// Where steps cannot be batched together, the model does not batch, or the machine lacks memory or a driver.
-    pub fn pack(&self, packing: &Packing) -> Result<PayloadTable> {
+    pub fn pack(mut self, packing: &Packing) -> Result<PayloadTable> {
         self.check(packing)?;
         let elements: Vec<Element<'_>> = self
             .streams
@@ -96,7 +100,8 @@ impl Corpus {
             })
             .collect();
         let batch = packing.batch_size as usize;
-        let payloads = Packer { corpus: self, packing, elements, batch }.pack()?;
+        let regions = mem::take(&mut self.regions);
+        let payloads = Packer { corpus: &self, regions, packing, elements, batch }.pack()?;
         if packing.first.0.checked_add(u32::try_from(payloads.len()).unwrap_or(u32::MAX)).is_none() {
             return Err(Error::input(format!("{} distinct requests are more than can be numbered", payloads.len())));
         }
@@ -139,13 +144,15 @@ impl Corpus {
 /// One packing under way.
 struct Packer<'a> {
     corpus: &'a Corpus,
+    /// Those of the corpus.
+    regions: Vec<Arc<Region>>,
     packing: &'a Packing,
     elements: Vec<Element<'a>>,
     batch: usize,
 }
 
 impl<'a> Packer<'a> {
-    fn pack(&self) -> Result<Vec<Payload>> {
+    fn pack(mut self) -> Result<Vec<Payload>> {
         let groups = self.groups();
         for &first in &groups {
             self.check_batch(first)?;
@@ -202,8 +209,8 @@ impl<'a> Packer<'a> {
         element.data.inputs[input].as_ref()
     }
 
-    fn bytes(&self, value: &Value) -> Result<std::borrow::Cow<'a, [u8]>> {
-        self.corpus.regions[value.region].bytes(value.offset, value.len)
+    fn bytes(&self, value: &Value) -> Result<Cow<'_, [u8]>> {
+        self.regions[value.region].bytes(value.offset, value.len)
     }
 
     /// How often a batch holds an element's values of this input: shape tensors are sent once.
@@ -289,40 +296,34 @@ impl<'a> Packer<'a> {
         starts.collect::<Result<_>>().map(Layout::Apart)
     }
 
-    /// Allocates the packed region of `total` bytes and copies every batch to its place.
-    fn fill(&self, groups: &[usize], layouts: &[Layout], total: usize) -> Result<Region> {
-        let mut region = Region::zeroed(self.packing.placement, total)?;
-        for (input, layout) in layouts.iter().enumerate() {
-            let repeats = self.repeats(&self.corpus.model.inputs[input]);
-            match layout {
-                Layout::InPlace => {}
-                Layout::Ring { start, .. } => {
-                    let members =
-                        (0..self.elements.len() + self.batch - 1).map(|i| self.elements[i % self.elements.len()]);
-                    self.copy(&mut region, *start, input, members)?;
-                }
-                Layout::Apart(starts) => {
-                    for (&first, &start) in groups.iter().zip(starts) {
-                        self.copy(&mut region, start, input, self.members(first).take(repeats))?;
+    /// Allocates the packed region of `total` bytes and copies every element to its places, in the order in which batches take
+    /// them; what is not needed again is given back.
+    fn fill(&mut self, groups: &[usize], layouts: &[Layout], total: usize) -> Result<Region> {
+        let mut target = Region::unfilled(self.packing.placement, total)?;
+        let mut source = Source::new(mem::take(&mut self.regions), self.elements.iter().map(|element| element.data));
+        let repeats: Vec<usize> = self.corpus.model.inputs.iter().map(|spec| self.repeats(spec)).collect();
+        let mut next = vec![0; layouts.len()];
+        let (count, positions) = (self.elements.len(), groups.len() * self.batch);
+        for position in 0..positions {
+            let (group, member) = (position / self.batch, position % self.batch);
+            for (input, layout) in layouts.iter().enumerate() {
+                let Some(value) = self.value(self.elements[position % count], input) else { continue };
+                let to = match layout {
+                    Layout::InPlace => None,
+                    Layout::Ring { start, len } => {
+                        (position < count + self.batch - 1).then_some(start + position * len)
                     }
-                }
+                    Layout::Apart(starts) => {
+                        let to = if member == 0 { starts[group] } else { next[input] };
+                        next[input] = to + value.len;
+                        (member < repeats[input]).then_some(to)
+                    }
+                };
+                let is_last = position + count >= positions;
+                source.copy(value, to.map(|to| (&mut target, to)), is_last)?;
             }
         }
-        Ok(region.freeze())
-    }
-
-    fn copy(
-        &self,
-        region: &mut Region,
-        mut at: usize,
-        input: usize,
-        members: impl Iterator<Item = Element<'a>>,
-    ) -> Result<()> {
-        for value in members.filter_map(|element| self.value(element, input)) {
-            region.write(at, &self.bytes(value)?)?;
-            at += value.len;
-        }
-        Ok(())
+        Ok(target.freeze())
     }
 
     /// The tensor of a batch: at `place` in the packed region, or where the corpus has it.
@@ -335,7 +336,7 @@ impl<'a> Packer<'a> {
     ) -> Option<InputTensor> {
         let spec = &self.corpus.model.inputs[input];
         let value = self.value(self.elements[first], input)?;
-        let (offset, region) = place.unwrap_or((value.offset, &self.corpus.regions[value.region]));
+        let (offset, region) = place.unwrap_or_else(|| (value.offset, &self.regions[value.region]));
         let members = self.members(first).take(self.repeats(spec));
         let len = members.filter_map(|element| self.value(element, input)).map(|value| value.len).sum();
         let batched = self.corpus.model.max_batch_size > 0 && !spec.shape_tensor;

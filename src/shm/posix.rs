@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 
 use memmap2::{Mmap, MmapMut, MmapOptions, MmapRaw, RemapOptions, UncheckedAdvice};
 use rustix::fs::{FallocateFlags, Mode};
@@ -17,6 +18,9 @@ use crate::shm::names;
 
 /// How many taken names are passed over before giving up: names left by a dead process with our number.
 const NAME_ATTEMPTS: usize = 1000;
+
+/// So many bytes of shared memory are reserved at a time.
+const PIECE: usize = 16 << 20;
 
 /// A mapping of host memory with a stable address.
 pub(super) struct HostMemory {
@@ -34,6 +38,15 @@ enum Owner {
 struct Named {
     memory: Shmem,
     name: String,
+    /// Where pages are reserved as they are written.
+    unreserved: Option<Unreserved>,
+}
+
+/// A file of shared memory whose pages are not all reserved.
+struct Unreserved {
+    file: OwnedFd,
+    /// For every [`PIECE`] whether it is.
+    reserved: Vec<bool>,
 }
 
 // SAFETY: `Shmem` is a pointer, a descriptor and strings, bound to no thread; it is `!Send` only because of the pointer.
@@ -54,6 +67,12 @@ impl HostMemory {
         Ok(Self::mapped(mapping.into(), len))
     }
 
+    /// The same, whose pages come as they are written.
+    pub(super) fn unfilled(len: usize) -> Result<Self> {
+        let mapping = MmapOptions::new().len(len.max(1)).map_anon().map_err(|e| lacking(len, &e))?;
+        Ok(Self::mapped(mapping.into(), len))
+    }
+
     /// The grown mapping of a builder, of which `len` bytes are in use; frozen.
     pub(super) fn built(mapping: MmapMut, len: usize) -> Self {
         Self { frozen: true, ..Self::mapped(mapping.into(), len) }
@@ -70,10 +89,33 @@ impl HostMemory {
 
     /// Named shared memory of `len` zero bytes, every page present.
     pub(super) fn named(len: usize) -> Result<Self> {
+        let mut memory = Self::named_unfilled(len)?;
+        memory.reserve(0, len.max(1))?;
+        // SAFETY: the mapping is `len` bytes long, writable, and nobody else knows it yet; its pages are reserved.
+        unsafe { memory.address().write_bytes(0, len) };
+        if let Owner::Named(named) = &mut memory.owner {
+            named.unreserved = None;
+        }
+        Ok(memory)
+    }
+
+    /// The same, whose pages come as they are written.
+    pub(super) fn named_unfilled(len: usize) -> Result<Self> {
+        let free = rustix::fs::statvfs("/dev/shm").map_or(u64::MAX, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+        if len as u64 > free {
+            return Err(no_shared_memory(len, "that is more"));
+        }
         for _ in 0..NAME_ATTEMPTS {
             let name = names::next();
             match ShmemConf::new().size(len.max(1)).os_id(&name).create() {
-                Ok(memory) => return Self::reserved(memory, name, len),
+                Ok(memory) => {
+                    names::register(&name);
+                    let mut named = Named { memory, name, unreserved: None };
+                    let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty())
+                        .map_err(|e| no_shared_memory(len, &e.to_string()))?;
+                    named.unreserved = Some(Unreserved { file, reserved: vec![false; len.div_ceil(PIECE).max(1)] });
+                    return Ok(Self { owner: Owner::Named(named), len, frozen: false });
+                }
                 Err(ShmemError::MappingIdExists) => {}
                 Err(e) => return Err(no_shared_memory(len, &e.to_string())),
             }
@@ -85,18 +127,20 @@ impl HostMemory {
         )))
     }
 
-    /// Reserves the pages of fresh shared memory before anything touches them: on a full file system touching is SIGBUS.
-    fn reserved(memory: Shmem, name: String, len: usize) -> Result<Self> {
-        names::register(&name);
-        let named = Named { memory, name };
-        let full = |e: rustix::io::Errno| no_shared_memory(len, &e.to_string());
-        let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty()).map_err(full)?;
-        let size = len.max(1) as u64;
-        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)).map_err(full)?;
-        let address = named.memory.as_ptr();
-        // SAFETY: the mapping is `size` bytes long, writable, and nobody else knows it yet; its pages are reserved.
-        unsafe { address.write_bytes(0, len) };
-        Ok(Self { owner: Owner::Named(named), len, frozen: false })
+    /// Reserves pages of shared memory before anything touches them: on a full file system touching is SIGBUS.
+    fn reserve(&mut self, offset: usize, len: usize) -> Result<()> {
+        let all = self.len.max(1);
+        let Owner::Named(Named { unreserved: Some(unreserved), .. }) = &mut self.owner else { return Ok(()) };
+        for piece in offset / PIECE..(offset + len).div_ceil(PIECE) {
+            if !unreserved.reserved[piece] {
+                let start = piece * PIECE;
+                let (file, len) = (&unreserved.file, PIECE.min(all - start) as u64);
+                rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), start as u64, len))
+                    .map_err(|e| no_shared_memory(all, &e.to_string()))?;
+                unreserved.reserved[piece] = true;
+            }
+        }
+        Ok(())
     }
 
     fn mapped(mapping: MmapRaw, len: usize) -> Self {
@@ -137,10 +181,29 @@ impl HostMemory {
     }
 
     /// Copies bytes in. `offset + bytes.len()` is within the memory, which is not frozen.
-    pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// Where there is no memory for them, if pages come as they are written.
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        if !bytes.is_empty() {
+            self.reserve(offset, bytes.len())?;
+        }
         assert!(!self.frozen && offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len));
         // SAFETY: the range was checked; unfrozen memory is mapped writable, and `&mut self` shuts out other Rust code.
         unsafe { self.address().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Gives the whole pages of a range back to the system; what was in them is lost, unless they are a file's.
+    pub(super) fn give_back(&mut self, offset: usize, len: usize) {
+        let page = rustix::param::page_size();
+        let (start, end) = (offset.next_multiple_of(page), (offset + len).min(self.len) / page * page);
+        if let Owner::Mapping(mapping) = &self.owner
+            && start < end
+        {
+            // SAFETY: the range is within the mapping, and `&mut self` says that nobody has borrowed from it.
+            let _ = unsafe { mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
+        }
     }
 
     /// The bytes of frozen memory.

@@ -75,6 +75,20 @@ impl Region {
         Ok(Self { placement, memory })
     }
 
+    /// A region of `len` bytes for one who is going to write it: memory of the process and shared memory are taken page by
+    /// page as they are written.
+    ///
+    /// # Errors
+    /// As [`Region::zeroed`].
+    pub fn unfilled(placement: Placement, len: usize) -> Result<Self> {
+        let host = match placement {
+            Placement::Pageable => HostMemory::unfilled(len)?,
+            Placement::System => HostMemory::named_unfilled(len)?,
+            Placement::Pinned | Placement::Cuda(_) => return Self::zeroed(placement, len),
+        };
+        Ok(Self::from_host(placement, host))
+    }
+
     /// A frozen region holding a copy of `bytes`.
     ///
     /// # Errors
@@ -182,9 +196,16 @@ impl Region {
         match &mut self.memory {
             Memory::Host(host) => host.write(offset, bytes),
             Memory::Pinned(pinned) => pinned.host_mut().write(offset, bytes),
-            Memory::Device(device) => device.write(offset, bytes)?,
+            Memory::Device(device) => device.write(offset, bytes),
         }
-        Ok(())
+    }
+
+    /// Gives the memory of a part that nobody needs any more back to the system, as far as that is possible. What was in it
+    /// is lost.
+    pub fn give_back(&mut self, offset: usize, len: usize) {
+        if let Memory::Host(host) = &mut self.memory {
+            host.give_back(offset, len);
+        }
     }
 
     /// A part of the region: borrowed from frozen host memory, copied from any other.

@@ -102,7 +102,7 @@ pub fn packing(batch_size: u64) -> Packing {
 }
 
 pub fn pack(corpus: &Corpus, batch_size: u64) -> PayloadTable {
-    corpus.pack(&packing(batch_size)).unwrap()
+    corpus.clone().pack(&packing(batch_size)).unwrap()
 }
 
 /// The bytes that would be sent for an input.

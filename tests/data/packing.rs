@@ -20,7 +20,7 @@ fn batches_follow_each_other_and_wrap() {
     // Widths that make elements of 4 and of 64 bytes: apart, and as windows of one ring.
     for width in [1, 16] {
         let corpus = steps(5, width);
-        let table = corpus.pack(&Packing { first: PayloadId(7), ..packing(3) }).unwrap();
+        let table = corpus.clone().pack(&Packing { first: PayloadId(7), ..packing(3) }).unwrap();
         assert_eq!(table.payloads.len(), 5);
         let mut next = 0;
         for request in 0..11 {
@@ -54,7 +54,7 @@ fn batches_of_one_are_not_copied() {
     let corpus = steps(3, 16);
     let (one, other) = (pack(&corpus, 1), pack(&corpus, 1));
     assert_eq!(one.payloads[2].inputs[0].address(), other.payloads[2].inputs[0].address());
-    let system = corpus.pack(&Packing { placement: Placement::System, ..packing(1) }).unwrap();
+    let system = corpus.clone().pack(&Packing { placement: Placement::System, ..packing(1) }).unwrap();
     let input = &system.payloads[2].inputs[0];
     assert_eq!(input.region.placement(), Placement::System);
     assert_eq!(sent(input), ints(&[2; 16]));
@@ -64,7 +64,7 @@ fn batches_of_one_are_not_copied() {
 fn sequences_keep_streams_apart() {
     let text = r#"{"data": [[{"A": [1]}, {"A": [2]}], [{"A": [3]}]]}"#;
     let corpus = json(text, &wide(1)).unwrap();
-    let table = corpus.pack(&Packing { sequences: true, ..packing(1) }).unwrap();
+    let table = corpus.clone().pack(&Packing { sequences: true, ..packing(1) }).unwrap();
     assert_eq!((table.streams(), table.stream_len(0), table.stream_len(1)), (2, 2, 1));
     assert_eq!(table.payload_id(0, 3), PayloadId(1));
     assert_eq!(table.payload_id(1, 0), PayloadId(2));
@@ -115,7 +115,7 @@ fn what_cannot_be_batched_is_refused() {
     let mut single = wide(1);
     single.max_batch_size = 0;
     let corpus = Ask::new(DataSource::Zero).load(&single).unwrap();
-    let message = corpus.pack(&packing(2)).unwrap_err().to_string();
+    let message = corpus.clone().pack(&packing(2)).unwrap_err().to_string();
     assert!(message.contains("can not specify batch size > 1 as the model does not support batching"), "{message}");
     assert_eq!(pack(&corpus, 1).payloads[0].inputs[0].shape, [1]);
     let message = steps(1, 1).pack(&Packing { sequences: true, ..packing(2) }).unwrap_err().to_string();

@@ -1,0 +1,125 @@
+//! [`Source`]: the memory that batches are packed from.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::steps::{Step, Value};
+use crate::error::Result;
+use crate::shm::{ALIGNMENT, Region};
+
+/// So much is copied before the memory that it came from is given back.
+const PIECE: usize = 16 << 20;
+
+/// Regions of values that are copied, most of them front to back. What was copied for the last time is given back piece by
+/// piece, so that the values and their copies are never in memory as a whole together.
+pub(super) struct Source {
+    regions: Vec<Arc<Region>>,
+    /// Per region, what is not needed any more and not given back yet; `None` where values share bytes or are out of order.
+    spent: Vec<Option<Range<usize>>>,
+}
+
+impl Source {
+    /// The `regions` of values of these `steps`.
+    pub(super) fn new<'a>(regions: Vec<Arc<Region>>, steps: impl Iterator<Item = &'a Step>) -> Self {
+        let mut spent = vec![Some(0..0); regions.len()];
+        for value in steps.flat_map(|step| step.inputs.iter().flatten()) {
+            if let Some(seen) = &mut spent[value.region] {
+                match value.offset < seen.end {
+                    true => spent[value.region] = None,
+                    false => seen.end = value.offset + value.len,
+                }
+            }
+        }
+        spent.iter_mut().flatten().for_each(|seen| seen.end = 0);
+        Self { regions, spent }
+    }
+
+    /// Copies a value to a place, if it has one there; `is_last` where it is not needed after that.
+    ///
+    /// # Errors
+    /// Where a place is outside of its region, there is no memory for it, or a driver fails.
+    pub(super) fn copy(&mut self, value: &Value, mut to: Option<(&mut Region, usize)>, is_last: bool) -> Result<()> {
+        for start in (0..value.len).step_by(PIECE) {
+            let (offset, len) = (value.offset + start, PIECE.min(value.len - start));
+            if let Some((target, place)) = &mut to {
+                target.write(*place + start, &self.regions[value.region].bytes(offset, len)?)?;
+            }
+            if is_last {
+                self.spend(value.region, offset, len);
+            }
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, region: usize, offset: usize, len: usize) {
+        let Some(spent) = &mut self.spent[region] else { return };
+        if !(spent.end..spent.end + ALIGNMENT).contains(&offset) {
+            spent.start = offset;
+        }
+        spent.end = offset + len;
+        if spent.len() >= PIECE
+            && let Some(region) = Arc::get_mut(&mut self.regions[region])
+        {
+            region.give_back(spent.start, spent.len());
+            spent.start = spent.end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::Placement;
+
+    fn step(offset: usize, len: usize) -> Step {
+        let value = Value { region: 0, offset, len, shape: vec![len as i64] };
+        Step { inputs: vec![None, Some(value)], expected: None }
+    }
+
+    /// Copies the steps of a region of 40 MiB one after the other, and returns the region afterwards.
+    fn copied(steps: &[Step], keeper: Option<&mut Option<Arc<Region>>>) -> Arc<Region> {
+        let bytes: Vec<u8> = (0..40 << 20).map(|index| (index % 251) as u8 + 1).collect();
+        let region = Arc::new(Region::filled(Placement::Pageable, &bytes).unwrap());
+        if let Some(keeper) = keeper {
+            *keeper = Some(Arc::clone(&region));
+        }
+        let mut source = Source::new(vec![region], steps.iter());
+        let values: Vec<&Value> = steps.iter().flat_map(|step| step.inputs.iter().flatten()).collect();
+        let total = values.iter().map(|value| value.len).sum();
+        let mut target = Region::unfilled(Placement::Pageable, total).unwrap();
+        let mut at = 0;
+        for value in &values {
+            source.copy(value, Some((&mut target, at)), true).unwrap();
+            let wanted = &bytes[value.offset..value.offset + value.len];
+            assert!(target.bytes(at, value.len).unwrap().as_ref() == wanted, "{value:?}");
+            at += value.len;
+        }
+        source.regions.remove(0)
+    }
+
+    fn left(region: &Region) -> usize {
+        region.bytes(0, region.len()).unwrap().iter().filter(|&&byte| byte != 0).count()
+    }
+
+    #[test]
+    fn what_was_copied_is_given_back_piece_by_piece() {
+        let region = copied(&[step(0, 40 << 20)], None);
+        assert_eq!(left(&region), 8 << 20, "all but the last piece");
+        let small: Vec<Step> = (0..640).map(|index| step(index << 16, 1 << 16)).collect();
+        assert_eq!(left(&copied(&small, None)), 8 << 20);
+    }
+
+    #[test]
+    fn what_may_be_needed_again_is_kept() {
+        let shared = [step(0, 20 << 20), step(0, 20 << 20), step(20 << 20, 20 << 20)];
+        assert_eq!(left(&copied(&shared, None)), 40 << 20, "values that share bytes");
+        let mut keeper = None;
+        let region = copied(&[step(0, 40 << 20)], Some(&mut keeper));
+        assert_eq!(left(&region), 40 << 20, "a region that somebody else has, too");
+        let mut source = Source::new(vec![region], [step(0, 40 << 20)].iter());
+        drop(keeper);
+        let value = step(0, 40 << 20).inputs[1].take().unwrap();
+        source.copy(&value, None, false).unwrap();
+        assert_eq!(left(&source.regions[0]), 40 << 20, "a value that comes again");
+    }
+}
