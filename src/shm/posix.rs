@@ -75,7 +75,7 @@ impl HostMemory {
             match ShmemConf::new().size(len.max(1)).os_id(&name).create() {
                 Ok(memory) => return Self::reserved(memory, name, len),
                 Err(ShmemError::MappingIdExists) => {}
-                Err(e) => return Err(no_shared_memory(len, &e.to_string())),
+                Err(e) => return Err(no_shared_memory(len, &os_error(e))),
             }
         }
         Err(Error::machine(format!(
@@ -89,7 +89,7 @@ impl HostMemory {
     fn reserved(memory: Shmem, name: String, len: usize) -> Result<Self> {
         names::register(&name);
         let named = Named { memory, name };
-        let full = |e: rustix::io::Errno| no_shared_memory(len, &e.to_string());
+        let full = |e: rustix::io::Errno| no_shared_memory(len, &e.into());
         let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty()).map_err(full)?;
         let size = len.max(1) as u64;
         rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)).map_err(full)?;
@@ -216,10 +216,32 @@ fn lacking(len: usize, cause: &io::Error) -> Error {
     Error::machine(format!("cannot allocate {len} bytes of memory: {cause}; use smaller shapes, batches or files"))
 }
 
-fn no_shared_memory(len: usize, cause: &str) -> Error {
-    let free = rustix::fs::statvfs("/dev/shm").map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+/// What the system said when it refused a region.
+fn os_error(error: ShmemError) -> io::Error {
+    match error {
+        ShmemError::MapCreateFailed(code) | ShmemError::MapOpenFailed(code) | ShmemError::UnknownOsError(code) => {
+            io::Error::from_raw_os_error(code.cast_signed())
+        }
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+fn no_shared_memory(len: usize, cause: &io::Error) -> Error {
+    let (free, names) = rustix::fs::statvfs("/dev/shm")
+        .map_or((0, 1), |fs| (fs.f_bavail.saturating_mul(fs.f_frsize), if fs.f_files == 0 { 1 } else { fs.f_favail }));
+    let advice = match cause.kind() {
+        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "raise the limit of open files (ulimit -n) or use less concurrency"
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
+            "/dev/shm must be there and writable"
+        }
+        _ if names == 0 => "it holds as many files as it may (nr_inodes): remove some or use less concurrency",
+        _ => {
+            "free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
+        }
+    };
     Error::machine(format!(
-        "cannot create {len} bytes of system shared memory in /dev/shm, where {free} bytes are free: {cause}; \
-         free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
+        "cannot create {len} bytes of system shared memory in /dev/shm, where {free} bytes are free: {cause}; {advice}"
     ))
 }
