@@ -60,9 +60,11 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     };
     // What was measured is kept, whatever became of standard output or of another file.
     let printed = if levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&plan, &levels)) };
-    let csv = &plan.output.csv;
-    let written = csv.as_ref().map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
-    let exported = observers.map_or(Ok(()), Observers::finish);
+    // Without a level, an error leaves files as they were; there is nothing to put into them.
+    let failed = ended.is_err() && levels.is_empty();
+    let csv = plan.output.csv.as_ref().filter(|_| !failed);
+    let written = csv.map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
+    let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     session.close();
     written.and(exported)?;
     let code = ended?;
