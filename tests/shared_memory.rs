@@ -187,6 +187,15 @@ fn a_full_file_system_is_an_error_and_not_a_signal() {
             "{line}"
         );
     }
+    // Each cause has its own advice.
+    for (mount, flags, advice) in [
+        ("1m,ro", "--shape IN:16", "/dev/shm must be there and writable"),
+        ("1m,nr_inodes=3", "--shape IN:16 --concurrency-range 8", "as many files as it may (nr_inodes)"),
+    ] {
+        let run = inside(mount, flags).unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(99) && said.contains(advice), "{said}");
+    }
     let enough = inside("1m", "--shape IN:16 --output-shared-memory-size 4096 --request-count 3").unwrap();
     assert_eq!(enough.status.code(), Some(0), "{}", String::from_utf8_lossy(&enough.stderr));
 }

@@ -284,6 +284,29 @@ fn the_export_leaves_out_what_did_not_match() {
     }
 }
 
+#[test]
+fn a_matrix_validates_every_way_and_max_errors_decides() {
+    let _turn = turns::shared();
+    let bench = Bench::new();
+    let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
+    let run = |expected: &Value, flags: &str| {
+        bench.program("ints", &data, expected).args("--matrix memory -p 100 -r 2").args(flags).run()
+    };
+    run(&data_as_outputs(&data), "").report();
+    let wrong = json!([{"OUT": [1, 2]}, {"OUT": [3, 5]}]);
+    let said =
+        "Validation: Output doesn't match expected output: stream 0, step 1, response 0, output 'OUT', element 1";
+    let refused = run(&wrong, "");
+    assert_eq!((refused.code(), refused.stdout.matches(said).count()), (3, 2), "{}", refused.stdout);
+    let tolerated = run(&wrong, "--max-errors 60%");
+    assert_eq!(
+        (tolerated.code(), tolerated.stdout.matches(" requests failed").count()),
+        (0, 2),
+        "{}",
+        tolerated.stdout
+    );
+}
+
 /// The names of the program's threads, once it infers.
 fn threads(run: &support::Running) -> Vec<String> {
     let tasks = format!("/proc/{}/task", run.id());

@@ -63,10 +63,13 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     };
     // What was measured is kept, whatever became of standard output or of another file.
     let printed = if levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&plan, &levels)) };
-    // A periodic load has no levels, and has written its batches.
-    let csv = plan.output.csv.as_ref().filter(|_| !matches!(plan.load.mode, LoadMode::Periodic(_)));
+    // Without a level, an error leaves files as they were; there is nothing to put into them. A periodic load has no levels,
+    // and has written its batches.
+    let failed = ended.is_err() && levels.is_empty();
+    let has_none = failed || matches!(plan.load.mode, LoadMode::Periodic(_));
+    let csv = plan.output.csv.as_ref().filter(|_| !has_none);
     let written = csv.map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
-    let exported = observers.map_or(Ok(()), Observers::finish);
+    let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     session.close();
     written.and(exported)?;
     let code = ended?;

@@ -95,6 +95,18 @@ impl Observers {
     /// # Errors
     /// Where it cannot be written.
     pub fn finish(self) -> Result<()> {
+        self.close(ExportStream::finish)
+    }
+
+    /// The same after an error: a file without any request is left out.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn give_up(self) -> Result<()> {
+        self.close(ExportStream::give_up)
+    }
+
+    fn close(self, complete: fn(ExportStream) -> Result<()>) -> Result<()> {
         if let Some(validator) = self.validator {
             validator.finish();
         }
@@ -105,7 +117,7 @@ impl Observers {
                 export.stalls()
             );
         }
-        export.finish()
+        complete(export)
     }
 }
 

@@ -102,5 +102,6 @@ fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCount
         shapes.extend(replay::longest_shape(model, input, rows));
     }
     let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, ..plan.data.corpus_spec(plan.seed) };
-    Corpus::load(&spec, model)
+    let corpus = Corpus::load(&spec, model);
+    if models.len() > 1 { corpus.map_err(|error| error.context(format!("model '{}'", model.id))) } else { corpus }
 }

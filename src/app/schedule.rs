@@ -25,8 +25,12 @@ fn input() -> TensorSpec {
 /// # Errors
 /// Where a file cannot be read, a step has no usable time, or times are out of order.
 pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
+    let named = |error: Error| {
+        let names: Vec<_> = files.iter().map(|file| format!("'{}'", file.display())).collect();
+        error.context(format!("input data file {}", names.join(", ")))
+    };
     let times = timestamps(files, &input());
-    times.and_then(|times| Arrivals::fixed_ms(&times)).map_err(|error| error.context("--fixed-schedule"))
+    times.and_then(|times| Arrivals::fixed_ms(&times).map_err(named)).map_err(|error| error.context("--fixed-schedule"))
 }
 
 /// The model with the schedule's input, so that data files may hold it.

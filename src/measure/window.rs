@@ -1,12 +1,13 @@
 //! From what was recorded in a window to its summary, and from several windows to one.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
-use crate::record::Tally;
+use crate::record::{FURTHER_REASONS, Tally};
 
 /// What a window's summary needs besides its tally.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
     let sent = if open { tally.sent } else { completed };
     let average = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
     let mut errors: Vec<(InferError, u64)> = tally.errors.into_iter().collect();
-    errors.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.message.cmp(&b.0.message)));
+    errors.sort_by(by_frequency);
     let open_loop = tally.open_loop.map(|(response_time, schedule_delay)| OpenLoopSummary {
         response_time,
         service_time: tally.service.clone(),
@@ -127,6 +128,7 @@ pub(super) fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> Clien
             None => sum.errors.push((error.clone(), *count)),
         }
     }
+    sum.errors.sort_by(by_frequency);
     sum
 }
 
@@ -134,6 +136,14 @@ fn merge_each(pairs: [(&mut Distribution, &Distribution); 2]) {
     for (sum, window) in pairs {
         sum.merge(window);
     }
+}
+
+/// Most frequent reasons first; what stands for several comes last, however many there were.
+fn by_frequency(one: &(InferError, u64), other: &(InferError, u64)) -> Ordering {
+    let further = |reason: &InferError| reason.message == FURTHER_REASONS;
+    (further(&one.0).cmp(&further(&other.0)))
+        .then(other.1.cmp(&one.1))
+        .then_with(|| one.0.message.cmp(&other.0.message))
 }
 
 #[cfg(test)]
@@ -151,6 +161,14 @@ mod tests {
     }
 
     #[test]
+    fn frequent_reasons_come_first_and_the_rest_last() {
+        let reason = |message: &str, count| (InferError { code: "Internal".into(), message: message.into() }, count);
+        let mut reasons = [reason(FURTHER_REASONS, 9), reason("b", 2), reason("c", 5), reason("a", 2)];
+        reasons.sort_by(by_frequency);
+        assert_eq!(reasons.map(|(error, _)| error.message), ["c", "a", "b", FURTHER_REASONS]);
+    }
+
+    #[test]
     fn merged_windows_add_up() {
         let error = InferError { code: "Internal".into(), message: "no".into() };
         let mut slow = sample::client(100, 2_000_000);
@@ -158,13 +176,15 @@ mod tests {
         slow.errors = vec![(error.clone(), 3)];
         slow.send_ns = 400.0;
         let mut fast = sample::client(300, 1_000_000);
-        fast.errors = vec![(error, 1)];
+        let other = InferError { code: "Internal".into(), message: "often".into() };
+        fast.errors = vec![(error, 1), (other, 7)];
         let merged = merge(&[slow, fast]);
         assert_eq!(merged.requests, 400);
         assert_eq!(merged.duration, Duration::from_secs(2));
         assert!((merged.throughput() - 200.0).abs() < 1e-9);
         assert!((merged.latency.mean_ns() - 1_250_000.0).abs() < 1.0);
         assert!((merged.send_ns - 100.0).abs() < 1e-9);
-        assert_eq!((merged.errors[0].1, merged.failed, merged.cancelled), (4, 3, 5));
+        assert_eq!((merged.errors[0].1, merged.errors[1].1), (7, 4), "most frequent first");
+        assert_eq!((merged.failed, merged.cancelled), (3, 5));
     }
 }

@@ -15,6 +15,9 @@ pub const DELAYED_AFTER_NS: u64 = 1_000_000;
 /// Different failure texts that are kept apart; further ones are counted under their code alone.
 const MAX_REASONS: usize = 64;
 
+/// What stands for the reasons beyond [`MAX_REASONS`].
+pub const FURTHER_REASONS: &str = "(further reasons)";
+
 /// One window's counters in one shard. Threads add without waiting.
 pub(super) struct Bank {
     requests: AtomicU64,
@@ -130,7 +133,7 @@ impl Bank {
             *count += 1;
         } else {
             let full = errors.len() >= MAX_REASONS;
-            let message = if full { "(further reasons)".to_owned() } else { error.message.clone() };
+            let message = if full { FURTHER_REASONS.to_owned() } else { error.message.clone() };
             *errors.entry(InferError { code: error.code.clone(), message }).or_default() += 1;
         }
     }

@@ -11,7 +11,7 @@ mod raw;
 mod recorder;
 mod sample;
 
-pub use bank::{Completed, DELAYED_AFTER_NS, Tally};
+pub use bank::{Completed, DELAYED_AFTER_NS, FURTHER_REASONS, Tally};
 pub use distribution::{Distribution, MAX_TIME_NS};
 pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};

@@ -103,7 +103,7 @@ impl HostMemory {
     pub(super) fn named_unfilled(len: usize) -> Result<Self> {
         let free = rustix::fs::statvfs("/dev/shm").map_or(u64::MAX, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
         if len as u64 > free {
-            return Err(no_shared_memory(len, "that is more"));
+            return Err(no_shared_memory(len, &rustix::io::Errno::NOSPC.into()));
         }
         for _ in 0..NAME_ATTEMPTS {
             let name = names::next();
@@ -112,12 +112,12 @@ impl HostMemory {
                     names::register(&name);
                     let mut named = Named { memory, name, unreserved: None };
                     let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty())
-                        .map_err(|e| no_shared_memory(len, &e.to_string()))?;
+                        .map_err(|e| no_shared_memory(len, &e.into()))?;
                     named.unreserved = Some(Unreserved { file, reserved: vec![false; len.div_ceil(PIECE).max(1)] });
                     return Ok(Self { owner: Owner::Named(named), len, frozen: false });
                 }
                 Err(ShmemError::MappingIdExists) => {}
-                Err(e) => return Err(no_shared_memory(len, &e.to_string())),
+                Err(e) => return Err(no_shared_memory(len, &os_error(e))),
             }
         }
         Err(Error::machine(format!(
@@ -136,7 +136,7 @@ impl HostMemory {
                 let start = piece * PIECE;
                 let (file, len) = (&unreserved.file, PIECE.min(all - start) as u64);
                 rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), start as u64, len))
-                    .map_err(|e| no_shared_memory(all, &e.to_string()))?;
+                    .map_err(|e| no_shared_memory(all, &e.into()))?;
                 unreserved.reserved[piece] = true;
             }
         }
@@ -279,10 +279,32 @@ fn lacking(len: usize, cause: &io::Error) -> Error {
     Error::machine(format!("cannot allocate {len} bytes of memory: {cause}; use smaller shapes, batches or files"))
 }
 
-fn no_shared_memory(len: usize, cause: &str) -> Error {
-    let free = rustix::fs::statvfs("/dev/shm").map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+/// What the system said when it refused a region.
+fn os_error(error: ShmemError) -> io::Error {
+    match error {
+        ShmemError::MapCreateFailed(code) | ShmemError::MapOpenFailed(code) | ShmemError::UnknownOsError(code) => {
+            io::Error::from_raw_os_error(code.cast_signed())
+        }
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+fn no_shared_memory(len: usize, cause: &io::Error) -> Error {
+    let (free, names) = rustix::fs::statvfs("/dev/shm")
+        .map_or((0, 1), |fs| (fs.f_bavail.saturating_mul(fs.f_frsize), if fs.f_files == 0 { 1 } else { fs.f_favail }));
+    let advice = match cause.kind() {
+        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "raise the limit of open files (ulimit -n) or use less concurrency"
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
+            "/dev/shm must be there and writable"
+        }
+        _ if names == 0 => "it holds as many files as it may (nr_inodes): remove some or use less concurrency",
+        _ => {
+            "free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
+        }
+    };
     Error::machine(format!(
-        "cannot create {len} bytes of system shared memory in /dev/shm, where {free} bytes are free: {cause}; \
-         free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
+        "cannot create {len} bytes of system shared memory in /dev/shm, where {free} bytes are free: {cause}; {advice}"
     ))
 }

@@ -65,6 +65,19 @@ fn what_was_measured_is_kept_where_standard_output_breaks() {
 }
 
 #[test]
+fn an_error_before_the_first_level_leaves_files_as_they_were() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let csv = repository.file("a.csv");
+    fs::write(&csv, "old").unwrap();
+    let run = Program::on(&repository, "m").args("--output-memory gpu:1000 -f").arg(&csv);
+    let finished = run.arg("--profile-export-file").arg(repository.file("a.json")).run();
+    assert_eq!(finished.code(), 99, "{}", finished.stderr);
+    assert_eq!(fs::read_to_string(&csv).unwrap(), "old");
+    assert_eq!(repository.files(), ["a.csv", "models"]);
+}
+
+#[test]
 fn two_results_need_two_files() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);

@@ -105,7 +105,7 @@ fn schedules() {
     let step = |ms: &str| format!(r#"{{"timestamp": [{ms}], "INPUT0": {:?}}}"#, [1.0; 16]);
     let file = |steps: &str| format!(r#"{{"data": [{steps}]}}"#);
     let refused_steps = |steps: &str, word: &str| refused_file(FLAG, &file(steps), &["--fixed-schedule", word]);
-    refused_steps(&format!("{}, {}", step("5"), step("4")), "out of order");
+    refused_steps(&format!("{}, {}", step("5"), step("4")), "': the schedule is out of order");
     refused_steps(&format!("{}, {}", step("5"), step("4.5")), "timestamp");
     refused_steps(&step("-1"), "timestamp");
     refused_steps(r#"{"INPUT0": [1.0]}"#, "timestamp");

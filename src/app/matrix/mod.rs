@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::app::job::Job;
+use crate::app::observe::Observers;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -27,13 +28,22 @@ pub struct Way {
     plan: Plan,
     /// What is made once for it, or why it cannot be gone.
     session: Result<Session>,
+    /// Who validates its outputs, where the data say what they must be.
+    observers: Option<Observers>,
 }
 
 impl Way {
     /// Makes a way ready.
     fn open(name: impl Into<String>, mut plan: Plan, backend: Result<Arc<dyn Backend>>) -> Self {
-        let session = backend.and_then(|backend| Session::through(backend, &mut plan));
-        Self { name: name.into(), plan, session }
+        let ready = backend.and_then(|backend| {
+            let session = Session::through(backend, &mut plan)?;
+            Ok((session.observers(&plan)?, session))
+        });
+        let (observers, session) = match ready {
+            Ok((observers, session)) => (observers, Ok(session)),
+            Err(error) => (None, Err(error)),
+        };
+        Self { name: name.into(), plan, session, observers }
     }
 }
 
@@ -67,7 +77,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
     for level in 0..u32::MAX {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };
         screen.print(&matrix::table(&table, plan.measurement.percentile))?;
-        if table.rows.iter().any(|row| row.failed() > 0 || (row.problem.is_some() && !row.rounds.is_empty())) {
+        if table.rows.iter().any(|row| row.problem.is_some() && !row.rounds.is_empty()) {
             code = exit::NO_VALID_REQUESTS;
         }
         if interrupts.load(Ordering::Relaxed) > 0 {
@@ -76,6 +86,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
     }
     for way in ways {
         way.session.into_iter().for_each(Session::close);
+        way.observers.into_iter().try_for_each(Observers::finish)?;
     }
     Ok(code)
 }
@@ -100,7 +111,7 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) 
             }
             let Some(job) = job(&way.plan, session, level)? else { return Ok(None) };
             load = Some(job.load);
-            let runner = Runner { plan: &way.plan, session, screen, interrupts, observers: None };
+            let runner = Runner { plan: &way.plan, session, screen, interrupts, observers: way.observers.as_ref() };
             let once = MeasurementPlan { max_trials: 1, precision: None, ..way.plan.measurement.clone() };
             match runner.measure_quietly(&job, &once) {
                 Ok(_) if runner.is_interrupted() => break,

@@ -69,12 +69,7 @@ impl<'a> JsonReader<'a> {
 
     /// Reads the text of one file. `done` is told up to where the text is not needed any more.
     pub(crate) fn read(&mut self, path: &Path, text: &[u8], done: &dyn Fn(usize)) -> Result<()> {
-        self.document(text, done).map_err(|fault| {
-            let (line, column) = Lexer::position(text, fault.at);
-            let parse =
-                if fault.syntax { "failed to parse the specified json file for reading provided data: " } else { "" };
-            Error::input(format!("{}, line {line}, column {column}: {parse}{}", in_file(path), fault.message))
-        })
+        self.document(text, done).map_err(|fault| named(path, text, &fault))
     }
 
     fn document(&mut self, text: &[u8], done: &dyn Fn(usize)) -> Result<(), Fault> {
@@ -317,6 +312,13 @@ impl<'a> JsonReader<'a> {
         let values = self.target.settle_output(index, own.as_deref(), self.scratch.since(0));
         values.map_err(|message| Fault::rule(at, message))
     }
+}
+
+/// A fault with its file, line and column.
+fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
+    let (line, column) = Lexer::position(text, fault.at);
+    let parse = if fault.syntax { "failed to parse the specified json file for reading provided data: " } else { "" };
+    Error::input(format!("{}, line {line}, column {column}: {parse}{}", in_file(path), fault.message))
 }
 
 /// What a file that is not meant to be JSON is, and what to do with it.

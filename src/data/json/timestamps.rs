@@ -1,11 +1,11 @@
 //! The times of a fixed schedule, read before the model is known.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::lexer::{Fault, Kind, Lexer};
 use super::tensor::read_tensor;
-use super::{expect, in_file, located};
-use crate::error::{Error, Result};
+use super::{expect, located, named, other_format};
+use crate::error::Result;
 use crate::model::TensorSpec;
 use crate::shm::{RegionBuilder, map_text};
 
@@ -24,11 +24,6 @@ pub(crate) fn timestamps(files: &[PathBuf], spec: &TensorSpec) -> Result<Vec<u64
     Ok(reader.times)
 }
 
-fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
-    let (line, column) = Lexer::position(text, fault.at);
-    Error::input(format!("{}, line {line}, column {column}: {}", in_file(path), fault.message))
-}
-
 struct Reader<'a> {
     spec: &'a TensorSpec,
     memory: RegionBuilder,
@@ -38,6 +33,9 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self, text: &[u8]) -> Result<(), Fault> {
         const NO_DATA: &str = "The json file doesn't contain data field: it must be {\"data\": [...]}";
+        if let Some(other) = other_format(text) {
+            return Err(Fault::syntax(0, other));
+        }
         let mut lexer = Lexer::new(text);
         expect(&mut lexer, Kind::Object, NO_DATA)?;
         let (mut first, before) = (true, self.times.len());

@@ -65,6 +65,8 @@ pub struct ExportWriter {
     experiments: u64,
     /// Requests of the open experiment; `None` between experiments.
     requests: Option<u64>,
+    /// Whether any experiment holds a request.
+    holds_requests: bool,
 }
 
 impl ExportWriter {
@@ -75,7 +77,15 @@ impl ExportWriter {
     pub fn create(spec: ExportSpec) -> Result<Self> {
         let mut file = SafeFile::create(&spec.path).map_err(|error| failed(&spec.path, &error))?;
         file.write_all(b"{\"experiments\":[").map_err(|error| failed(&spec.path, &error))?;
-        Ok(Self { spec, file, inputs: HashMap::new(), cached_bytes: 0, experiments: 0, requests: None })
+        Ok(Self {
+            spec,
+            file,
+            inputs: HashMap::new(),
+            cached_bytes: 0,
+            experiments: 0,
+            requests: None,
+            holds_requests: false,
+        })
     }
 
     /// Starts the experiment of a level; ends the open one, without boundaries, if there is one.
@@ -111,6 +121,7 @@ impl ExportWriter {
         }
         let first = *requests == 0;
         *requests += 1;
+        self.holds_requests = true;
         let inputs = self.inputs(record.payload);
         let Self { spec, file, .. } = self;
         write_record(file, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))
@@ -138,6 +149,14 @@ impl ExportWriter {
     /// Ends an experiment whose end nobody told.
     fn abandon_experiment(&mut self) -> Result<()> {
         self.end_experiment(&ExperimentEnd { boundaries: Some(Vec::new()), figures: serde_json::Value::Null })
+    }
+
+    /// Completes the file after an error; one without any request is left out, and what was there before stays.
+    ///
+    /// # Errors
+    /// As [`ExportWriter::finish`].
+    pub fn give_up(self) -> Result<()> {
+        if self.holds_requests { self.finish() } else { Ok(()) }
     }
 
     /// Completes the file and puts it in its place.

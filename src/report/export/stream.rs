@@ -25,6 +25,8 @@ enum Event {
     /// The file is to be completed, even if somebody still holds a way to send records: the server may never give back a
     /// request that it has.
     Finish,
+    /// The same after an error, where a file without requests is left out.
+    GiveUp,
 }
 
 /// An export that is being written by its own thread.
@@ -114,7 +116,19 @@ impl ExportStream {
     /// # Errors
     /// The first error of the writer.
     pub fn finish(self) -> Result<()> {
-        self.sender.put(Event::Finish);
+        self.close(Event::Finish)
+    }
+
+    /// The same after an error: a file without any request is left out.
+    ///
+    /// # Errors
+    /// The first error of the writer.
+    pub fn give_up(self) -> Result<()> {
+        self.close(Event::GiveUp)
+    }
+
+    fn close(self, how: Event) -> Result<()> {
+        self.sender.put(how);
         self.thread.join().unwrap_or_else(|_| Err(Error::output("the thread that writes the export has failed")))
     }
 }
@@ -134,6 +148,7 @@ fn run(mut writer: ExportWriter, events: &Receiver<Event>) -> Result<()> {
             Event::Record(..) => {}
             Event::End(end) => writer.end_experiment(&end)?,
             Event::Finish => break,
+            Event::GiveUp => return writer.give_up(),
         }
     }
     writer.finish()
