@@ -25,7 +25,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Draft, Given, Matrix, Plan, ServiceKind, Target, TraceFiles};
+use crate::plan::{Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -160,15 +160,21 @@ impl Flags {
             MatrixKind::Memory => Matrix::Memory,
             MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
         });
+        let measurement = self.measurement.plan();
+        let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
+        let mut notes = notes(given);
+        notes.extend(too_few_windows(&measurement, &load.mode));
+        notes.extend(self.load.note());
+        notes.extend(self.model.ignored());
         Ok(Plan {
             target: self.target(matrix.is_some() && !given.has("--service-kind"))?,
-            load: self.load.plan(self.sequences.plan(), self.server.streaming(), given),
+            load,
             data: self.data.plan()?,
-            measurement: self.measurement.plan(),
+            measurement,
             output: self.output.plan(),
             seed: self.load.seed(),
             matrix,
-            notes: notes(given).into_iter().chain(self.load.note()).chain(self.model.ignored()).collect(),
+            notes,
         })
     }
 
@@ -186,6 +192,13 @@ impl Flags {
             metrics,
         })
     }
+}
+
+/// What is said where levels may not have the windows that they need.
+fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
+    let few = plan.request_count.is_none() && plan.max_trials < 3 && mode.has_windows();
+    let rule = "a level counts as stable where three windows agree, so that none can be";
+    few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
 }
 
 /// What is said of words that belong to no flag, which often are a value torn apart.
