@@ -1,6 +1,7 @@
-//! Interrupts: the first lets the run end with what it has, the second ends it at once.
+//! Interrupts: the first lets the run end with what it has, the second ends it at once. So does the first where there can
+//! be nothing to report yet: a server that is waited for, or a model that loads, may take minutes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,7 +15,10 @@ use crate::shm;
 /// How often the user has interrupted.
 static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Exit code of a run that was interrupted twice: 128 and the number of SIGINT, as shells have it.
+/// Whether everything is ready to be measured.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a run that was interrupted twice, or before it was ready: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: i32 = 130;
 
 /// Starts to watch for SIGINT and SIGTERM; returns the counter of those that have come.
@@ -29,17 +33,27 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     end_programs_on_panic();
     let watcher = move || {
         for _ in signals.forever() {
-            if INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0 {
+            let first = INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0;
+            let ready = READY.load(Ordering::Relaxed);
+            if first && ready {
                 eprintln!("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)");
-            } else {
-                shm::unlink_all();
-                program::kill_all();
-                signal_hook::low_level::exit(INTERRUPTED);
+                continue;
             }
+            if !ready {
+                eprintln!("\ntriton-bench: interrupted before anything was measured");
+            }
+            shm::unlink_all();
+            program::kill_all();
+            signal_hook::low_level::exit(INTERRUPTED);
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
     Ok(&INTERRUPTS)
+}
+
+/// Says that measuring begins: from now on the first interrupt lets the run end by itself.
+pub fn ready() {
+    READY.store(true, Ordering::Relaxed);
 }
 
 /// Makes every panic end the servers that were started: it may become an abort, which runs no destructors.

@@ -49,7 +49,7 @@ const HELP_WIDTH: usize = 110;
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
-    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice. \
+    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
     `triton-bench trace-summary FILE` summarises traces of a server.";
 
 /// Every flag of a run.
