@@ -200,7 +200,12 @@ fn measurement_flags_are_read() {
     assert!((plan.measurement.max_errors - 0.05).abs() < 1e-12);
     let plan = self::plan("-m m --request-count 20 --warmup-duration 2s --matrix memory --model-repository /r");
     assert_eq!((plan.measurement.request_count, plan.measurement.warmup), (Some(20), Duration::from_secs(2)));
-    assert_eq!(self::plan("-m m --request-count 0 --concurrency-range 1:2").measurement.request_count, None);
+    let few = self::plan("-m m -r 2").notes;
+    assert_eq!(few, ["--max-trials 2: a level counts as stable where three windows agree, so that none can be"]);
+    assert!(self::plan("-m m -r 2 --request-count 9").notes.is_empty());
+    assert!(self::plan("-m m -r 2 --stage rate:5:1s").notes.is_empty());
+    let windows = self::plan("-m m --request-count 0 --warmup-request-count 1 --request-rate-range 1:2").measurement;
+    assert_eq!((windows.request_count, windows.warmup_requests), (None, 1));
     assert_eq!((plan.matrix, plan.target.service), (Some(Matrix::Memory), ServiceKind::TritonCApi));
 }
 
@@ -349,10 +354,6 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m -d", &["-d has no end", "--latency-threshold"]),
     ("-m m -t 2 --concurrency-range 3", &["--concurrency-range and -t", "choose one"]),
     ("-m m --request-rate-range 3 -d", &["--request-rate-range and -d", "choose one"]),
-    (
-        "-m m --request-count 0 --warmup-request-count 5 --concurrency-range 1:2",
-        &["--warmup-request-count 5", "--concurrency-range 1:2"],
-    ),
     ("-m m --concurrency-range 1:0", &["--concurrency-range 1:0", "--latency-threshold"]),
     ("-m m --request-rate-range 1:0", &["--request-rate-range 1:0", "--latency-threshold"]),
     ("-m m --request-rate-range 5 --burstiness 2", &["--burstiness 2", "--request-distribution gamma"]),
@@ -371,7 +372,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --fixed-schedule --input-data Cargo.toml --request-count 5", &["--fixed-schedule", "--request-count"]),
     ("-m m --stage rate:1:1s --request-count 5", &["--stage", "--request-count"]),
     ("-m m --request-count 50 --concurrency-range 1:4", &["--request-count 50", "--concurrency-range 1:4 has several"]),
-    ("-m m --warmup-request-count 5 --request-rate-range 1:4", &["--warmup-request-count 5", "has several"]),
+    ("-m m --request-count 5 --request-rate-range 1:4", &["--request-count 5", "has several"]),
     ("-m m --request-count 3 --concurrency-range 4", &["--request-count 3", "--concurrency-range 4"]),
     ("-m m --request-count 9 --request-rate-range 10.5", &["--request-count 9", "--request-rate-range 10.5"]),
     ("-m m --warmup-request-count 5 --warmup-duration 1s", &["--warmup-request-count and --warmup-duration"]),

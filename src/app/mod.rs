@@ -46,6 +46,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
         return matrix::run(&plan, &kind, interrupts);
     }
     let session = Session::open(&mut plan)?;
+    signals::ready();
     let screen = Screen::new();
     if plan.output.verbosity > 1 {
         eprint!("{}", console::models(&session.all_models));

@@ -1,8 +1,10 @@
-//! Interrupts: the first lets the run end with what it has, the second ends it at once. A terminal that hangs up interrupts, too.
+//! Interrupts: the first lets the run end with what it has, the second ends it at once. So does the first where there can
+//! be nothing to report yet: a server that is waited for, or a model that loads, may take minutes. A terminal that hangs up
+//! interrupts, too.
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -16,7 +18,10 @@ use crate::shm;
 /// How often the user has interrupted.
 static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Exit code of a run that was interrupted twice: 128 and the number of SIGINT, as shells have it.
+/// Whether everything is ready to be measured.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a run that was interrupted twice, or before it was ready: 128 and the number of SIGINT, as shells have it.
 const INTERRUPTED: i32 = 130;
 
 /// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns the counter of those that have come. SIGQUIT ends the program at
@@ -35,22 +40,30 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     end_programs_on_panic();
     let watcher = move || {
         for signal in signals.forever() {
-            if signal != SIGQUIT && INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0 {
-                // Not eprintln: it panics where the terminal is gone.
-                let text = "\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n";
-                let _ = io::stderr().write_all(text.as_bytes());
-            } else {
-                shm::unlink_all();
-                program::kill_all();
-                if signal == SIGQUIT {
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
-                }
-                signal_hook::low_level::exit(INTERRUPTED);
+            let first = INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0;
+            let ready = READY.load(Ordering::Relaxed);
+            if signal != SIGQUIT && first && ready {
+                say("interrupted; reporting what there is (interrupt again to leave at once)");
+                continue;
             }
+            if signal != SIGQUIT && !ready {
+                say("interrupted before anything was measured");
+            }
+            shm::unlink_all();
+            program::kill_all();
+            if signal == SIGQUIT {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            signal_hook::low_level::exit(INTERRUPTED);
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
     Ok(&INTERRUPTS)
+}
+
+/// Tells the user. Not with `eprintln`, which panics where the terminal is gone.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(format!("\ntriton-bench: {text}\n").as_bytes());
 }
 
 /// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.
@@ -58,6 +71,11 @@ fn hangups_are_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
+}
+
+/// Says that measuring begins: from now on the first interrupt lets the run end by itself.
+pub fn ready() {
+    READY.store(true, Ordering::Relaxed);
 }
 
 /// Makes every panic end the servers that were started: it may become an abort, which runs no destructors.

@@ -29,11 +29,11 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     request_count: u64,
 
-    /// Requests to send before the first window. 0: none
+    /// Requests to send before the first window of each level. 0: none
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     warmup_request_count: u64,
 
-    /// Time to run the load before the first window, such as 500ms or 2s; a bare number is milliseconds. 0: none
+    /// Time to run the load before the first window of each level, such as 500ms or 2s; a bare number is milliseconds. 0: none
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = milliseconds)]
     warmup_duration: Duration,
 

@@ -25,7 +25,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Draft, Given, Matrix, Plan, ServiceKind, Target, TraceFiles};
+use crate::plan::{Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ const HELP_WIDTH: usize = 110;
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
-    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice. \
+    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
     `triton-bench trace-summary FILE` summarises traces of a server.";
 
 /// Every flag of a run.
@@ -160,15 +160,21 @@ impl Flags {
             MatrixKind::Memory => Matrix::Memory,
             MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
         });
+        let measurement = self.measurement.plan();
+        let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
+        let mut notes = notes(given);
+        notes.extend(too_few_windows(&measurement, &load.mode));
+        notes.extend(self.load.note());
+        notes.extend(self.model.ignored());
         Ok(Plan {
             target: self.target(matrix.is_some() && !given.has("--service-kind"))?,
-            load: self.load.plan(self.sequences.plan(), self.server.streaming(), given),
+            load,
             data: self.data.plan()?,
-            measurement: self.measurement.plan(),
+            measurement,
             output: self.output.plan(),
             seed: self.load.seed(),
             matrix,
-            notes: notes(given).into_iter().chain(self.load.note()).chain(self.model.ignored()).collect(),
+            notes,
         })
     }
 
@@ -186,6 +192,13 @@ impl Flags {
             metrics,
         })
     }
+}
+
+/// What is said where levels may not have the windows that they need.
+fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
+    let few = plan.request_count.is_none() && plan.max_trials < 3 && mode.has_windows();
+    let rule = "a level counts as stable where three windows agree, so that none can be";
+    few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
 }
 
 /// What is said of words that belong to no flag, which often are a value torn apart.

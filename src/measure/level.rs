@@ -156,8 +156,7 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
         held_back,
     };
     let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
-    let each = history.intervals(&result.client, measurement.plan.percentile);
-    let intervals = whole.into_iter().chain(each).collect();
+    let intervals = whole.into_iter().chain(history.intervals(&result.client, measurement.plan.percentile)).collect();
     let mut summary = result.summarize(measurement, run.load, (ending, intervals));
     summary.windows = history.last();
     summary.verdict = judge(&summary, &circumstances);

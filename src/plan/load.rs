@@ -96,6 +96,11 @@ impl LoadMode {
         }
     }
 
+    /// Whether it goes on until windows agree.
+    pub fn has_windows(&self) -> bool {
+        matches!(self, Self::Concurrency(_) | Self::RequestRate { .. } | Self::Intervals(_) | Self::Sweep { .. })
+    }
+
     /// Whether several levels are measured one after the other.
     pub fn has_levels(&self) -> bool {
         match self {

@@ -7,8 +7,11 @@ use crate::error::Result;
 use crate::load::PeriodicStage;
 use crate::report::csv::write_file;
 
-/// Figures of a batch: the heading of the table's column, the CSV's, and the value, times in nanoseconds.
-const FIGURES: [(&str, &str, fn(&PeriodicStage) -> Figure); 9] = [
+/// A figure of a batch: the heading of the table's column, the CSV's, and the value, times in nanoseconds.
+type Column = (&'static str, &'static str, fn(&PeriodicStage) -> Figure);
+
+/// All figures of a batch.
+const FIGURES: [Column; 9] = [
     ("Concurrency", "Concurrency", |batch| Figure::Count(batch.concurrency as u64)),
     ("Requests", "Requests", |batch| Figure::Count(batch.requests)),
     ("Responses", "Responses", |batch| Figure::Count(batch.responses)),

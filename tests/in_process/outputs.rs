@@ -346,6 +346,18 @@ fn an_interrupt_before_anything_was_measured_is_no_failure() {
 }
 
 #[test]
+fn an_interrupt_ends_the_wait_for_a_server() {
+    let program = Program::new().args("-m m -u localhost:9 --server-wait 60");
+    let (started, running) = (Instant::now(), program.start());
+    thread::sleep(Duration::from_millis(800));
+    running.signal(SIGINT);
+    let finished = running.finish();
+    assert_eq!(finished.code(), 130, "{finished:#?}");
+    assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
+    assert!(finished.stderr.contains("interrupted before anything was measured"), "{finished:#?}");
+}
+
+#[test]
 fn two_interrupts_leave_at_once() {
     let _turn = turns::shared();
     // A model whose requests take long holds the end of the run back.

@@ -106,13 +106,30 @@ fn a_request_count_is_exact_and_warm_up_is_not_in_it() {
 #[test]
 fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
     let _turn = turns::shared();
-    for load in ["--sync --concurrency-range 8", "--async --concurrency-range 8 --max-threads 8"] {
+    for load in [
+        "--sync --concurrency-range 8",
+        "--async --concurrency-range 8 --max-threads 8",
+        "--request-rate-range 20",
+        "--request-rate-range 20 --request-distribution poisson --max-threads 8",
+    ] {
         let repository = Repository::counted(Model::sleeping("m", 1));
         let finished =
             Program::on(&repository, "m").args("--request-count 20 --warmup-request-count 2").args(load).run();
-        assert_eq!(finished.report().level().client_number("Request count"), 20.0);
+        assert_eq!(open(&finished).level().client_number("Request count"), 20.0);
         assert_eq!(repository.counters("m").get("requests"), 22);
     }
+}
+
+#[test]
+fn every_level_of_a_range_is_warmed_up() {
+    let _turn = turns::shared();
+    let repository = Repository::counted(Model::sleeping("m", 1));
+    let levels = "--request-rate-range 100:200:100 -p 200 -s 1000";
+    let finished = Program::on(&repository, "m").args("--warmup-request-count 90").args(levels).run();
+    let measured: f64 = open(&finished).levels.iter().map(|level| level.client_number("Request count")).sum();
+    let sent = repository.counters("m").get("requests") as f64;
+    // Two warm-ups, and beyond them only what was under way at the end of a level.
+    assert!((180.0..220.0).contains(&(sent - measured)), "{sent} requests, {measured} measured");
 }
 
 #[test]
@@ -167,6 +184,7 @@ fn a_precision_is_measured_for_or_the_cap_is_reached() {
     assert!(!rough.text.contains("  Pass [9]"), "{}", rough.text);
     let fine = run(Model::sleeping("m", 2).parameter("jitter_us", "4000"), "--precision p99:0.001% -p 100 -r 5 -v");
     assert_eq!(fine.code(), 2, "{}", fine.stdout);
+    assert!(fine.stdout.contains("not known: p99 latency to within 0.001%: raise --max-trials"), "{}", fine.stdout);
     assert!(fine.stdout.contains("  Pass [5]") && !fine.stdout.contains("  Pass [6]"), "{}", fine.stdout);
 }
 

@@ -186,23 +186,11 @@ fn periodic_loads() {
 
 #[test]
 fn counts_that_contradict_the_load() {
-    refused("--request-count 0", &["--request-count"]);
     refused("--request-count 5 --concurrency-range 1:4", &["--request-count"]);
     refused("--request-count 5 --sweep linear", &["--request-count", "--sweep"]);
     refused("--request-count 2 --concurrency-range 3", &["--request-count", "--concurrency-range"]);
     refused("--concurrency-range 1:0", &["--latency-threshold"]);
     refused("--binary-search --concurrency-range 1:4", &["--binary-search", "--latency-threshold"]);
-}
-
-/// perf_analyzer never ends with a rate and fewer warm-up requests than threads.
-#[test]
-fn warm_ups_that_leave_threads_without_a_request() {
-    let few = "--warmup-request-count 3";
-    refused(&format!("--request-rate-range 10 {few}"), &["--warmup-request-count 3", "4", "--max-threads"]);
-    refused(&format!("--request-rate-range 10 --max-threads 8 {few}"), &["--warmup-request-count 3", "8"]);
-    refused(&format!("--sweep linear {few}"), &["--warmup-request-count 3", "--max-threads"]);
-    refused(&format!("--request-intervals Cargo.toml {few}"), &["--warmup-request-count 3", "--max-threads"]);
-    refused(&format!("--request-rate-range 10 --num-of-sequences 8 {few}"), &["--warmup-request-count 3", "4"]);
 }
 
 #[test]

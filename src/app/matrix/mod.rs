@@ -11,6 +11,7 @@ use crate::app::observe::Observers;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
+use crate::app::signals;
 use crate::backend::Backend;
 use crate::backends;
 use crate::error::{Error, Result};
@@ -73,6 +74,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
     if let Some((plan, session)) = first {
         screen.print(&console::settings(plan, &session.run))?;
     }
+    signals::ready();
     let mut code = exit::OK;
     for level in 0..u32::MAX {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };

@@ -31,8 +31,10 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| counts(draft) && (ranges(draft) || endless(draft)),
-        message: |draft| format!("{} is for one level, but {} has several", count_flag(draft), range(draft)),
+        broken: |draft| draft.plan.measurement.request_count.is_some() && (ranges(draft) || endless(draft)),
+        message: |draft| {
+            format!("{} is for one level, but {} has several", draft.given.show("--request-count"), range(draft))
+        },
     },
     Rule {
         broken: |draft| too_few_requests(draft),
@@ -43,17 +45,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| draft.plan.measurement.warmup_requests > 0 && !draft.plan.measurement.warmup.is_zero(),
         message: |_| "--warmup-request-count and --warmup-duration both say how long to warm up: choose one".into(),
-    },
-    Rule {
-        broken: |draft| threads_without_warm_up(draft).is_some(),
-        message: |draft| {
-            let threads = threads_without_warm_up(draft).unwrap_or_default();
-            format!(
-                "{} leaves threads without a request: there are {threads} of them, so give at least {threads}, or lower \
-                 --max-threads",
-                draft.given.show("--warmup-request-count")
-            )
-        },
     },
     Rule {
         broken: |draft| warms_up(draft) && matches!(draft.plan.load.mode, LoadMode::Periodic(_)),
@@ -156,27 +147,6 @@ const WARM_UPS: &[&str] = &["--warmup-request-count", "--warmup-duration"];
 
 fn warms_up(draft: &Draft) -> bool {
     draft.plan.measurement.warmup_requests > 0 || !draft.plan.measurement.warmup.is_zero()
-}
-
-/// How many threads share a rate, where that is more than there are warm-up requests: perf_analyzer deals requests to its
-/// threads, and one that gets none never ends. Loads of a concurrency have fewer threads then, and schedules that are played
-/// once are warmed up by their first entries, however few.
-fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
-    let (load, requests) = (&draft.plan.load, draft.plan.measurement.warmup_requests);
-    let rate = matches!(load.mode, LoadMode::RequestRate { .. } | LoadMode::Intervals(_) | LoadMode::Sweep { .. });
-    let sequences = if draft.given.has("--num-of-sequences") { load.sequences.concurrent } else { usize::MAX };
-    let threads = load.max_threads.min(sequences) as u64;
-    (rate && requests > 0 && requests < threads).then_some(threads)
-}
-
-/// Whether requests are counted, in the run or in the warm-up.
-fn counts(draft: &Draft) -> bool {
-    draft.plan.measurement.request_count.is_some() || draft.plan.measurement.warmup_requests > 0
-}
-
-fn count_flag(draft: &Draft) -> String {
-    let counted = draft.plan.measurement.request_count.is_some();
-    draft.given.show(if counted { "--request-count" } else { "--warmup-request-count" })
 }
 
 /// Whether fewer requests are asked for than the level has outstanding, or sends in a second.

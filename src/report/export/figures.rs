@@ -25,7 +25,8 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
             Statistic::MeanLatency => "avg".to_owned(),
             Statistic::Percentile(percentile) => format!("p{percentile}"),
         };
-        (name, json!([interval.low, interval.high]))
+        // Neither a rate nor a time is below 0, however little is known of it.
+        (name, json!([interval.low.max(0.0), interval.high]))
     };
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
     if !level.client.entries.is_empty() {
