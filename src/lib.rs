@@ -35,6 +35,7 @@ pub mod stats;
 pub mod traces;
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use cli::Command;
@@ -43,7 +44,7 @@ use cli::Command;
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let Err(error) = backends::program::launch::become_program(&args) {
-        eprintln!("error: {error}");
+        say(&error);
         return ExitCode::from(exit::FAILED);
     }
     let outcome = match cli::parse(args) {
@@ -60,8 +61,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
         Err(error) => Err(error),
     };
     let code = outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        say(&error);
         exit::FAILED
     });
     ExitCode::from(codes.spoken(code))
+}
+
+/// Prints an error on standard error; where nobody reads that, the exit code has to do.
+fn say(error: &error::Error) {
+    let _ = writeln!(io::stderr(), "error: {error}");
 }

@@ -15,7 +15,7 @@ pub const DELAYED_AFTER_NS: u64 = 1_000_000;
 /// Different failure texts that are kept apart; further ones are counted under their code alone.
 const MAX_REASONS: usize = 64;
 
-/// What stands for the reasons beyond [`MAX_REASONS`].
+/// What stands for the reasons beyond the first 64.
 pub const FURTHER_REASONS: &str = "(further reasons)";
 
 /// One window's counters in one shard. Threads add without waiting.

@@ -78,6 +78,14 @@ fn an_error_before_the_first_level_leaves_files_as_they_were() {
 }
 
 #[test]
+fn an_error_that_nobody_can_read_has_its_exit_code() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let program =
+        std::process::Command::new(env!("CARGO_BIN_EXE_triton-bench")).arg("--no-such-flag").stderr(full()).status();
+    assert_eq!(program.unwrap().code(), Some(99));
+}
+
+#[test]
 fn two_results_need_two_files() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
