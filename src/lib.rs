@@ -8,9 +8,9 @@
 //! measure   trials, stability, summaries    backends  c_api, http, grpc, null: implement the seam
 //! load      when the next request leaves    record    what is remembered of a request
 //! backend   the seam: traits and contract
-//! model, data, shm                          traces, clock, error, exit: leaves
+//! model, data, shm                          traces, clock, error, exit, stdio: leaves
 //! ```
-#![deny(unsafe_code)]
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
@@ -32,10 +32,10 @@ pub mod report;
 pub mod seed;
 pub mod shm;
 pub mod stats;
+mod stdio;
 pub mod traces;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use cli::Command;
@@ -44,30 +44,22 @@ use cli::Command;
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let Err(error) = backends::program::launch::become_program(&args) {
-        say(&error);
+        stdio::say(format_args!("error: {error}\n"));
         return ExitCode::from(exit::FAILED);
     }
     let outcome = match cli::parse(args) {
         Ok(Command::Run(plan)) => app::run(*plan),
         Ok(Command::TraceSummary(wanted)) => app::summarise_traces(&wanted),
-        Ok(Command::Help(text)) => {
-            print!("{text}");
-            Ok(exit::OK)
-        }
+        Ok(Command::Help(text)) => stdio::print(&text).map(|()| exit::OK),
         Ok(Command::Version(line)) => {
-            eprintln!("{line}");
+            stdio::say(format_args!("{line}\n"));
             Ok(exit::OK)
         }
         Err(error) => Err(error),
     };
     let code = outcome.unwrap_or_else(|error| {
-        say(&error);
+        stdio::say(format_args!("error: {error}\n"));
         exit::FAILED
     });
     ExitCode::from(codes.spoken(code))
-}
-
-/// Prints an error on standard error; where nobody reads that, the exit code has to do.
-fn say(error: &error::Error) {
-    let _ = writeln!(io::stderr(), "error: {error}");
 }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::{LevelValue, LoadMode, Plan, Range, Search, Verdict};
+use crate::stdio::note;
 
 /// An error in the middle of a run, and the levels that were measured before it.
 pub struct Stopped {
@@ -52,7 +53,7 @@ fn walk(runner: &Runner<'_>, levels: &mut Vec<LevelSummary>) -> Result<()> {
             let bounded = Range { end: range.end.or(Some(limit)), ..*range };
             search(runner, bounded, levels, |concurrency| Ok(Job::closed(plan, session, concurrency)))?;
             if range.end.is_none() && !runner.is_interrupted() && levels.last().is_some_and(passes) {
-                eprintln!("triton-bench: {}", end_of_growth(plan, *range, limit));
+                note!("{}", end_of_growth(plan, *range, limit));
             }
             Ok(())
         }

@@ -31,13 +31,14 @@ use crate::app::session::Session;
 use crate::error::{Error, Result};
 use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
+use crate::stdio::{self, note};
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
 pub fn run(mut plan: Plan) -> Result<u8> {
-    plan.notes.iter().for_each(|note| eprintln!("triton-bench: {note}"));
+    plan.notes.iter().for_each(|note| note!("{note}"));
     check_output_paths(&plan)?;
     check_devices(&plan)?;
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
@@ -49,7 +50,7 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     signals::ready();
     let screen = Screen::new();
     if plan.output.verbosity > 1 {
-        eprint!("{}", console::models(&session.all_models));
+        stdio::say(console::models(&session.all_models));
     }
     if let Some(announcement) = session.announcement() {
         screen.print(&format!("{announcement}\n"))?;

@@ -16,6 +16,7 @@ use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::summary::{LevelLoad, LevelSummary, RunSummary};
 use crate::record::{Finished, Observer, RawRecord, RawResponse, Recorder};
 use crate::report::export::{ExperimentEnd, ExportStream, RecordSender, figures};
+use crate::stdio::note;
 
 /// The observers of a run.
 pub struct Observers {
@@ -112,8 +113,8 @@ impl Observers {
         }
         let Some(export) = self.export else { return Ok(()) };
         if export.stalls() > 0 {
-            eprintln!(
-                "triton-bench: --profile-export-file: {} requests waited for the file to be written, which slowed the load down",
+            note!(
+                "--profile-export-file: {} requests waited for the file to be written, which slowed the load down",
                 export.stalls()
             );
         }

@@ -14,6 +14,7 @@ use crate::load::{LoadShape, PeriodicLoop, StageBook};
 use crate::measure::summary::LevelLoad;
 use crate::plan::Periodic;
 use crate::report::periodic::{table, write};
+use crate::stdio::note;
 
 /// How often it is looked whether the load has ended.
 const LOOK_UP: Duration = Duration::from_millis(5);
@@ -56,7 +57,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     let mut errors: Vec<_> = tally.errors.iter().collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     for (error, count) in errors {
-        eprintln!("triton-bench: {count} requests failed: {error}");
+        note!("{count} requests failed: {error}");
     }
     let (sent, completed, failed) = (requests.sent, requests.completed, requests.failed);
     let counts = format!("Requests: {sent} sent, {completed} completed, {failed} failed");

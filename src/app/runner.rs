@@ -20,6 +20,7 @@ use crate::measure::window::WindowFacts;
 use crate::plan::{MeasurementPlan, Plan};
 use crate::record::{Recorder, RecorderSpec};
 use crate::report::console;
+use crate::stdio::{self, note};
 
 /// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that
 /// they are in; as long as they keep coming.
@@ -60,7 +61,7 @@ impl Runner<'_> {
         levels.push(summary);
         self.screen.print(&results)?;
         if let Some(remark) = remark {
-            eprintln!("{remark}");
+            stdio::say(format_args!("{remark}\n"));
         }
         Ok(())
     }
@@ -109,7 +110,7 @@ impl Runner<'_> {
     /// Says what became of a level's requests, where that needs saying.
     pub fn account(&self, measured: MeasuredLevel) -> LevelSummary {
         if let Some(trouble) = measured.trouble {
-            eprintln!("triton-bench: the level ended early: {trouble}");
+            note!("the level ended early: {trouble}");
         }
         report_lost(&measured.requests);
         measured.summary
@@ -195,16 +196,16 @@ impl Runner<'_> {
 
 fn report_lost(requests: &LoadReport) {
     if requests.outstanding > 0 {
-        eprintln!("triton-bench: {} requests had no answer when the level ended", requests.outstanding);
+        note!("{} requests had no answer when the level ended", requests.outstanding);
     }
     if requests.held_back > 0 {
-        eprintln!(
-            "triton-bench: {} requests found no free slot when they were due; raise --max-outstanding, or with \
+        note!(
+            "{} requests found no free slot when they were due; raise --max-outstanding, or with \
              --serial-sequences --num-of-sequences",
             requests.held_back
         );
     }
     if !requests.adds_up() {
-        eprintln!("triton-bench: requests do not add up, please report this fault: {requests:?}");
+        note!("requests do not add up, please report this fault: {requests:?}");
     }
 }

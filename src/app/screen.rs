@@ -1,14 +1,14 @@
 //! What is printed while the run goes on: data on standard output, the progress line on standard error.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::level::Watcher;
 use crate::measure::summary::{ClientSummary, LevelLoad};
 use crate::plan::Plan;
 use crate::report::console;
 use crate::report::progress::{Progress, Standing};
+use crate::stdio;
 
 /// The terminal, or whatever stands in its place.
 pub struct Screen {
@@ -27,9 +27,7 @@ impl Screen {
     /// Where standard output is closed or full.
     pub fn print(&self, text: &str) -> Result<()> {
         self.progress.borrow_mut().clear();
-        let mut out = io::stdout().lock();
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        written.map_err(|error| Error::output(format!("standard output cannot be written: {error}")))
+        stdio::print(text)
     }
 
     /// Follows one level.

@@ -25,6 +25,7 @@ use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan, Wai
 use crate::record::{Observer, Recorder, RecorderSpec};
 use crate::report::export::{ExportSpec, ExportStream, ExportWriter};
 use crate::shm::{Placement, free_bytes};
+use crate::stdio::note;
 
 /// Outstanding requests are waited for this long when a load ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
@@ -107,7 +108,7 @@ impl Session {
         }
         let payloads = Payloads::make(plan, &models, &recorded.rows)?;
         for warning in &payloads.warnings {
-            eprintln!("triton-bench: {warning}");
+            note!("{warning}");
         }
         let arrivals = match plan.load.mode {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),

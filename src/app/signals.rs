@@ -3,7 +3,6 @@
 //! interrupts, too.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -14,6 +13,7 @@ use crate::backends::program;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::shm;
+use crate::stdio;
 
 /// How often the user has interrupted.
 static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
@@ -43,11 +43,11 @@ pub fn watch() -> Result<&'static AtomicUsize> {
             let first = INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0;
             let ready = READY.load(Ordering::Relaxed);
             if signal != SIGQUIT && first && ready {
-                say("interrupted; reporting what there is (interrupt again to leave at once)");
+                stdio::say("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n");
                 continue;
             }
             if signal != SIGQUIT && !ready {
-                say("interrupted before anything was measured");
+                stdio::say("\ntriton-bench: interrupted before anything was measured\n");
             }
             shm::unlink_all();
             program::kill_all();
@@ -59,11 +59,6 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
     Ok(&INTERRUPTS)
-}
-
-/// Tells the user. Not with `eprintln`, which panics where the terminal is gone.
-fn say(text: &str) {
-    let _ = io::stderr().write_all(format!("\ntriton-bench: {text}\n").as_bytes());
 }
 
 /// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.

@@ -10,6 +10,7 @@ use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
 use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
 use crate::report::significant;
+use crate::stdio::note;
 
 /// Requests outstanding in the burst that gives the first guess.
 const BURST: u32 = 256;
@@ -42,7 +43,7 @@ pub fn run(
                 let level = runner.measure_quietly(&job, &search_plan)?;
                 let observed = observe(&level, runner);
                 let word = if observed.sustained { "sustained" } else { "not sustained" };
-                eprintln!("triton-bench: sweep: {} requests/sec: {word}", significant(rate));
+                note!("sweep: {} requests/sec: {word}", significant(rate));
                 observed
             }
             SweepStep::Measure(rate) => {
@@ -73,7 +74,7 @@ fn say_no_rate(runner: &Runner<'_>) {
         true => "the server went away before its rate was found",
         false => "requests fail before there is any rate to search for",
     };
-    eprintln!("triton-bench: --sweep: {why}");
+    note!("--sweep: {why}");
 }
 
 /// One short window per search step.

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::plan::TraceFiles;
 use crate::report::traces::{moments, summary};
+use crate::stdio::note;
 use crate::traces::{add_up, read};
 
 /// Summarises trace files one after the other. Returns the exit code (see [`crate::exit`]).
@@ -31,10 +32,7 @@ fn file(path: &Path, each: bool) -> Result<String> {
         )));
     }
     if left_out > 0 {
-        eprintln!(
-            "triton-bench: {}: {left_out} traces are left out: the start or the end of their request is not in it",
-            path.display()
-        );
+        note!("{}: {left_out} traces are left out: the start or the end of their request is not in it", path.display());
     }
     let mut text = format!("File: {}\n", path.display());
     if each {

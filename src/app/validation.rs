@@ -13,6 +13,7 @@ use crate::data::{OutputValues, Payload, PayloadId, Tolerance, validate};
 use crate::error::{Error, Result};
 use crate::record::{RawRecord, Recorder, Source};
 use crate::report::export::RecordSender;
+use crate::stdio::note;
 
 /// Copies that wait to be compared may take so much memory; a request that would exceed it waits.
 const MOST_BYTES: usize = 256 << 20;
@@ -136,8 +137,8 @@ impl Validator {
         let _ = self.checks.events.send(Event::End);
         drop(self.thread.join());
         if waits > 0 {
-            eprintln!(
-                "triton-bench: {waits} requests waited because outputs came faster than they can be compared, which slowed \
+            note!(
+                "{waits} requests waited because outputs came faster than they can be compared, which slowed \
                  the load down; validate with fewer requests outstanding, and measure without validation data"
             );
         }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::measure::metrics::{MetricsFold, Sample, parse};
+use crate::stdio::note;
 
 /// A thread that reads the metrics at the start of every window and every interval after that. Dropping it waits for a
 /// reading that is under way.
@@ -41,7 +42,7 @@ impl Collector {
             return Err(unread(Error::server(reason)));
         }
         if !page.is_empty() && !page.iter().any(is_gpu) {
-            eprintln!("triton-bench: --collect-metrics: the server tells nothing of GPUs; their figures are left out");
+            note!("--collect-metrics: the server tells nothing of GPUs; their figures are left out");
         }
         let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
         let poll = {
@@ -81,7 +82,7 @@ fn poll(backend: &dyn Backend, interval: Duration, shared: &Shared) {
             Ok(page) => shared.open.lock().add(&parse(&page)),
             Err(error) if !warned => {
                 warned = true;
-                eprintln!("triton-bench: --collect-metrics: {error}; figures of that time are left out");
+                note!("--collect-metrics: {error}; figures of that time are left out");
             }
             Err(_) => {}
         }

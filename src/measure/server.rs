@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::measure::summary::ServerSummary;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
+use crate::stdio::note;
 
 /// Deepest nesting of ensembles that is followed.
 const MAX_DEPTH: usize = 16;
@@ -23,7 +24,7 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
         match backend.statistics(&spec.id) {
             Ok(statistics) => all.absorb(statistics),
             Err(error) if backend.awaits_server() => {
-                eprintln!("triton-bench: {error}; the server's figures of that time are left out (--reconnect)");
+                note!("{error}; the server's figures of that time are left out (--reconnect)");
                 return Ok(None);
             }
             Err(error) => return Err(error),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::measure::summary::LevelLoad;
+use crate::stdio::note;
 
 /// How long no request ends until that is told.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +27,7 @@ impl Silence {
     /// way.
     pub(super) fn look(&mut self, elapsed: Duration, completed: u64, under_way: u64) {
         if let Some(words) = self.words(elapsed, completed, under_way) {
-            eprintln!("triton-bench: {words}");
+            note!("{words}");
         }
     }
 

@@ -78,11 +78,26 @@ fn an_error_before_the_first_level_leaves_files_as_they_were() {
 }
 
 #[test]
-fn an_error_that_nobody_can_read_has_its_exit_code() {
+fn what_nobody_can_read_changes_no_exit_code() {
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let program =
-        std::process::Command::new(env!("CARGO_BIN_EXE_triton-bench")).arg("--no-such-flag").stderr(full()).status();
-    assert_eq!(program.unwrap().code(), Some(99));
+    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+    assert_eq!(program().arg("--no-such-flag").stderr(full()).status().unwrap().code(), Some(99));
+    assert_eq!(program().arg("--version").stderr(full()).status().unwrap().code(), Some(0));
+    let help = program().arg("--help").stdout(full()).output().unwrap();
+    assert_eq!(help.status.code(), Some(99));
+    let said = String::from_utf8(help.stderr).unwrap();
+    assert!(said.starts_with("error: standard output cannot be written: No space left"), "{said}");
+}
+
+#[test]
+fn a_run_that_nobody_listens_to_ends_well() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let csv = repository.file("a.csv");
+    // Says something of the models, of every window, and of the validation.
+    let run = Program::on(&repository, "m").args("-v -v --request-count 20 -f").arg(&csv).deaf().run();
+    assert_eq!(run.code(), 0);
+    assert!(fs::read_to_string(&csv).unwrap().lines().count() == 2);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The program under test: how it is called, and how it ended.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -80,6 +81,12 @@ impl Program {
         self
     }
 
+    /// Standard error is full: nothing can be written there.
+    pub fn deaf(mut self) -> Self {
+        self.command.stderr(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        self
+    }
+
     /// Three short windows that count as stable whatever they hold.
     pub fn quick(self) -> Self {
         self.args("-p 100 -s 1000")
@@ -109,7 +116,8 @@ impl Program {
             })
         };
         let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
-        let stderr = read(Box::new(child.stderr.take().unwrap()), ended, None);
+        let stderr: Box<dyn Read + Send> = child.stderr.take().map_or(Box::new(io::empty()), |pipe| Box::new(pipe));
+        let stderr = read(stderr, ended, None);
         Running { child, stdout, stderr, started, output: end }
     }
 }

@@ -6,6 +6,7 @@ use crate::app::matrix::Way;
 use crate::backend::Backend;
 use crate::plan::Plan;
 use crate::shm::{Placement, device_count};
+use crate::stdio::note;
 
 /// Inputs and outputs in each kind of memory that this machine has, pageable first.
 pub fn ways(plan: &Plan, server: &Arc<dyn Backend>) -> Vec<Way> {
@@ -19,7 +20,7 @@ fn placements() -> Vec<Placement> {
             placements.push(Placement::Pinned);
             placements.extend((0..devices).map(Placement::Cuda));
         }
-        Err(error) => eprintln!("triton-bench: --matrix memory: pinned and GPU memory are left out: {error}"),
+        Err(error) => note!("--matrix memory: pinned and GPU memory are left out: {error}"),
     }
     placements
 }

@@ -20,6 +20,7 @@ use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
 use crate::measure::summary::Ending;
 use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
 use crate::report::{console, matrix};
+use crate::stdio::note;
 
 /// One way to run the plan. Its fields are dropped in order: the session before what it needs.
 pub struct Way {
@@ -67,7 +68,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
     }
     for way in &ways {
         if let Err(error) = &way.session {
-            eprintln!("triton-bench: --matrix: {}: {error}", way.name);
+            note!("--matrix: {}: {error}", way.name);
         }
     }
     let first = ways.first().and_then(|way| Some((&way.plan, way.session.as_ref().ok()?)));
