@@ -204,8 +204,8 @@ fn measurement_flags_are_read() {
     assert_eq!(few, ["--max-trials 2: a level counts as stable where three windows agree, so that none can be"]);
     assert!(self::plan("-m m -r 2 --request-count 9").notes.is_empty());
     assert!(self::plan("-m m -r 2 --stage rate:5:1s").notes.is_empty());
-    let windows = self::plan("-m m --request-count 0 --warmup-request-count 1 --request-rate-range 1:2").measurement;
-    assert_eq!((windows.request_count, windows.warmup_requests), (None, 1));
+    let windows = self::plan("-m m --request-count 0 --warmup-request-count 4 --request-rate-range 1:2").measurement;
+    assert_eq!((windows.request_count, windows.warmup_requests), (None, 4));
     assert_eq!((plan.matrix, plan.target.service), (Some(Matrix::Memory), ServiceKind::TritonCApi));
 }
 

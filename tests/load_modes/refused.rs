@@ -222,3 +222,14 @@ fn distributions_that_are_none() {
     refused("--precision p99", &["--precision"]);
     refused("--sweep linear:1", &["--sweep"]);
 }
+
+/// perf_analyzer never ends with a rate and fewer warm-up requests than threads.
+#[test]
+fn warm_ups_that_leave_threads_without_a_request() {
+    let few = "--warmup-request-count 3";
+    refused(&format!("--request-rate-range 10 {few}"), &["--warmup-request-count 3", "4", "--max-threads"]);
+    refused(&format!("--request-rate-range 10 --max-threads 8 {few}"), &["--warmup-request-count 3", "8"]);
+    refused(&format!("--sweep linear {few}"), &["--warmup-request-count 3", "--max-threads"]);
+    refused(&format!("--request-intervals Cargo.toml {few}"), &["--warmup-request-count 3", "--max-threads"]);
+    refused(&format!("--request-rate-range 10 --num-of-sequences 8 {few}"), &["--warmup-request-count 3", "4"]);
+}

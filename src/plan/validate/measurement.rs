@@ -37,6 +37,17 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| threads_without_warm_up(draft).is_some(),
+        message: |draft| {
+            let threads = threads_without_warm_up(draft).unwrap_or_default();
+            format!(
+                "{} leaves threads without a request: there are {threads} of them, so give at least {threads}, or lower \
+                 --max-threads",
+                draft.given.show("--warmup-request-count")
+            )
+        },
+    },
+    Rule {
         broken: |draft| too_few_requests(draft),
         message: |draft| {
             format!("{} is below the level that it has to reach: {}", draft.given.show("--request-count"), range(draft))
@@ -127,6 +138,17 @@ pub(super) const RULES: &[Rule] = &[
 
 fn has_range(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })
+}
+
+/// How many threads share a rate, where that is more than there are warm-up requests: perf_analyzer deals requests to its
+/// threads, and one that gets none never ends. Loads of a concurrency have fewer threads then, and schedules that are played
+/// once are warmed up by their first entries, however few.
+fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
+    let (load, requests) = (&draft.plan.load, draft.plan.measurement.warmup_requests);
+    let rate = matches!(load.mode, LoadMode::RequestRate { .. } | LoadMode::Intervals(_) | LoadMode::Sweep { .. });
+    let sequences = if draft.given.has("--num-of-sequences") { load.sequences.concurrent } else { usize::MAX };
+    let threads = load.max_threads.min(sequences) as u64;
+    (rate && requests > 0 && requests < threads).then_some(threads)
 }
 
 /// Whether the load itself says how many requests there are.
