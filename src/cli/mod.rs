@@ -163,7 +163,8 @@ impl Flags {
         let measurement = self.measurement.plan();
         let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
         let mut notes = notes(given);
-        notes.extend(too_few_windows(&measurement, &load.mode));
+        // The trials of a matrix are its rounds.
+        notes.extend(if matrix.is_none() { too_few_windows(&measurement, &load.mode) } else { None });
         notes.extend(self.load.note());
         notes.extend(self.model.ignored());
         Ok(Plan {

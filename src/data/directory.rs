@@ -99,7 +99,7 @@ fn check_files(target: &Target<'_>, directory: &Path) -> Result<()> {
         });
         if !known {
             return Err(Error::input(format!(
-                "Provided data file '{}' does not correspond to a valid model input or output.; the model's inputs are {}",
+                "Provided data file '{}' does not correspond to a valid model input or output. The model's inputs are {}",
                 directory.join(&name).display(),
                 target.input_names()
             )));
