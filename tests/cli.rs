@@ -203,7 +203,7 @@ fn measurement_flags_are_read() {
     let few = self::plan("-m m -r 2").notes;
     assert_eq!(few, ["--max-trials 2: a level counts as stable where three windows agree, so that none can be"]);
     assert!(self::plan("-m m -r 2 --request-count 9").notes.is_empty());
-    assert!(self::plan("-m m -r 2 --matrix memory").notes.is_empty());
+    assert!(self::plan("-m m -r 2 --matrix memory --model-repository r").notes.is_empty());
     assert!(self::plan("-m m -r 2 --stage rate:5:1s").notes.is_empty());
     let windows = self::plan("-m m --request-count 0 --warmup-request-count 4 --request-rate-range 1:2").measurement;
     assert_eq!((windows.request_count, windows.warmup_requests), (None, 4));
