@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Placement, cuda};
+use super::{Placement, cuda, dev_shm};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
 /// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`; for a GPU's what its driver
@@ -14,7 +14,7 @@ pub fn free_bytes(placement: Placement) -> Option<u64> {
             let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
             [system, left_in(Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
         }
-        Placement::System => rustix::fs::statvfs("/dev/shm").ok().map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize)),
+        Placement::System => dev_shm::free(),
         Placement::Cuda(device) => cuda::free_bytes(device).ok(),
     }
 }

@@ -7,6 +7,7 @@
 mod builder;
 #[allow(unsafe_code)]
 mod cuda;
+mod dev_shm;
 mod free;
 mod names;
 mod placements;

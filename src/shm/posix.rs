@@ -14,7 +14,7 @@ use rustix::shm::OFlags;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use crate::error::{Error, Result};
-use crate::shm::names;
+use crate::shm::{dev_shm, names};
 
 /// How many taken names are passed over before giving up: names left by a dead process with our number.
 const NAME_ATTEMPTS: usize = 1000;
@@ -101,9 +101,8 @@ impl HostMemory {
 
     /// The same, whose pages come as they are written.
     pub(super) fn named_unfilled(len: usize) -> Result<Self> {
-        let free = rustix::fs::statvfs("/dev/shm").map_or(u64::MAX, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
-        if len as u64 > free {
-            return Err(no_shared_memory(len, &rustix::io::Errno::NOSPC.into()));
+        if dev_shm::free().is_some_and(|free| len as u64 > free) {
+            return Err(dev_shm::refused(len, &rustix::io::Errno::NOSPC.into()));
         }
         for _ in 0..NAME_ATTEMPTS {
             let name = names::next();
@@ -112,12 +111,12 @@ impl HostMemory {
                     names::register(&name);
                     let mut named = Named { memory, name, unreserved: None };
                     let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty())
-                        .map_err(|e| no_shared_memory(len, &e.into()))?;
+                        .map_err(|e| dev_shm::refused(len, &e.into()))?;
                     named.unreserved = Some(Unreserved { file, reserved: vec![false; len.div_ceil(PIECE).max(1)] });
                     return Ok(Self { owner: Owner::Named(named), len, frozen: false });
                 }
                 Err(ShmemError::MappingIdExists) => {}
-                Err(e) => return Err(no_shared_memory(len, &os_error(e))),
+                Err(e) => return Err(dev_shm::refused(len, &os_error(e))),
             }
         }
         Err(Error::machine(format!(
@@ -136,7 +135,7 @@ impl HostMemory {
                 let start = piece * PIECE;
                 let (file, len) = (&unreserved.file, PIECE.min(all - start) as u64);
                 rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), start as u64, len))
-                    .map_err(|e| no_shared_memory(all, &e.into()))?;
+                    .map_err(|e| dev_shm::refused(all, &e.into()))?;
                 unreserved.reserved[piece] = true;
             }
         }
@@ -287,24 +286,4 @@ fn os_error(error: ShmemError) -> io::Error {
         }
         other => io::Error::other(other.to_string()),
     }
-}
-
-fn no_shared_memory(len: usize, cause: &io::Error) -> Error {
-    let (free, names) = rustix::fs::statvfs("/dev/shm")
-        .map_or((0, 1), |fs| (fs.f_bavail.saturating_mul(fs.f_frsize), if fs.f_files == 0 { 1 } else { fs.f_favail }));
-    let advice = match cause.kind() {
-        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-            "raise the limit of open files (ulimit -n) or use less concurrency"
-        }
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
-            "/dev/shm must be there and writable"
-        }
-        _ if names == 0 => "it holds as many files as it may (nr_inodes): remove some or use less concurrency",
-        _ => {
-            "free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
-        }
-    };
-    Error::machine(format!(
-        "cannot create {len} bytes of system shared memory in /dev/shm, where {free} bytes are free: {cause}; {advice}"
-    ))
 }
