@@ -187,10 +187,10 @@ fn an_interrupt_leaves_nothing_on_the_device() {
     let model = Model::sleeping("m", 20).tensors(&tensors("INT32", "4")).instances(4);
     repository.add(&repository.journaling(model));
     let bench = Bench { repository, stand_in: StandIn::new(), data: None };
-    let mut journal = 0;
     for flags in ["--shared-memory cuda --async --concurrency-range 3", "--input-memory pinned --output-memory gpu:1"] {
+        let journal = bench.repository.journal_length("m");
         let run = bench.program(flags).args("-p 20000").start();
-        journal = bench.repository.wait_for_requests("m", journal);
+        bench.repository.wait_for_requests("m", journal);
         // What was sent first is answered.
         thread::sleep(Duration::from_millis(100));
         run.signal(2);

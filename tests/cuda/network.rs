@@ -111,15 +111,15 @@ fn a_server_infers_on_our_devices() {
 fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
     let _turn = turns::shared();
     let Some(bench) = Bench::new() else { return };
-    let mut journal = 0;
     for protocol in PROTOCOLS {
         let flags = "--shared-memory cuda --cuda-device 1 --async --concurrency-range 3 -p 20000 --input-data";
+        let journal = bench.repository.journal_length("slow");
         let run = bench.program(protocol, "slow", flags).arg(bench.repository.file("right.json")).start();
         let ours = format!("triton_bench_{protocol}_{}_", run.id());
         // One for all inputs, and one for the outputs of each slot.
         let known = bench.wait(&ours, |count| count == 4);
         assert_eq!(known.matches("\"device_id\":1").count(), 4, "{known}");
-        journal = bench.repository.wait_for_requests("slow", journal);
+        bench.repository.wait_for_requests("slow", journal);
         // What was sent first is answered.
         thread::sleep(Duration::from_millis(100));
         run.signal(2);

@@ -70,15 +70,15 @@ impl Repository {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Waits until a model that writes a journal has executed requests beyond the journal's first `bytes` bytes; its length.
-    pub fn wait_for_requests(&self, model: &str, bytes: u64) -> u64 {
-        let path = self.file(&format!("{model}.journal"));
+    /// Bytes that a model has written to its `stamp_file`.
+    pub fn journal_length(&self, model: &str) -> u64 {
+        fs::metadata(self.file(&format!("{model}.journal"))).map_or(0, |metadata| metadata.len())
+    }
+
+    /// Waits until a model that writes a journal has executed requests beyond the journal's first `bytes` bytes.
+    pub fn wait_for_requests(&self, model: &str, bytes: u64) {
         let started = Instant::now();
-        loop {
-            let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-            if length > bytes {
-                return length;
-            }
+        while self.journal_length(model) <= bytes {
             assert!(started.elapsed() < Duration::from_secs(20), "no request has come to {model}");
             thread::sleep(Duration::from_millis(5));
         }
