@@ -14,8 +14,8 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
-pub mod affinity;
-pub mod app;
+mod affinity;
+mod app;
 pub mod backend;
 pub mod backends;
 pub mod cli;
@@ -24,16 +24,16 @@ pub mod data;
 pub mod error;
 pub mod exit;
 pub mod load;
-pub mod measure;
+mod measure;
 pub mod model;
 pub mod plan;
 pub mod record;
-pub mod report;
-pub mod seed;
+mod report;
+mod seed;
 pub mod shm;
-pub mod stats;
+mod stats;
 mod stdio;
-pub mod traces;
+mod traces;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -58,7 +58,7 @@ impl Watcher for LevelScreen<'_> {
         }
     }
 
-    fn progress(&self, trial: usize, _done: f64, _completed: u64) {
+    fn progress(&self, trial: usize) {
         let last = *self.last.borrow();
         self.screen.progress.borrow_mut().show(&Standing {
             load: self.load,

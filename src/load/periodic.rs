@@ -61,8 +61,6 @@ impl PeriodicLoop {
 /// What one batch of a periodic load came to.
 #[derive(Clone, Debug)]
 pub struct PeriodicStage {
-    /// When its first request was sent.
-    pub launched: Stamp,
     /// Requests under way or sent until then, these included.
     pub concurrency: usize,
     /// Requests of the batch that were sent.
@@ -147,7 +145,6 @@ impl StageBook {
     fn stage(&self, from: usize, to: usize) -> Option<PeriodicStage> {
         let sent: Vec<_> =
             self.requests[from..to].iter().filter(|n| n.submitted.load(Ordering::Acquire) != 0).collect();
-        let launched = Stamp(sent.first()?.submitted.load(Ordering::Acquire));
         let (mut first_response, mut gap) = (Distribution::empty(), Distribution::empty());
         if let Some(gaps) = self.gaps[from].get() {
             gaps.copy_into(&mut gap);
@@ -164,7 +161,14 @@ impl StageBook {
             gap_max_ns = gap_max_ns.max(notes.gap_max.load(Ordering::Acquire));
         }
         let requests = sent.len() as u64;
-        Some(PeriodicStage { launched, concurrency: to, requests, responses, first_response, gap, gap_max_ns })
+        (requests > 0).then_some(PeriodicStage {
+            concurrency: to,
+            requests,
+            responses,
+            first_response,
+            gap,
+            gap_max_ns,
+        })
     }
 }
 

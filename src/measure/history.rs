@@ -6,7 +6,7 @@ use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals, is_precise};
 use crate::measure::stability::{STABLE_WINDOWS, is_stable};
 use crate::measure::summary::ClientSummary;
-use crate::measure::window::merge_two;
+use crate::measure::window::merge;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::Interval;
@@ -34,7 +34,7 @@ impl Stretch {
             (all, more) => all.or_else(|| more.clone()),
         };
         Self {
-            client: merge_two(self.client, &later.client),
+            client: merge(self.client, &later.client),
             before: self.before,
             after: later.after.clone().or(self.after),
             readings,
@@ -88,11 +88,6 @@ impl History {
         self.last.back().map(|window| &window.client)
     }
 
-    /// The last windows, in order: three, or as many as there were.
-    pub(super) fn last(&self) -> Vec<ClientSummary> {
-        self.last.iter().map(|window| window.client.clone()).collect()
-    }
-
     /// Whether the windows are enough: they agree, or the figure that was asked for is known well enough.
     pub(super) fn is_settled(&self, plan: &MeasurementPlan) -> bool {
         match (plan.precision, &self.all) {
@@ -144,7 +139,7 @@ mod tests {
         let mut history = History::new(&plan(None));
         (1..=1000).for_each(|requests| history.push(window(requests)));
         assert_eq!((history.closed(), history.last.len(), history.figures.len()), (1000, 3, 3));
-        let last: Vec<u64> = history.last().iter().map(|window| window.requests).collect();
+        let last: Vec<u64> = history.last.iter().map(|window| window.client.requests).collect();
         assert_eq!((last, history.latest().unwrap().requests), (vec![998, 999, 1000], 1000));
         assert_eq!(history.result().unwrap().client.requests, 998 + 999 + 1000);
     }

@@ -55,8 +55,8 @@ pub trait Watcher {
     /// Another window has ended; `trial` counts from 1.
     fn window(&self, trial: usize, window: &ClientSummary);
 
-    /// Time goes by in the open window: `done` of its length, 0 to 1, with so many requests completed.
-    fn progress(&self, trial: usize, done: f64, completed: u64);
+    /// Time goes by in window number `trial`.
+    fn progress(&self, trial: usize);
 }
 
 /// A load that is to be measured.
@@ -158,13 +158,12 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
     let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
     let intervals = whole.into_iter().chain(history.intervals(&result.client, measurement.plan.percentile)).collect();
     let mut summary = result.summarize(measurement, run.load, (ending, intervals));
-    summary.windows = history.last();
     summary.verdict = judge(&summary, &circumstances);
     Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
 }
 
 impl Stretch {
-    /// The summary of a level whose result this is; without its windows, and not judged yet.
+    /// The summary of a level whose result this is; not judged yet.
     pub(super) fn summarize(
         self,
         measurement: &Measurement<'_>,
@@ -181,8 +180,8 @@ impl Stretch {
         let server = servers.next().flatten();
         let further_servers = servers.flatten().collect();
         let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
-        let (windows, verdict) = (Vec::new(), Verdict::Valid);
-        LevelSummary { load, windows, client, server, further_servers, gpus, host, intervals, ending, verdict }
+        let verdict = Verdict::Valid;
+        LevelSummary { load, client, server, further_servers, gpus, host, intervals, ending, verdict }
     }
 }
 
@@ -244,7 +243,7 @@ impl<'a> Trials<'a> {
             growth.look(elapsed, self.running.under_way());
             self.blocks.look(elapsed, completed.succeeded);
             silence.look(elapsed, completed.all(), self.running.under_way());
-            self.measurement.watcher.progress(1, 0.0, completed.succeeded);
+            self.measurement.watcher.progress(1);
             thread::sleep(COUNT_LOOK_UP);
         }
         self.running.settle_if_stranded();
@@ -328,9 +327,7 @@ impl<'a> Trials<'a> {
                 return now;
             }
             let look_up = if planned == Stamp::NEVER { COUNT_LOOK_UP } else { LOOK_UP };
-            let done =
-                if planned == Stamp::NEVER { 0.0 } else { now.since(start) as f64 / planned.since(start) as f64 };
-            self.measurement.watcher.progress(self.history.closed() + 1, done, self.run.recorder.completed().succeeded);
+            self.measurement.watcher.progress(self.history.closed() + 1);
             let looks = self.under_way.get().and(self.running.under_way());
             self.under_way.set(looks);
             thread::sleep(looks.uneven(look_up).min(planned.from_now()));

@@ -67,10 +67,10 @@ pub fn is_precise(wanted: Precision, windows: &[WindowFigures], all: &ClientSumm
 mod tests {
     use super::*;
     use crate::measure::summary::sample;
-    use crate::measure::window::merge;
+    use crate::measure::window;
 
     /// A window of latencies 1000, 2000, … ns, all shifted.
-    fn window(requests: u64, shift: u64) -> ClientSummary {
+    fn window_of(requests: u64, shift: u64) -> ClientSummary {
         let mut client = sample::client(0, 0);
         client.requests = requests;
         for number in 1..=requests {
@@ -85,14 +85,19 @@ mod tests {
         windows.iter().map(WindowFigures::of).collect()
     }
 
+    fn merge(windows: &[ClientSummary]) -> ClientSummary {
+        let (first, rest) = windows.split_first().unwrap();
+        rest.iter().fold(first.clone(), window::merge)
+    }
+
     fn precise(of: Statistic, share: f64, windows: &[ClientSummary]) -> bool {
         is_precise(Precision { of, share }, &figures(windows), &merge(windows))
     }
 
     #[test]
     fn equal_windows_are_known_well_and_unequal_ones_are_not() {
-        let equal = vec![window(2000, 0); 3];
-        let unequal = [window(2000, 0), window(1000, 900_000), window(3000, 0)];
+        let equal = vec![window_of(2000, 0); 3];
+        let unequal = [window_of(2000, 0), window_of(1000, 900_000), window_of(3000, 0)];
         for of in [Statistic::Throughput, Statistic::MeanLatency] {
             assert!(precise(of, 0.01, &equal));
             assert!(!precise(of, 0.2, &unequal));
@@ -107,10 +112,10 @@ mod tests {
             let all = merge(windows);
             interval(of, &figures(windows), &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
         };
-        let steady = width(&vec![window(2000, 0); 3]);
+        let steady = width(&vec![window_of(2000, 0); 3]);
         assert!(steady < 0.01, "{steady}");
-        assert!(width(&[window(2000, 0), window(2000, 50_000), window(2000, 100_000)]) > 3.0 * steady);
-        assert!(precise(of, 0.01, &vec![window(2000, 0); 3]));
-        assert!(!precise(Statistic::Percentile(99.9), 0.01, &[window(500, 0)]));
+        assert!(width(&[window_of(2000, 0), window_of(2000, 50_000), window_of(2000, 100_000)]) > 3.0 * steady);
+        assert!(precise(of, 0.01, &vec![window_of(2000, 0); 3]));
+        assert!(!precise(Statistic::Percentile(99.9), 0.01, &[window_of(500, 0)]));
     }
 }

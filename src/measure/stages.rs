@@ -179,9 +179,7 @@ impl Stage {
         let figures = intervals(&[WindowFigures::of(&client)], &client, percentile);
         let intervals = pace.into_iter().chain(figures).collect();
         let window = Stretch { client, before, after, readings: measurement.readings() };
-        let windows = vec![window.client.clone()];
-        let summary = window.summarize(measurement, self.level.load, (ending, intervals));
-        let mut summary = LevelSummary { windows, ..summary };
+        let mut summary = window.summarize(measurement, self.level.load, (ending, intervals));
         summary.verdict = judge(&summary, &circumstances);
         summary
     }
@@ -229,7 +227,7 @@ mod tests {
 
     impl Watcher for Silent {
         fn window(&self, _: usize, _: &ClientSummary) {}
-        fn progress(&self, _: usize, _: f64, _: u64) {}
+        fn progress(&self, _: usize) {}
     }
 
     fn stage(backend: &Arc<NullBackend>, load: LevelLoad, length: StageLength) -> StageRun {

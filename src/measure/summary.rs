@@ -228,8 +228,6 @@ pub enum Ending {
 pub struct LevelSummary {
     /// What load it was.
     pub load: LevelLoad,
-    /// The last windows, in order: three, or as many as there were.
-    pub windows: Vec<ClientSummary>,
     /// The windows that the result is made of, merged.
     pub client: ClientSummary,
     /// What the server counted during those windows; absent where it keeps no statistics. Of a mix, its first model.
@@ -336,13 +334,11 @@ pub(crate) mod sample {
         }
     }
 
-    /// A stable level of three equal windows, merged into one second.
+    /// A stable level of one second.
     pub(crate) fn level(load: LevelLoad, requests: u64, latency_ns: u64) -> LevelSummary {
-        let window = client(requests, latency_ns);
         LevelSummary {
             load,
-            windows: vec![window.clone(); 3],
-            client: window,
+            client: client(requests, latency_ns),
             server: None,
             further_servers: Vec::new(),
             gpus: None,

@@ -159,11 +159,6 @@ impl Sweep {
         Phase::Measure { saturation, rates: rates(self.plan, saturation) }
     }
 
-    /// The rates that were measured, in order.
-    pub fn points(&self) -> &[SweepPoint] {
-        &self.points
-    }
-
     /// What was found so far; `None` where the server sustained no rate, or the search has not ended.
     pub fn result(&self) -> Option<SweepResult> {
         match self.phase {
@@ -267,8 +262,8 @@ mod tests {
                 saturation <= capacity && saturation >= capacity * (1.0 - 2.0 * RESOLUTION),
                 "{saturation} of {capacity}"
             );
-            assert_eq!(sweep.points().len(), 5);
-            assert!((sweep.points()[4].rate / saturation - 1.1).abs() < 1e-9);
+            assert_eq!(sweep.points.len(), 5);
+            assert!((sweep.points[4].rate / saturation - 1.1).abs() < 1e-9);
         }
     }
 
@@ -301,7 +296,7 @@ mod tests {
             });
             let saturation = sweep.result().unwrap().saturation;
             assert!((0.95..=1.0).contains(&(saturation / 1000.0)), "{saturation}");
-            let (past, before) = sweep.points().split_last().unwrap();
+            let (past, before) = sweep.points.split_last().unwrap();
             assert!(!past.observed.sustained && before.iter().all(|point| point.observed.sustained));
             assert_eq!(before.len(), 4);
         }
@@ -316,13 +311,13 @@ mod tests {
             let confirmed = matches!(sweep.next(), Some(SweepStep::Confirm(rate)) if rate < 900.0);
             sweep.observe(observation(measuring || confirmed));
         }
-        assert_eq!(sweep.result().unwrap().saturation, sweep.points()[4].rate);
+        assert_eq!(sweep.result().unwrap().saturation, sweep.points[4].rate);
     }
 
     #[test]
     fn a_server_without_a_limit_ends_the_sweep() {
         let sweep = run(LINEAR, |step| SweepObservation { sustained: true, ..server(1e300)(step) });
-        assert_eq!((sweep.next(), sweep.points().len()), (None, 5));
+        assert_eq!((sweep.next(), sweep.points.len()), (None, 5));
     }
 
     #[test]

@@ -81,17 +81,8 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
     }
 }
 
-/// Several windows as one: counts and durations are summed, distributions merged, averages weighted by requests.
-///
-/// # Panics
-/// If there is no window.
-pub fn merge(windows: &[ClientSummary]) -> ClientSummary {
-    let (first, rest) = windows.split_first().expect("a level has at least one window");
-    rest.iter().fold(first.clone(), merge_two)
-}
-
-/// A window and the windows before it as one; see [`merge`].
-pub(super) fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
+/// A window and those before it as one: counts and durations are summed, distributions merged, averages weighted by requests.
+pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSummary {
     let weighted = |a: f64, b: f64| {
         let (n, m) = (sum.requests as f64, window.requests as f64);
         if n + m == 0.0 { 0.0 } else { (a * n + b * m) / (n + m) }
@@ -121,7 +112,7 @@ pub(super) fn merge_two(mut sum: ClientSummary, window: &ClientSummary) -> Clien
     sum.delayed += window.delayed;
     sum.sequences += window.sequences;
     sum.responses += window.responses;
-    sum.entries = sum.entries.into_iter().zip(&window.entries).map(|(sum, entry)| merge_two(sum, entry)).collect();
+    sum.entries = sum.entries.into_iter().zip(&window.entries).map(|(sum, entry)| merge(sum, entry)).collect();
     for (error, count) in &window.errors {
         match sum.errors.iter_mut().find(|(known, _)| known == error) {
             Some((_, total)) => *total += count,
@@ -155,7 +146,7 @@ mod tests {
     fn entries_of_a_mix_are_merged_one_by_one() {
         let mut window = sample::client(400, 1_000_000);
         window.entries = vec![sample::client(100, 4_000_000), sample::client(300, 0)];
-        let merged = merge(&[window.clone(), window]);
+        let merged = merge(window.clone(), &window);
         assert_eq!(merged.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [200, 600]);
         assert_eq!(merged.entries[0].duration, Duration::from_secs(2));
     }
@@ -178,7 +169,7 @@ mod tests {
         let mut fast = sample::client(300, 1_000_000);
         let other = InferError { code: "Internal".into(), message: "often".into() };
         fast.errors = vec![(error, 1), (other, 7)];
-        let merged = merge(&[slow, fast]);
+        let merged = merge(slow, &fast);
         assert_eq!(merged.requests, 400);
         assert_eq!(merged.duration, Duration::from_secs(2));
         assert!((merged.throughput() - 200.0).abs() < 1e-9);

@@ -45,11 +45,6 @@ impl Given {
         flags.iter().copied().filter(|flag| self.has(flag)).collect()
     }
 
-    /// Every flag that was given, by name.
-    pub fn flags(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
     /// The last value of `flag` as it was written.
     pub fn value(&self, flag: &str) -> Option<&str> {
         self.0.get(flag)?.last().map(String::as_str)

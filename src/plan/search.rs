@@ -76,7 +76,6 @@ impl LevelValue for f64 {
 pub struct Search<T> {
     range: Range<T>,
     state: State<T>,
-    best: Option<T>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +91,7 @@ impl<T: LevelValue> Search<T> {
     /// A search over `range`. A binary search needs an end; without one it is linear.
     pub fn new(range: Range<T>, binary: bool) -> Self {
         let state = if binary && range.end.is_some() { State::BinaryStart } else { State::Linear { index: 0 } };
-        Self { range, state, best: None }
+        Self { range, state }
     }
 
     /// The next level to measure, given what the previous one came to (`None` before the first); `None` at the end.
@@ -111,16 +110,10 @@ impl<T: LevelValue> Search<T> {
         level
     }
 
-    /// The highest level that passed so far: a search's answer.
-    pub fn best(&self) -> Option<T> {
-        self.best
-    }
-
-    fn after_linear(&mut self, index: u32, verdict: Verdict) -> (State<T>, Option<T>) {
+    fn after_linear(&self, index: u32, verdict: Verdict) -> (State<T>, Option<T>) {
         if verdict == Verdict::Fail {
             return (State::Done, None);
         }
-        self.best = self.linear_level(index);
         match self.linear_level(index + 1) {
             Some(level) => (State::Linear { index: index + 1 }, Some(level)),
             None => (State::Done, None),
@@ -132,30 +125,29 @@ impl<T: LevelValue> Search<T> {
         self.range.end.map_or(Some(level), |end| level.within(end))
     }
 
-    fn after_start(&mut self, verdict: Verdict) -> (State<T>, Option<T>) {
+    fn after_start(&self, verdict: Verdict) -> (State<T>, Option<T>) {
         match self.range.end {
             Some(end) if verdict == Verdict::Pass => {
-                self.best = Some(self.range.start);
-                if end > self.range.start { (State::BinaryEnd { end }, Some(end)) } else { (State::Done, None) }
+                if end > self.range.start {
+                    (State::BinaryEnd { end }, Some(end))
+                } else {
+                    (State::Done, None)
+                }
             }
             _ => (State::Done, None),
         }
     }
 
-    fn after_end(&mut self, end: T, verdict: Verdict) -> (State<T>, Option<T>) {
+    fn after_end(&self, end: T, verdict: Verdict) -> (State<T>, Option<T>) {
         if verdict == Verdict::Pass {
-            self.best = Some(end);
             return (State::Done, None);
         }
         self.halve(self.range.start, end)
     }
 
-    fn after_half(&mut self, (low, high): (T, T), tried: T, verdict: Verdict) -> (State<T>, Option<T>) {
+    fn after_half(&self, (low, high): (T, T), tried: T, verdict: Verdict) -> (State<T>, Option<T>) {
         match verdict {
-            Verdict::Pass => {
-                self.best = Some(tried);
-                self.halve(tried, high)
-            }
+            Verdict::Pass => self.halve(tried, high),
             Verdict::Fail => self.halve(low, tried),
         }
     }
@@ -173,7 +165,7 @@ impl<T: LevelValue> Search<T> {
 mod tests {
     use super::*;
 
-    /// Runs a search where levels up to `knee` pass; gives the levels and the answer.
+    /// Runs a search where levels up to `knee` pass; gives the levels and the highest that passed.
     fn run<T: LevelValue>(range: Range<T>, binary: bool, knee: T) -> (Vec<T>, Option<T>) {
         let mut search = Search::new(range, binary);
         let (mut levels, mut last) = (Vec::new(), None);
@@ -182,7 +174,8 @@ mod tests {
             assert!(levels.len() <= 1000, "the search does not end");
             last = Some(if level <= knee { Verdict::Pass } else { Verdict::Fail });
         }
-        (levels, search.best())
+        let best = levels.iter().copied().filter(|&level| level <= knee).reduce(|a, b| if a > b { a } else { b });
+        (levels, best)
     }
 
     fn range<T>(start: T, end: Option<T>, step: T) -> Range<T> {

@@ -3,5 +3,5 @@
 mod read;
 mod spans;
 
-pub use read::{Moment, Trace, read};
-pub use spans::{Frontend, ModelSpans, Spans, add_up};
+pub use read::{Trace, read};
+pub use spans::{Frontend, ModelSpans, add_up};

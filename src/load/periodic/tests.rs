@@ -220,7 +220,6 @@ fn a_batch_follows_when_all_of_the_latest_have_had_the_period() {
             stages.iter().map(|s| (s.concurrency, s.requests, s.responses)).collect::<Vec<_>>(),
             [(2, 2, 20), (4, 2, 20), (6, 2, 20)]
         );
-        assert!(stages.windows(2).all(|pair| pair[0].launched < pair[1].launched));
         assert!(stages.iter().all(|stage| stage.first_response.count() == 2
             && stage.gap_max_ns as f64 >= stage.gap.mean_ns()
             && stage.gap.count() == stage.responses - 2));

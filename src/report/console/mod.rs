@@ -13,14 +13,13 @@ use std::fmt::Write as _;
 
 use crate::measure::complaint::Verdict;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
-
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
 use crate::report::number::{significant, whole_us};
 use crate::report::{load_name, load_value};
 use crate::stats::Interval;
 
-pub use settings::{data_read, settings};
+pub use settings::settings;
 
 /// The line above a level; none for schedules, whose rate is not chosen.
 pub fn header(load: LevelLoad) -> Option<String> {
@@ -108,17 +107,6 @@ fn confidence(level: &LevelSummary) -> String {
     });
     let figures: Vec<String> = figures.collect();
     if figures.is_empty() { String::new() } else { format!("    95% confidence: {}\n", figures.join(", ")) }
-}
-
-/// A whole level: header, pass lines where asked for, results.
-pub fn level(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
-    let mut text = header(level.load).unwrap_or_default();
-    if plan.output.verbosity > 0 {
-        for (index, window) in level.windows.iter().enumerate() {
-            text += &pass(index + 1, window, plan.measurement.percentile);
-        }
-    }
-    text + &results(plan, run, level)
 }
 
 /// The block at the end: the answer of a search, then a line per level, in the order in which they were measured.

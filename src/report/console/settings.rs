@@ -7,11 +7,6 @@ use crate::plan::{Distribution, LoadMode, Plan, ServiceKind, Stage, StageLoad, T
 use crate::report::number::significant;
 use crate::shm::Placement;
 
-/// What was read from data files: how many streams, and how many steps the first of them has.
-pub fn data_read(streams: usize, steps: usize) -> String {
-    format!(" Successfully read data for {streams} stream/streams with {steps} step/steps.\n")
-}
-
 /// The settings, ending with an empty line.
 pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     let mut text = "*** Measurement Settings ***\n".to_owned();

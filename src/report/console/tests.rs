@@ -67,7 +67,7 @@ fn a_plain_run_reads_like_upstreams() {
     plan.load.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
     plan.measurement.window = WindowRule::Time(Duration::from_millis(300));
     let (run, level) = (sample::run(), level());
-    let report = settings(&plan, &run) + &super::level(&plan, &run, &level) + &summary(&plan, &[level]);
+    let report = settings(&plan, &run) + &plans::printed(&plan, &run, &level, 3) + &summary(&plan, &[level]);
     let golden = "\
 *** Measurement Settings ***
   Batch size: 1
@@ -105,7 +105,7 @@ Concurrency: 1, throughput: 89 infer/sec, latency 11001 usec
 #[test]
 fn our_own_lines_are_there_too() {
     let (plan, run) = (plans::plan(), sample::run());
-    let report = super::level(&plan, &run, &level());
+    let report = plans::printed(&plan, &run, &level(), 3);
     assert!(report.contains("    Avg client overhead: 0.18% (123 ns per request)\n"), "{report}");
     assert!(report.contains("  Verdict: valid\n\n"), "{report}");
     assert!(settings(&plan, &run).contains("  Random seed: 1\n"));
@@ -152,18 +152,17 @@ fn every_setting_has_its_line() {
     let text = settings(&plan, &run);
     assert!(text.contains("  Batch size: 4\n") && text.contains("  Sending 20 benchmark requests\n"), "{text}");
     assert!(!text.contains("stabilization") && !text.contains("Stabilizing"), "{text}");
-    assert_eq!(data_read(1, 3), " Successfully read data for 1 stream/streams with 3 step/steps.\n");
 }
 
 #[test]
 fn windows_are_listed_when_asked_for() {
     let (mut plan, run) = (plans::plan(), sample::run());
     plan.output.verbosity = 1;
-    let report = super::level(&plan, &run, &level());
+    let report = plans::printed(&plan, &run, &level(), 3);
     let pass = "  Pass [3] throughput: 89 infer/sec. Avg latency: 11001 usec (std 0 usec). \n";
     assert!(report.contains(pass), "{report}");
     plan.measurement.percentile = Some(42);
-    let report = super::level(&plan, &run, &level());
+    let report = plans::printed(&plan, &run, &level(), 3);
     assert!(report.contains("  Pass [1] throughput: 89 infer/sec. p42 latency: 11001 usec\n"), "{report}");
     assert!(report.contains("    p42 latency: 11001 usec\n    p50 latency:"), "{report}");
     assert!(!report.contains("Avg latency"), "{report}");
@@ -177,12 +176,12 @@ fn grpc_and_in_process_name_their_times() {
     let (mut plan, mut run) = (plans::plan(), sample::run());
     run.capabilities.client_times = ClientTimes::Grpc;
     let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
-    assert!(super::level(&plan, &run, &level()).contains(line));
+    assert!(plans::printed(&plan, &run, &level(), 3).contains(line));
     plan.output.verbosity = 1;
     let line = "    Avg gRPC time: 11001 usec (marshal 100 usec + response wait 10844 usec + unmarshal 57 usec)\n";
-    assert!(super::level(&plan, &run, &level()).contains(line));
+    assert!(plans::printed(&plan, &run, &level(), 3).contains(line));
     run.capabilities.client_times = ClientTimes::None;
-    assert!(super::level(&plan, &run, &level()).contains(" usec\n    \n  Server: \n"));
+    assert!(plans::printed(&plan, &run, &level(), 3).contains(" usec\n    \n  Server: \n"));
 }
 
 #[test]
@@ -193,7 +192,7 @@ fn ensembles_list_their_models() {
     let mut root = server("outer", 9);
     root.composing = vec![inner, server("z", 9)];
     level.server = Some(root);
-    let report = super::level(&plans::plan(), &sample::run(), &level);
+    let report = plans::printed(&plans::plan(), &sample::run(), &level, 3);
     let stats = |indent: &str, parts: &str| {
         format!(
             "{indent}Inference count: 9\n{indent}Execution count: 9\n{indent}Successful request count: 9\n\
@@ -226,7 +225,7 @@ fn caches_show_hits_and_misses() {
     root.composing = vec![cached];
     let mut level = level();
     level.server = Some(root);
-    let report = super::level(&plans::plan(), &sample::run(), &level);
+    let report = plans::printed(&plans::plan(), &sample::run(), &level, 3);
     let golden = "    Cache hit count: 0
     Cache miss count: 0
     Successful request count: 90
@@ -263,7 +262,7 @@ fn late_open_loops_say_so() {
         completed_rate: 89.0,
     });
     level.verdict = Verdict::Invalid(vec![Complaint::RateNotReached(300.0, 89.0)]);
-    let report = super::level(&plan, &run, &level);
+    let report = plans::printed(&plan, &run, &level, 3);
     let golden = "Request Rate: 300 inference requests per second
   Client: 
     Request count: 89
@@ -300,7 +299,7 @@ fn decoupled_and_sequence_models_have_lines_of_their_own() {
         gap: sample::distribution(0, 1),
         last_response: sample::distribution(89, 15_000_000),
     });
-    let report = super::level(&plan, &run, &level);
+    let report = plans::printed(&plan, &run, &level, 3);
     for line in [
         "    Sequence count: 12 (12 seq/sec)\n    Throughput: 89 infer/sec\n    Response Throughput: 267 infer/sec\n",
         "    \n    Time to first response (the latency above): avg 5000 usec, p50 ",
@@ -318,7 +317,7 @@ fn failures_are_counted_by_reason() {
     level.client.failed = 11;
     level.client.errors = vec![(InferError { code: "Internal".to_owned(), message: "went\nwrong".to_owned() }, 11)];
     level.verdict = Verdict::Invalid(vec![Complaint::Errors(11, 100)]);
-    let report = super::level(&plan, &run, &level);
+    let report = plans::printed(&plan, &run, &level, 3);
     let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
     assert!(report.contains(lines), "{report}");
     assert!(
@@ -327,7 +326,7 @@ fn failures_are_counted_by_reason() {
     );
     assert!(summary(&plan, &[level.clone()]).ends_with(" usec [unstable]\n"));
     level.client.requests = 0;
-    let report = super::level(&plan, &run, &level);
+    let report = plans::printed(&plan, &run, &level, 3);
     assert!(report.contains("    Request count: 0\n") && !report.contains("Throughput"), "{report}");
 }
 
@@ -342,7 +341,7 @@ fn metrics_follow_the_server() {
         memory_total_bytes: None,
     }]);
     level.host = Some(HostMetrics { cpu_utilization: Some(0.5), ..HostMetrics::default() });
-    let report = super::level(&plans::plan(), &sample::run(), &level);
+    let report = plans::printed(&plans::plan(), &sample::run(), &level, 3);
     let golden = "
   Server Prometheus Metrics: 
     Avg GPU Utilization:
