@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// What kind of trouble an [`Error`] is; decides the exit code (see [`crate::exit`]).
+/// Where the fault lies. Every kind ends the program with the same code ([`crate::exit::FAILED`]), as in perf_analyzer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A flag, or a combination of flags, that makes no sense; usage is worth a look.

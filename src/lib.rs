@@ -1,14 +1,19 @@
 //! Measures inference servers, first of all Triton inside this process.
 //!
-//! Layers, each depending only on those below it:
+//! Layers, each depending only on those below it (docs/architecture.md has the whole of it):
 //!
 //! ```text
-//! cli       flags, typed                    report    console, CSV, export: reads summaries only
-//! plan      one validated Plan              app       wires a Plan: connect, measure, report
-//! measure   trials, stability, summaries    backends  c_api, http, grpc, null: implement the seam
-//! load      when the next request leaves    record    what is remembered of a request
+//! cli       flags, typed
+//! app       wires a Plan: connect, measure, report
+//! report    console, CSV, export
+//! measure   trials, stability, summaries, verdicts
+//! load      when the next request leaves
+//! record    what is remembered of a request
+//! backends  c_api, http, grpc, null: implement the seam
+//! plan      one validated Plan
 //! backend   the seam: traits and contract
-//! model, data, shm                          traces, clock, error, exit, stdio: leaves
+//! data, model, shm, traces
+//! stats, clock, seed, affinity, stdio, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

@@ -546,6 +546,7 @@ fn the_reference_lists_every_flag() {
 fn reference() -> String {
     let mut text = String::from(
         "# Command line\n\n\
+         <!-- Made by tests/cli.rs; `UPDATE_SNAPSHOTS=1 cargo test --test cli` makes it anew. -->\n\n\
          Every flag of `triton-bench` and `perf_analyzer`, from the program itself (`--help` says the same). Flags may be \
          shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same; \
          the last of several counts, unless the flag may be repeated; words are read in any case; words that belong to no \
@@ -607,7 +608,7 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
   `--collect-metrics` works.
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
-- Services other than Triton and MPI are not part of this version; their flags are refused, but for those that perf_analyzer
-  ignores where the service is Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
+- Only Triton is measured. Flags of other services and of MPI are refused, but for those that perf_analyzer ignores where the
+  service is Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
 - `--trace-file` of old versions is refused, because servers take the name of their trace file only when they start.
 ";
