@@ -78,11 +78,7 @@ impl Job {
     /// Where the rate or the distribution is out of range.
     pub fn rate(plan: &Plan, session: &Session, rate: f64, distribution: Distribution) -> Result<Self> {
         let arrivals = Arrivals::at_rate(rate, distribution)?;
-        let gap_variation = match distribution {
-            Distribution::Constant => 0.0,
-            Distribution::Poisson => 1.0,
-            Distribution::Gamma(shape) => 1.0 / shape.sqrt(),
-        };
+        let gap_variation = arrivals.gap_variation();
         Ok(Self { gap_variation, ..Self::open(plan, session, LevelLoad::RequestRate(rate), arrivals) })
     }
 

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::exit;
 use crate::load::{LoadShape, PeriodicLoop, StageBook};
 use crate::measure::summary::LevelLoad;
+use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
 use crate::report::periodic::{table, write};
 use crate::stdio::note;
@@ -61,14 +62,14 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     }
     let (sent, completed, failed) = (requests.sent, requests.completed, requests.failed);
     let counts = format!("Requests: {sent} sent, {completed} completed, {failed} failed");
-    let (verdict, code) =
-        if stranded || completed == 0 || failed as f64 > runner.plan.measurement.max_errors * sent as f64 {
-            (format!("invalid: {failed} of {sent} requests failed"), exit::NO_VALID_REQUESTS)
-        } else if runner.is_interrupted() {
-            ("invalid: interrupted".to_owned(), exit::OK)
-        } else {
-            ("valid".to_owned(), exit::OK)
-        };
+    let allowed = runner.plan.measurement.max_errors;
+    let (verdict, code) = if stranded || completed == 0 || exceeds_errors(allowed, completed, failed) {
+        (format!("invalid: {failed} of {sent} requests failed"), exit::NO_VALID_REQUESTS)
+    } else if runner.is_interrupted() {
+        ("invalid: interrupted".to_owned(), exit::OK)
+    } else {
+        ("valid".to_owned(), exit::OK)
+    };
     runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n"))?;
     written.map(|()| code)
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
-use crate::cli::range::MAX_RATE;
 use crate::cli::values::{boolean, decimal, integer, share, time};
 use crate::data::{Bound, RandomRange};
 use crate::model::ModelId;
 use crate::plan::{
-    MAX_CONCURRENCY, MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
+    MAX_CONCURRENCY, MAX_RATE, MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
 };
 
 /// `(scope, setting, value)`; the scope is empty where there is none.

@@ -3,10 +3,7 @@
 use std::fmt::Display;
 
 use crate::cli::values::{decimal, integer};
-use crate::plan::{MAX_CONCURRENCY, Periodic, Range};
-
-/// Most requests a second.
-pub const MAX_RATE: f64 = 1e8;
+use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Periodic, Range};
 
 /// A range of concurrencies; `4` is that level alone, `4:0` has no end.
 pub fn concurrency(text: &str) -> Result<Range<u32>, String> {

@@ -20,7 +20,7 @@ use crate::measure::metrics::MetricsFold;
 use crate::measure::server::{read_statistics, server_summary};
 use crate::measure::silence::Silence;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
-use crate::measure::verdict::{Circumstances, judge};
+use crate::measure::verdict::{Circumstances, exceeds_errors, judge};
 use crate::measure::window::{WindowFacts, summarize};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
@@ -205,7 +205,7 @@ impl Measurement<'_> {
 
     /// Whether more requests failed than may.
     pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
-        failed as f64 > self.plan.max_errors * (succeeded + failed) as f64
+        exceeds_errors(self.plan.max_errors, succeeded, failed)
     }
 
     /// The server's counters of every model that takes part, or `None` where it keeps none.

@@ -74,8 +74,13 @@ fn nothing(level: &LevelSummary) -> Complaint {
 }
 
 fn errors(client: &ClientSummary, allowed: f64) -> Option<Complaint> {
-    let all = client.requests + client.failed;
-    (client.failed as f64 > allowed * all as f64).then_some(Complaint::Errors(client.failed, all))
+    exceeds_errors(allowed, client.requests, client.failed)
+        .then_some(Complaint::Errors(client.failed, client.requests + client.failed))
+}
+
+/// Whether more requests failed than the share `allowed`, 0 to 1, of those that succeeded or failed. Cancelled ones do neither.
+pub fn exceeds_errors(allowed: f64, succeeded: u64, failed: u64) -> bool {
+    failed as f64 > allowed * (succeeded + failed) as f64
 }
 
 fn rate(level: &LevelSummary, variation: f64) -> Option<Complaint> {
@@ -100,7 +105,7 @@ fn missed(expected: f64, actual: f64, duration: Duration, variation: f64) -> boo
 
 fn lateness(client: &ClientSummary) -> Option<Complaint> {
     client.open_loop.as_ref()?;
-    let share = client.delayed as f64 / client.sent.max(1) as f64;
+    let share = client.delayed_share();
     // Of few requests, one alone is chance.
     (client.delayed > 1 && share > DELAYED_TOLERANCE).then_some(Complaint::IssuersLate(share))
 }

@@ -32,6 +32,8 @@ pub struct LoadPlan {
 
 /// Most requests that may be outstanding at once in a closed loop.
 pub const MAX_CONCURRENCY: u32 = 100_000;
+/// Most requests a second that a schedule may ask for.
+pub const MAX_RATE: f64 = 1e8;
 
 impl LoadPlan {
     /// The highest concurrency that a range without an end grows to.
@@ -87,6 +89,11 @@ pub enum LoadMode {
 }
 
 impl LoadMode {
+    /// Whether some request leaves when a schedule says.
+    pub fn has_schedule(&self) -> bool {
+        !matches!(self, Self::Concurrency(_) | Self::Periodic(_))
+    }
+
     /// Whether every request leaves when a schedule says, so that no thread waits for an answer.
     pub fn follows_schedule(&self) -> bool {
         match self {

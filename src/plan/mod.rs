@@ -21,8 +21,8 @@ pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use load::{
-    Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, Periodic, Range, SequencePlan, Spacing, Stage, StageLength,
-    StageLoad, TokenInput, TokenUse, Wait,
+    Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
+    StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{DecoupledLatency, LatencyOrigin, MeasurementPlan, Precision, Statistic, WindowRule};
 pub use search::{LevelValue, Search, Verdict};

@@ -94,6 +94,31 @@ pub struct TraceSettings {
     pub log_frequency: Option<u64>,
 }
 
+impl TraceSettings {
+    /// The name under which servers know the levels.
+    pub const LEVEL: &str = "trace_level";
+
+    /// Those that are given, by the names and in the words of Triton's trace extension: no levels are `OFF`, and everything but
+    /// the levels is one word.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+        let word = |level: &TraceLevel| match level {
+            TraceLevel::Timestamps => "TIMESTAMPS".to_owned(),
+            TraceLevel::Tensors => "TENSORS".to_owned(),
+        };
+        let levels = self.levels.as_ref().map(|levels| match levels.as_slice() {
+            [] => vec!["OFF".to_owned()],
+            some => some.iter().map(word).collect(),
+        });
+        let entries = [
+            (Self::LEVEL, levels),
+            ("trace_rate", self.rate.map(|value| vec![value.to_string()])),
+            ("trace_count", self.count.map(|value| vec![value.to_string()])),
+            ("log_frequency", self.log_frequency.map(|value| vec![value.to_string()])),
+        ];
+        entries.into_iter().filter_map(|(name, words)| Some((name, words?)))
+    }
+}
+
 /// What a trace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceLevel {

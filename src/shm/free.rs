@@ -6,17 +6,19 @@ use std::path::Path;
 use super::{Placement, cuda, dev_shm};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
-/// calls available, and what the control group leaves; for shared memory the rest of `/dev/shm`; for a GPU's what its driver
+/// calls available, and what the control group leaves; for shared memory no more than is free in `/dev/shm`; for a GPU's what its driver
 /// says. `None` where nobody knows.
 pub fn free_bytes(placement: Placement) -> Option<u64> {
     match placement {
-        Placement::Pageable | Placement::Pinned => {
-            let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-            [system, left_in(Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
-        }
-        Placement::System => dev_shm::free(),
+        Placement::Pageable | Placement::Pinned => host(),
+        Placement::System => [dev_shm::free(), host()].into_iter().flatten().min(),
         Placement::Cuda(device) => cuda::free_bytes(device).ok(),
     }
+}
+
+fn host() -> Option<u64> {
+    let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+    [system, left_in(Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
 }
 
 /// `MemAvailable` of `/proc/meminfo`, which counts in KiB.

@@ -24,9 +24,7 @@ mod regions;
 mod request;
 mod status;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
@@ -39,19 +37,14 @@ use crate::backends::grpc::proto::control::{
 };
 use crate::backends::http::MetricsSource;
 use crate::backends::net::regions::Registry;
-use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient, tls_advice};
-use crate::clock::Stamp;
+use crate::backends::net::{Connector, Endpoint, LineTally, ServerWait, TlsClient, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
+use crate::plan::{Compression, Connection, Protocol, TraceSettings};
 
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
-/// Even a server that is not waited for gets this long to answer.
-const LEAST_WAIT: Duration = Duration::from_secs(1);
-/// Pause between questions whether a server is ready.
-const READY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A server that is reached over gRPC.
 pub struct GrpcBackend {
@@ -63,7 +56,7 @@ pub struct GrpcBackend {
     streaming: bool,
     compression: Compression,
     reconnect: bool,
-    server_wait: Duration,
+    wait: ServerWait,
     deadline: Option<Duration>,
     /// All connections of the backend's clients.
     tally: Arc<LineTally>,
@@ -96,7 +89,7 @@ impl GrpcBackend {
             streaming,
             compression,
             reconnect: connection.reconnect,
-            server_wait: connection.server_wait,
+            wait: ServerWait::new(connection.server_wait),
             deadline: connection.client_timeout,
             tally: Arc::default(),
             statistics: false,
@@ -122,21 +115,14 @@ impl GrpcBackend {
     }
 
     /// Asks until it works, or until the time to wait is over; at least once.
-    fn await_ready(&self, what: &str, ask: impl Fn(Duration) -> Result<(), InferError>) -> Result<()> {
-        let deadline = Stamp::now().plus_duration(self.server_wait);
-        loop {
-            let Err(reason) = ask(deadline.from_now().max(LEAST_WAIT)) else { return Ok(()) };
-            if let Some(advice) = tls_advice(&reason, "--ssl-grpc-root-certifications-file", "") {
-                let at = self.connector.endpoint();
-                return Err(Error::server(format!("gRPC server {at}: {what} is not ready: {reason}; {advice}")));
+    fn await_ready(&self, what: &str, ask: impl FnMut(Duration) -> Result<(), InferError>) -> Result<()> {
+        self.wait.retry(ask, |reason| advice(reason).is_some()).map_err(|reason| match advice(&reason) {
+            Some(advice) => self.failed(&format!("{what} is not ready"), &reason).advice(advice),
+            None => {
+                let waited = self.wait.seconds();
+                self.failed(&format!("{what} was not ready within {waited} s (--server-wait)"), &reason)
             }
-            let left = deadline.from_now();
-            if left.is_zero() {
-                let waited = self.server_wait.as_secs_f64();
-                return Err(self.failed(&format!("{what} was not ready within {waited} s (--server-wait)"), &reason));
-            }
-            thread::sleep(READY_PAUSE.min(left));
-        }
+        })
     }
 
     /// Sets the server's trace settings for a model.
@@ -144,7 +130,8 @@ impl GrpcBackend {
     /// # Errors
     /// The server's reason where it refuses.
     pub fn set_trace(&self, model: &ModelId, settings: &TraceSettings) -> Result<()> {
-        let request = TraceSetting { settings: trace_values(settings), model_name: model.name.clone() };
+        let entries = settings.entries().map(|(name, value)| (name.to_owned(), TraceValue { value }));
+        let request = TraceSetting { settings: entries.collect(), model_name: model.name.clone() };
         self.call::<_, TraceSetting>("TraceSetting", &request)
             .map(|_| ())
             .map_err(|error| self.failed(&format!("trace settings of model '{}'", model.name), &error))
@@ -157,23 +144,9 @@ impl GrpcBackend {
     }
 }
 
-/// Settings as the protocol names and writes them.
-fn trace_values(settings: &TraceSettings) -> HashMap<String, TraceValue> {
-    let level = |level: &TraceLevel| match level {
-        TraceLevel::Timestamps => "TIMESTAMPS".to_owned(),
-        TraceLevel::Tensors => "TENSORS".to_owned(),
-    };
-    let levels = settings.levels.as_ref().map(|levels| match levels.is_empty() {
-        true => vec!["OFF".to_owned()],
-        false => levels.iter().map(level).collect(),
-    });
-    let entries = [
-        ("trace_level", levels),
-        ("trace_rate", settings.rate.map(|value| vec![value.to_string()])),
-        ("trace_count", settings.count.map(|value| vec![value.to_string()])),
-        ("log_frequency", settings.log_frequency.map(|value| vec![value.to_string()])),
-    ];
-    entries.into_iter().filter_map(|(name, value)| Some((name.to_owned(), TraceValue { value: value? }))).collect()
+/// What to change where TLS is what failed.
+fn advice(error: &InferError) -> Option<String> {
+    tls_advice(error, "--ssl-grpc-root-certifications-file", "")
 }
 
 fn named(id: &ModelId) -> ModelRequest {

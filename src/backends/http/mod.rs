@@ -43,19 +43,14 @@ use self::render::{Format, model_path};
 use self::templates::Templates;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
 use crate::backends::net::regions::Registry;
-use crate::backends::net::{Connector, Endpoint, LineTally, TlsClient, tls_advice};
-use crate::clock::Stamp;
+use crate::backends::net::{Connector, Endpoint, LineTally, ServerWait, TlsClient, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Compression, Connection, Protocol, TraceLevel, TraceSettings};
+use crate::plan::{Connection, Protocol, TraceSettings};
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
-/// Even a server that is not waited for gets this long to answer.
-const LEAST_WAIT: Duration = Duration::from_secs(1);
-/// Time between two looks at a server that is not ready.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How a client's requests travel.
 #[derive(Clone)]
@@ -78,9 +73,7 @@ pub struct HttpBackend {
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
     statistics: bool,
-    /// How long a model that is not ready is waited for, and until when.
-    server_wait: Duration,
-    patient_until: Stamp,
+    wait: ServerWait,
 }
 
 impl HttpBackend {
@@ -90,11 +83,10 @@ impl HttpBackend {
     /// # Errors
     /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
-        let patient_until = Stamp::now().plus_duration(connection.server_wait);
-        let (json_inputs, json_outputs, compression) = match connection.protocol {
-            Protocol::Http { json_inputs, json_outputs, compression } => (json_inputs, json_outputs, compression),
-            Protocol::Grpc { .. } => (false, false, Compression::None),
+        let Protocol::Http { json_inputs, json_outputs, compression } = connection.protocol else {
+            return Err(Error::usage("the plan asks for another protocol than HTTP"));
         };
+        let wait = ServerWait::new(connection.server_wait);
         let mut endpoint = Endpoint::parse(&connection.url, DEFAULT_PORT)?;
         endpoint.secure |= connection.tls.enabled;
         let headers = Headers::new(&connection.headers)?;
@@ -112,8 +104,7 @@ impl HttpBackend {
             format,
             control,
             metrics,
-            server_wait: connection.server_wait,
-            patient_until,
+            wait,
         };
         backend.wait_until_live()?;
         backend.statistics = backend.has_statistics()?;
@@ -147,24 +138,8 @@ impl HttpBackend {
             });
             Error::server(format!("{what}: {error}; {next}"))
         };
-        let attempt = |patience| self.control.get(&path, patience)?.refusal().map_or(Ok(()), Err);
-        self.patiently(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
-    }
-
-    /// Tries until it works, fails for good or the time to wait is over; at least once.
-    fn patiently<E>(
-        &self,
-        mut attempt: impl FnMut(Patience) -> Result<(), E>,
-        is_final: impl Fn(&E) -> bool,
-    ) -> Result<(), E> {
-        loop {
-            match attempt(Patience::Within(self.patient_until.from_now().max(LEAST_WAIT))) {
-                Err(error) if Stamp::now() < self.patient_until && !is_final(&error) => {
-                    std::thread::sleep(LOOK_AGAIN.min(self.patient_until.from_now()));
-                }
-                outcome => return outcome,
-            }
-        }
+        let attempt = |limit| self.control.get(&path, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
+        self.wait.retry(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
     }
 
     /// Servers that say what they can do are believed; others are asked when the time comes.
@@ -180,7 +155,7 @@ impl HttpBackend {
     fn not_ready(&self, id: &ModelId, refusal: InferError) -> Error {
         let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
         let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
-        let waited = self.server_wait.as_secs_f64();
+        let waited = self.wait.seconds();
         self.control.error(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)
     }
 
@@ -201,25 +176,13 @@ fn advice(error: &InferError) -> Option<String> {
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 
-/// Trace settings as the protocol writes them: numbers as text, no levels as `OFF`.
+/// Trace settings as the protocol writes them: levels in a list, numbers as text.
 fn trace_json(settings: &TraceSettings) -> Value {
-    let mut members = Map::new();
-    if let Some(levels) = &settings.levels {
-        let name = |level: &TraceLevel| match level {
-            TraceLevel::Timestamps => "TIMESTAMPS",
-            TraceLevel::Tensors => "TENSORS",
-        };
-        let names: Vec<&str> = if levels.is_empty() { vec!["OFF"] } else { levels.iter().map(name).collect() };
-        members.insert("trace_level".to_owned(), names.into());
-    }
-    let numbers = [
-        ("trace_rate", settings.rate.map(|value| value.to_string())),
-        ("trace_count", settings.count.map(|value| value.to_string())),
-        ("log_frequency", settings.log_frequency.map(|value| value.to_string())),
-    ];
-    let given = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
-    members.extend(given);
-    Value::Object(members)
+    let value = |name, mut words: Vec<String>| match name {
+        TraceSettings::LEVEL => Value::from(words),
+        _ => Value::from(words.pop()),
+    };
+    settings.entries().map(|(name, words)| (name.to_owned(), value(name, words))).collect::<Map<_, _>>().into()
 }
 
 fn connector(connection: &Connection, endpoint: Endpoint) -> Result<Arc<Connector>> {
@@ -240,8 +203,8 @@ impl Backend for HttpBackend {
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
-        let attempt = |patience| self.control.get(&ready, patience)?.refusal().map_or(Ok(()), Err);
-        self.patiently(attempt, |_| false).map_err(|error| self.not_ready(id, error))?;
+        let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
+        self.wait.retry(attempt, |_| false).map_err(|error| self.not_ready(id, error))?;
         let ask = |below, what: &str| {
             let what = format!("{what} of model '{id}'");
             self.control.get_json(&model_path(endpoint, id, below), &what, Patience::Setup)

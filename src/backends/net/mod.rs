@@ -4,6 +4,7 @@
 mod failure;
 mod poller;
 pub mod regions;
+mod server_wait;
 mod stream;
 mod tally;
 mod tls;
@@ -11,6 +12,7 @@ mod url;
 
 pub use failure::{closed, failure, is_unanswered, late, tls_advice};
 pub use poller::{Poller, wait_for};
+pub use server_wait::ServerWait;
 pub use stream::{Connector, Stream};
 pub use tally::{LineTally, TalliedLine};
 pub use tls::TlsClient;

@@ -20,14 +20,11 @@ use rand_distr::{Distribution as _, Exp1, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::error::{Error, Result};
-use crate::plan::Distribution;
+use crate::plan::{Distribution, MAX_RATE};
 use crate::seed::{self, Purpose};
 
 pub use files::{parse_intervals, read_intervals};
 pub use trace::{TokenCounts, Trace, parse_trace, read_trace};
-
-/// Largest rate that is accepted, in requests a second: one every nanosecond.
-pub const MAX_RATE: f64 = 1e9;
 
 const NS_PER_SECOND: f64 = 1e9;
 const NS_PER_MS: u64 = 1_000_000;

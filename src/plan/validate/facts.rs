@@ -25,7 +25,7 @@ pub fn loads(draft: &Draft) -> Vec<&'static str> {
 }
 
 /// The range as it was written.
-pub fn range(draft: &Draft) -> String {
+pub fn shown_range(draft: &Draft) -> String {
     let flags = draft.given.among(&["--request-rate-range", "--concurrency-range"]);
     let old: Vec<String> = draft.given.among(OLD).iter().map(|flag| draft.given.show(flag)).collect();
     match (flags.first(), &old[..]) {
@@ -45,7 +45,7 @@ pub fn endless(draft: &Draft) -> bool {
 }
 
 /// Whether the range has an end above its start.
-pub fn ranges(draft: &Draft) -> bool {
+pub fn has_several_levels(draft: &Draft) -> bool {
     match &draft.plan.load.mode {
         LoadMode::Concurrency(range) => range.end.is_some_and(|end| end > range.start),
         LoadMode::RequestRate { range, .. } => range.end.is_some_and(|end| end > range.start),

@@ -1,7 +1,7 @@
 //! Rules of the load.
 
 use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{endless, loads, on_network, range};
+use crate::plan::validate::facts::{endless, loads, on_network, shown_range};
 use crate::plan::{DataSource, Draft, LoadMode};
 
 /// Rules of the load.
@@ -34,7 +34,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| endless(draft) && draft.plan.measurement.latency_threshold.is_none(),
         message: |draft| {
-            format!("{} has no end, so --latency-threshold must be given and above 0: it ends the range", range(draft))
+            format!(
+                "{} has no end, so --latency-threshold must be given and above 0: it ends the range",
+                shown_range(draft)
+            )
         },
     },
     Rule {
@@ -78,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.given.has("--max-outstanding") && !has_schedule(&draft.plan.load.mode),
+        broken: |draft| draft.given.has("--max-outstanding") && !draft.plan.load.mode.has_schedule(),
         message: |draft| {
             format!(
                 "{} bounds loads that follow a schedule; here --concurrency-range says how many are outstanding",
@@ -106,10 +109,6 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| format!("{} must be among {}", draft.given.show("--worker-cpus"), draft.given.show("--cpus")),
     },
 ];
-
-fn has_schedule(mode: &LoadMode) -> bool {
-    !matches!(mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_))
-}
 
 fn has_stage_or_sweep(draft: &Draft) -> bool {
     matches!(draft.plan.load.mode, LoadMode::Stages { .. } | LoadMode::Sweep { .. })

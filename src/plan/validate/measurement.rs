@@ -1,7 +1,7 @@
 //! Rules of the measurement.
 
 use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{endless, loads, range, ranges};
+use crate::plan::validate::facts::{endless, has_several_levels, loads, shown_range};
 use crate::plan::{Draft, LoadMode, ServiceKind};
 
 /// Rules of the measurement.
@@ -11,8 +11,10 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--binary-search needs a range: add --concurrency-range or --request-rate-range".into(),
     },
     Rule {
-        broken: |draft| draft.plan.measurement.binary_search && (endless(draft) || !ranges(draft)),
-        message: |draft| format!("--binary-search needs a range with an end above its start, but got {}", range(draft)),
+        broken: |draft| draft.plan.measurement.binary_search && (endless(draft) || !has_several_levels(draft)),
+        message: |draft| {
+            format!("--binary-search needs a range with an end above its start, but got {}", shown_range(draft))
+        },
     },
     Rule {
         broken: |draft| draft.plan.measurement.binary_search && draft.plan.measurement.latency_threshold.is_none(),
@@ -31,9 +33,9 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.measurement.request_count.is_some() && (ranges(draft) || endless(draft)),
+        broken: |draft| draft.plan.measurement.request_count.is_some() && (has_several_levels(draft) || endless(draft)),
         message: |draft| {
-            format!("{} is for one level, but {} has several", draft.given.show("--request-count"), range(draft))
+            format!("{} is for one level, but {} has several", draft.given.show("--request-count"), shown_range(draft))
         },
     },
     Rule {
@@ -50,7 +52,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| too_few_requests(draft),
         message: |draft| {
-            format!("{} is below the level that it has to reach: {}", draft.given.show("--request-count"), range(draft))
+            format!(
+                "{} is below the level that it has to reach: {}",
+                draft.given.show("--request-count"),
+                shown_range(draft)
+            )
         },
     },
     Rule {
@@ -83,7 +89,7 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--precision decides how many requests are sent: leave out --request-count".into(),
     },
     Rule {
-        broken: |draft| draft.plan.measurement.precision.is_some() && is_played_once(&draft.plan.load.mode),
+        broken: |draft| draft.plan.measurement.precision.is_some() && !draft.plan.load.mode.has_windows(),
         message: |draft| {
             format!(
                 "{} decides how long a level lasts, but {} ends by itself: leave one out",
@@ -154,14 +160,6 @@ fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
 /// Whether the load itself says how many requests there are.
 fn has_own_length(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::Sweep { .. })
-}
-
-/// Whether the load ends by itself.
-fn is_played_once(mode: &LoadMode) -> bool {
-    matches!(
-        mode,
-        LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule
-    )
 }
 
 /// Flags that ask for a warm-up.

@@ -4,13 +4,11 @@ use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
 use crate::measure::summary::{ClientSummary, LevelSummary, RunSummary};
+use crate::measure::verdict::DELAYED_TOLERANCE;
 use crate::plan::Plan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
-
-/// Share of late requests above which the send rate and a warning are printed.
-const DELAYED_WARNING: f64 = 0.01;
 
 /// Most reasons of failure that are listed.
 const MAX_REASONS: usize = 10;
@@ -23,7 +21,7 @@ pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     if client.requests == 0 {
         return text;
     }
-    if client.delayed_share() > DELAYED_WARNING {
+    if client.delayed_share() > DELAYED_TOLERANCE {
         text += &lateness(client);
     }
     if run.sequences {
