@@ -7,7 +7,7 @@ use crate::app::{periodic, stages, sweep};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::plan::{LevelValue, LoadMode, Plan, Range, Search, Verdict};
+use crate::plan::{LevelValue, LoadMode, Outcome, Plan, Range, Search};
 use crate::stdio::note;
 
 /// An error in the middle of a run, and the levels that were measured before it.
@@ -81,7 +81,7 @@ fn search<T: LevelValue>(
     let mut last = None;
     while let Some(value) = search.next(last) {
         runner.level(&job(value)?, levels)?;
-        last = levels.last().map(|level| if passes(level) { Verdict::Pass } else { Verdict::Fail });
+        last = levels.last().map(|level| if passes(level) { Outcome::Pass } else { Outcome::Fail });
         if runner.is_interrupted() || runner.session.backend.is_gone() {
             break;
         }

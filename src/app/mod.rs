@@ -9,7 +9,6 @@ mod outcome;
 mod payloads;
 mod periodic;
 mod recorded;
-mod remarks;
 mod replay;
 mod runner;
 mod schedule;

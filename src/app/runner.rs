@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
-use crate::app::remarks;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::clock::Stamp;
@@ -19,7 +18,7 @@ use crate::measure::summary::LevelSummary;
 use crate::measure::window::WindowFacts;
 use crate::plan::{MeasurementPlan, Plan};
 use crate::record::{Recorder, RecorderSpec};
-use crate::report::console;
+use crate::report::{console, remarks};
 use crate::stdio::{self, note};
 
 /// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that

@@ -9,7 +9,7 @@ use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
 use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
-use crate::report::significant;
+use crate::report::{console, significant};
 use crate::stdio::note;
 
 /// Requests outstanding in the burst that gives the first guess.
@@ -54,10 +54,7 @@ pub fn run(
         sweep.observe(observed);
     }
     match sweep.result() {
-        Some(found) => {
-            let knee = found.knee.map_or_else(|| "none found".to_owned(), |rate| format!("{rate:.1} requests/sec"));
-            runner.screen.print(&format!("Saturation: {:.1} requests/sec\nKnee: {knee}\n\n", found.saturation))
-        }
+        Some(found) => runner.screen.print(&console::sweep(&found)),
         None if runner.is_interrupted() => Ok(()),
         None if runner.session.backend.is_gone() => {
             say_no_rate(runner);

@@ -1,10 +1,10 @@
-//! Which level is measured next: linear or binary search, as a state machine that only sees verdicts.
+//! Which level is measured next: linear or binary search, as a state machine that sees no more of a level than whether it passed.
 
 use crate::plan::Range;
 
 /// What a level came to, as far as the search cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Outcome {
     /// Stable and within the latency threshold.
     Pass,
     /// Unstable, above the latency threshold, or failed.
@@ -95,23 +95,23 @@ impl<T: LevelValue> Search<T> {
     }
 
     /// The next level to measure, given what the previous one came to (`None` before the first); `None` at the end.
-    pub fn next(&mut self, last: Option<Verdict>) -> Option<T> {
-        let Some(verdict) = last else {
+    pub fn next(&mut self, last: Option<Outcome>) -> Option<T> {
+        let Some(outcome) = last else {
             return Some(self.range.start);
         };
         let (state, level) = match self.state {
-            State::Linear { index } => self.after_linear(index, verdict),
-            State::BinaryStart => self.after_start(verdict),
-            State::BinaryEnd { end } => self.after_end(end, verdict),
-            State::Halving { low, high, tried } => self.after_half((low, high), tried, verdict),
+            State::Linear { index } => self.after_linear(index, outcome),
+            State::BinaryStart => self.after_start(outcome),
+            State::BinaryEnd { end } => self.after_end(end, outcome),
+            State::Halving { low, high, tried } => self.after_half((low, high), tried, outcome),
             State::Done => (State::Done, None),
         };
         self.state = state;
         level
     }
 
-    fn after_linear(&self, index: u32, verdict: Verdict) -> (State<T>, Option<T>) {
-        if verdict == Verdict::Fail {
+    fn after_linear(&self, index: u32, outcome: Outcome) -> (State<T>, Option<T>) {
+        if outcome == Outcome::Fail {
             return (State::Done, None);
         }
         match self.linear_level(index + 1) {
@@ -125,9 +125,9 @@ impl<T: LevelValue> Search<T> {
         self.range.end.map_or(Some(level), |end| level.within(end))
     }
 
-    fn after_start(&self, verdict: Verdict) -> (State<T>, Option<T>) {
+    fn after_start(&self, outcome: Outcome) -> (State<T>, Option<T>) {
         match self.range.end {
-            Some(end) if verdict == Verdict::Pass => {
+            Some(end) if outcome == Outcome::Pass => {
                 if end > self.range.start {
                     (State::BinaryEnd { end }, Some(end))
                 } else {
@@ -138,17 +138,17 @@ impl<T: LevelValue> Search<T> {
         }
     }
 
-    fn after_end(&self, end: T, verdict: Verdict) -> (State<T>, Option<T>) {
-        if verdict == Verdict::Pass {
+    fn after_end(&self, end: T, outcome: Outcome) -> (State<T>, Option<T>) {
+        if outcome == Outcome::Pass {
             return (State::Done, None);
         }
         self.halve(self.range.start, end)
     }
 
-    fn after_half(&self, (low, high): (T, T), tried: T, verdict: Verdict) -> (State<T>, Option<T>) {
-        match verdict {
-            Verdict::Pass => self.halve(tried, high),
-            Verdict::Fail => self.halve(low, tried),
+    fn after_half(&self, (low, high): (T, T), tried: T, outcome: Outcome) -> (State<T>, Option<T>) {
+        match outcome {
+            Outcome::Pass => self.halve(tried, high),
+            Outcome::Fail => self.halve(low, tried),
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         while let Some(level) = search.next(last) {
             levels.push(level);
             assert!(levels.len() <= 1000, "the search does not end");
-            last = Some(if level <= knee { Verdict::Pass } else { Verdict::Fail });
+            last = Some(if level <= knee { Outcome::Pass } else { Outcome::Fail });
         }
         let best = levels.iter().copied().filter(|&level| level <= knee).reduce(|a, b| if a > b { a } else { b });
         (levels, best)
@@ -245,7 +245,7 @@ mod tests {
     fn no_search_goes_on_after_its_end() {
         let mut search = Search::new(range(1, Some(1), 1), false);
         assert_eq!(search.next(None), Some(1));
-        assert_eq!(search.next(Some(Verdict::Pass)), None);
-        assert_eq!(search.next(Some(Verdict::Pass)), None);
+        assert_eq!(search.next(Some(Outcome::Pass)), None);
+        assert_eq!(search.next(Some(Outcome::Pass)), None);
     }
 }

@@ -8,6 +8,7 @@ pub mod matrix;
 mod number;
 pub mod periodic;
 pub mod progress;
+pub mod remarks;
 #[cfg(test)]
 mod sample;
 pub mod traces;

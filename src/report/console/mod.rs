@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 
 use crate::measure::complaint::Verdict;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
+use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
 use crate::report::number::{significant, whole_us};
@@ -126,6 +127,12 @@ pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
         );
     }
     text
+}
+
+/// The answer of a sweep, ending with an empty line.
+pub fn sweep(found: &SweepResult) -> String {
+    let knee = found.knee.map_or_else(|| "none found".to_owned(), |rate| format!("{rate:.1} requests/sec"));
+    format!("Saturation: {:.1} requests/sec\nKnee: {knee}\n\n", found.saturation)
 }
 
 /// The answer of a search: the highest level that held.

@@ -1,0 +1,78 @@
+//! [`ServerWait`]: patience with a server that starts, and with models that load.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+
+/// Even a server that is not waited for gets this long to answer.
+const LEAST: Duration = Duration::from_secs(1);
+/// Time between two looks at a server that is not ready.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a server and its models are waited for, all together (`--server-wait`).
+#[derive(Clone, Copy, Debug)]
+pub struct ServerWait {
+    limit: Duration,
+    until: Stamp,
+}
+
+impl ServerWait {
+    /// A wait of at most `limit` that begins now.
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, until: Stamp::now().plus_duration(limit) }
+    }
+
+    /// Its length in seconds, for messages.
+    pub fn seconds(&self) -> f64 {
+        self.limit.as_secs_f64()
+    }
+
+    /// Calls `attempt`, which is told how long it may take, until it works, fails for good or the wait is over; at least once.
+    ///
+    /// # Errors
+    /// The last attempt's.
+    pub fn retry<E>(
+        &self,
+        mut attempt: impl FnMut(Duration) -> Result<(), E>,
+        is_final: impl Fn(&E) -> bool,
+    ) -> Result<(), E> {
+        loop {
+            match attempt(self.until.from_now().max(LEAST)) {
+                Err(error) if Stamp::now() < self.until && !is_final(&error) => {
+                    thread::sleep(PAUSE.min(self.until.from_now()));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wait_is_for_all_attempts() {
+        let wait = ServerWait::new(Duration::from_millis(250));
+        let mut calls = 0;
+        let outcome = wait.retry(
+            |_| {
+                calls += 1;
+                Err(calls)
+            },
+            |_| false,
+        );
+        assert!(outcome.is_err_and(|last| last == calls && last >= 2), "{calls}");
+        assert_eq!(wait.retry(Err, |_| false), Err(LEAST), "what comes later is tried once");
+    }
+
+    #[test]
+    fn what_cannot_get_better_is_not_waited_for() {
+        let wait = ServerWait::new(Duration::from_secs(60));
+        assert_eq!(wait.retry(|_| Err("certificate"), |_| true), Err("certificate"));
+        let mut left = 1;
+        let second = |_| if std::mem::replace(&mut left, 0) == 0 { Ok(()) } else { Err(()) };
+        assert_eq!(wait.retry(second, |_| false), Ok(()));
+    }
+}
