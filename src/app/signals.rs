@@ -21,9 +21,6 @@ static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
 /// Whether everything is ready to be measured.
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Exit code of a run that was interrupted twice, or before it was ready: 128 and the number of SIGINT, as shells have it.
-const INTERRUPTED: i32 = 130;
-
 /// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns the counter of those that have come. SIGQUIT ends the program at
 /// once, as it does by default, but for the names of shared memory and the servers that were started.
 ///
@@ -54,7 +51,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
             if signal == SIGQUIT {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-            signal_hook::low_level::exit(INTERRUPTED);
+            signal_hook::low_level::exit(i32::from(exit::INTERRUPTED));
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
