@@ -3,17 +3,12 @@
 #[path = "support/load.rs"]
 #[allow(dead_code)]
 mod load;
-#[path = "support/ports.rs"]
-mod ports;
-#[path = "support/triton.rs"]
-mod triton;
+mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use load::{Run, RunSpec};
-use triton::Triton;
+use support::{Model, Repository, TritonServer};
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
 use triton_bench::backends::http::HttpBackend;
 use triton_bench::model::ModelId;
@@ -21,12 +16,19 @@ use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, Tra
 use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(20);
-const SEQUENCES: &str = "sequence_batching { max_sequence_idle_microseconds: 5000000 }";
 
-fn connection(server: &Triton) -> Connection {
+/// Echoes any number of values.
+fn echo(name: &str) -> Model {
+    Model::identity(name).tensors(
+        "input [{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [-1] }]\n\
+         output [{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [-1] }]",
+    )
+}
+
+fn connection(server: &TritonServer) -> Connection {
     Connection {
         protocol: Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None },
-        url: server.url(),
+        url: server.url("http"),
         headers: Vec::new(),
         tls: Tls::default(),
         server_wait: Duration::from_secs(60),
@@ -35,8 +37,8 @@ fn connection(server: &Triton) -> Connection {
     }
 }
 
-fn connect(server: &Triton) -> HttpBackend {
-    HttpBackend::connect(&connection(server), Some(&server.metrics_url())).unwrap()
+fn connect(server: &TritonServer) -> HttpBackend {
+    HttpBackend::connect(&connection(server), Some(&format!("http://{}/metrics", server.metrics()))).unwrap()
 }
 
 fn bytes_of(spec: &RunSpec) -> Vec<u8> {
@@ -59,8 +61,8 @@ fn echoes(backend: &HttpBackend, model: &str, spec: &RunSpec) {
 
 #[test]
 fn inputs_come_back_in_every_form() {
-    let Some(directory) = triton::directory() else { return };
-    let server = Triton::start(&directory, &[("identity", "")]);
+    let repository = Repository::of(&[echo("identity")]);
+    let Some(server) = TritonServer::start(&repository) else { return };
     let values: Vec<f32> = (0..5000).map(|value| value as f32 / 7.0).collect();
     for compression in [Compression::None, Compression::Gzip, Compression::Deflate] {
         for (json_inputs, json_outputs) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -78,8 +80,9 @@ fn inputs_come_back_in_every_form() {
 
 #[test]
 fn sequences_parameters_and_counters_arrive() {
-    let Some(directory) = triton::directory() else { return };
-    let server = Triton::start(&directory, &[("identity", ""), ("sequence", SEQUENCES)]);
+    let sequence = echo("sequence").with("sequence_batching { max_sequence_idle_microseconds: 5000000 }");
+    let repository = Repository::of(&[echo("identity"), sequence]);
+    let Some(server) = TritonServer::start(&repository) else { return };
     let backend = connect(&server);
     for correlation in [CorrelationForm::Number, CorrelationForm::Text] {
         let parameters = vec![Parameter { name: "color".to_owned(), value: ParameterValue::Text("blue".to_owned()) }];
@@ -97,9 +100,8 @@ fn sequences_parameters_and_counters_arrive() {
 
 #[test]
 fn failures_and_unknown_models_carry_the_servers_words() {
-    let Some(directory) = triton::directory() else { return };
-    let failing = "parameters { key: \"fail_every\" value { string_value: \"5\" } }";
-    let server = Triton::start(&directory, &[("failing", failing)]);
+    let repository = Repository::of(&[echo("failing").parameter("fail_every", "5")]);
+    let Some(server) = TritonServer::start(&repository) else { return };
     let backend = connect(&server);
     let mut run = Run::open(&backend, "failing", &RunSpec { slots: 4, requests: 100, ..RunSpec::default() }).unwrap();
     let counter = run.finish(LIMIT);
@@ -111,20 +113,15 @@ fn failures_and_unknown_models_carry_the_servers_words() {
     assert!(error.contains("unknown model: 'nothing'") && error.contains("--server-wait"), "{error}");
 }
 
-fn get(server: &Triton, path: &str) -> String {
-    let mut stream = TcpStream::connect(server.url()).unwrap();
-    // In one piece: the server looks its routes up with whatever part of the path has come.
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text.split_once("\r\n\r\n").unwrap().1.to_owned()
+fn get(server: &TritonServer, path: &str) -> String {
+    let answer = server.get(path).expect("the server answers");
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
 #[test]
 fn shared_memory_is_used_and_given_back() {
-    let Some(directory) = triton::directory() else { return };
-    let server = Triton::start(&directory, &[("identity", "")]);
+    let repository = Repository::of(&[echo("identity")]);
+    let Some(server) = TritonServer::start(&repository) else { return };
     let backend = connect(&server);
     let status = "/v2/systemsharedmemory/status";
     for (inputs, outputs) in [
@@ -152,8 +149,8 @@ fn shared_memory_is_used_and_given_back() {
 
 #[test]
 fn traces_are_refused_with_a_reason_or_set() {
-    let Some(directory) = triton::directory() else { return };
-    let server = Triton::start(&directory, &[("identity", "")]);
+    let repository = Repository::of(&[echo("identity")]);
+    let Some(server) = TritonServer::start(&repository) else { return };
     let backend = connect(&server);
     let model = ModelId::latest("identity");
     let rate = TraceSettings { levels: None, rate: Some(17), count: Some(-1), log_frequency: Some(3) };
@@ -168,9 +165,9 @@ fn traces_are_refused_with_a_reason_or_set() {
 
 #[test]
 fn a_server_killed_under_load_leaves_a_report() {
-    let Some(directory) = triton::directory() else { return };
+    let repository = Repository::of(&[echo("identity")]);
     for slots in [1, 8] {
-        let mut server = Triton::start(&directory, &[("identity", "")]);
+        let Some(mut server) = TritonServer::start(&repository) else { return };
         let backend = connect(&server);
         let spec = RunSpec { slots, requests: i64::MAX, ..RunSpec::default() };
         let mut run = Run::open(&backend, "identity", &spec).unwrap();

@@ -16,6 +16,7 @@ pub struct TritonServer {
     command: Command,
     http: u16,
     grpc: u16,
+    metrics: u16,
 }
 
 impl TritonServer {
@@ -37,7 +38,7 @@ impl TritonServer {
             eprintln!("skipped: {} does not exist", program.display());
             return None;
         }
-        let [http, grpc] = free_ports();
+        let [http, grpc, metrics] = free_ports();
         let mut command = Command::new(program);
         command
             .arg("--model-repository")
@@ -46,16 +47,16 @@ impl TritonServer {
             .arg(directory.join("backends"))
             .arg("--cache-directory")
             .arg(directory.join("caches"))
-            .args([format!("--http-port={http}"), format!("--grpc-port={grpc}")])
-            .args(["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--allow-metrics=false"])
-            .args(["--log-info=false", "--log-warning=false"])
+            .args([format!("--http-port={http}"), format!("--grpc-port={grpc}"), format!("--metrics-port={metrics}")])
+            .args(["http", "grpc", "metrics"].map(|service| format!("--{service}-address=127.0.0.1")))
+            .args(["--metrics-interval-ms=100", "--log-info=false", "--log-warning=false"])
             .args(flags)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let process = command.spawn().expect("tritonserver can be started");
-        let mut server = Self { process, command, http, grpc };
+        let mut server = Self { process, command, http, grpc, metrics };
         server.wait_until_ready();
         Some(server)
     }
@@ -85,6 +86,11 @@ impl TritonServer {
     /// `host:port` of `http` or `grpc`.
     pub fn url(&self, protocol: &str) -> String {
         format!("127.0.0.1:{}", if protocol == "grpc" { self.grpc } else { self.http })
+    }
+
+    /// `host:port` of its metrics.
+    pub fn metrics(&self) -> String {
+        format!("127.0.0.1:{}", self.metrics)
     }
 
     /// Sends it a signal.
