@@ -12,10 +12,12 @@ use crate::backend::InferError;
 
 /// Sends later than this after their intended time count as delayed.
 pub const DELAYED_AFTER_NS: u64 = 1_000_000;
-/// Different failure texts that are kept apart; further ones are counted under their code alone.
+/// Different failure texts that are kept apart. Further ones are counted with those that differ from them in numbers only.
 const MAX_REASONS: usize = 64;
+/// Most texts in all; what has no place then is counted under its code alone.
+const MAX_TEXTS: usize = 2 * MAX_REASONS;
 
-/// What stands for the reasons beyond the first 64.
+/// What stands for the reasons that are not kept.
 pub const FURTHER_REASONS: &str = "(further reasons)";
 
 /// One window's counters in one shard. Threads add without waiting.
@@ -131,11 +133,17 @@ impl Bank {
         let mut errors = self.errors.lock();
         if let Some(count) = errors.get_mut(error) {
             *count += 1;
-        } else {
-            let full = errors.len() >= MAX_REASONS;
-            let message = if full { FURTHER_REASONS.to_owned() } else { error.message.clone() };
-            *errors.entry(InferError { code: error.code.clone(), message }).or_default() += 1;
+            return;
         }
+        let key = |message| InferError { code: error.code.clone(), message };
+        let mut reason = key(error.message.clone());
+        if errors.len() >= MAX_REASONS {
+            reason = key(without_numbers(&error.message));
+        }
+        if errors.len() >= MAX_TEXTS && !errors.contains_key(&reason) {
+            reason = key(FURTHER_REASONS.to_owned());
+        }
+        *errors.entry(reason).or_default() += 1;
     }
 
     /// Completed requests so far, and how many of those that succeeded brought wrong outputs: they are among the failed
@@ -174,6 +182,19 @@ impl Bank {
             *tally.errors.entry(error).or_default() += count;
         }
     }
+}
+
+/// The text with `#` for every number.
+fn without_numbers(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    for character in text.chars() {
+        if !character.is_ascii_digit() {
+            kept.push(character);
+        } else if !kept.ends_with('#') {
+            kept.push('#');
+        }
+    }
+    kept
 }
 
 #[inline]

@@ -120,6 +120,7 @@ fn decode(word: u64) -> (Stamp, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FURTHER_REASONS;
 
     const FIRST: Source = Source { writer: 0, entry: 0 };
 
@@ -162,6 +163,22 @@ mod tests {
         let tally = recorder.advance(Stamp::NEVER);
         assert_eq!((tally.requests, tally.failed), (0, 2));
         assert_eq!(tally.errors[&error], 2);
+    }
+
+    #[test]
+    fn reasons_that_differ_in_numbers_are_counted_together_where_there_are_many() {
+        let recorder = Recorder::new(RecorderSpec::default(), 1);
+        let error = |message: String| InferError { code: "Internal".into(), message };
+        (0..1000).for_each(|number| recorder.fail(FIRST, Stamp(1), &error(format!("request {number} of 9999 failed"))));
+        let tally = recorder.advance(Stamp::NEVER);
+        assert_eq!((tally.failed, tally.errors.len()), (1000, 65));
+        assert_eq!(tally.errors[&error("request 63 of 9999 failed".into())], 1);
+        assert_eq!(tally.errors[&error("request # of # failed".into())], 936);
+        let letters = |number: u32| number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+        (0..1000).for_each(|number| recorder.fail(FIRST, Stamp(2), &error(letters(number))));
+        let tally = recorder.advance(Stamp::NEVER);
+        assert_eq!((tally.failed, tally.errors.len()), (1000, 129));
+        assert_eq!(tally.errors[&error(FURTHER_REASONS.into())], 872);
     }
 
     #[test]
