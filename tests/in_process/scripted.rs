@@ -224,6 +224,30 @@ fn releases_that_never_come() {
     loses("release", "--sync --concurrency-range 2");
 }
 
+/// A sequence whose request never comes back is left as it is: its slot is taken, so no end can be sent in it.
+#[test]
+fn a_sequence_that_hangs_ends_with_what_there_is() {
+    let _turn = turns::shared();
+    let requests = (0..1_000).map(|n| json!({"delay_us": 1000, "never_complete": if n == 999 { "all" } else { "no" }}));
+    let scripted = Scripted::script(&json!({
+        "models": [{"name": "fake", "config": {
+            "max_batch_size": 0,
+            "sequence_batching": {},
+            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+        }}],
+        "requests": requests.collect::<Vec<_>>()
+    }));
+    let run = scripted.program().args("-p 30000 --sequence-length 100000 --sync").start();
+    std::thread::sleep(Duration::from_secs(3));
+    run.signal(2);
+    let finished = run.finish();
+    let report = finished.report();
+    assert!(report.level().client_number("Request count") > 0.0, "{}", report.text);
+    assert!(finished.stderr.contains("1 requests had no answer when the level ended"), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("report this fault"), "{}", finished.stderr);
+}
+
 #[test]
 fn requests_are_cancelled_when_their_time_is_over() {
     let _turn = turns::shared();
