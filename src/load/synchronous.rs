@@ -253,7 +253,7 @@ impl Worker<'_> {
             }
             let now = Stamp::now();
             if cancel_at.is_some_and(|at| now >= at) {
-                self.client.cancel(SLOT);
+                self.client.cancel(SLOT, now);
                 cancel_at = None;
             }
             let deadline = cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(LOOK_UP));

@@ -263,6 +263,23 @@ fn requests_are_cancelled_when_their_time_is_over() {
     }
 }
 
+/// A server that takes long to take requests in. Those at even places come back before their issuing call returns, so that the
+/// slot's next one is issued meanwhile; it must not be cancelled before its own call has returned, but then it must.
+#[test]
+fn cancellations_wait_until_a_request_is_handed_over() {
+    let _turn = turns::shared();
+    for mode in ["--async", "--async --concurrency-range 3", "--sync", "--request-rate-range 50"] {
+        let scripted = Scripted::script(&json!({"server": {"delivery_threads": 8}, "requests": [
+            {"delay_us": 300, "linger_us": 2000},
+            {"never_complete": "all", "honour_cancel": true, "linger_us": 5000}
+        ]}));
+        let arguments = format!("--cancel-after-us 1000 --request-count 60 --max-errors 100% {mode}");
+        let report = scripted.program().args(&arguments).run().report_even_if_late();
+        assert_eq!(report.level().client_number("Cancelled request count"), 30.0, "{mode}: {}", report.text);
+        assert_eq!(scripted.clean()["cancelled"], 30, "{mode}");
+    }
+}
+
 fn with_server(server: Value) -> Program {
     let scripted = Scripted::script(&json!({ "server": server }));
     let program = scripted.program();

@@ -143,8 +143,8 @@ impl Client for InProcessClient {
         Ok(())
     }
 
-    fn cancel(&mut self, slot: SlotId) {
-        self.slots.cancel(slot);
+    fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool {
+        self.slots.cancel(slot, sent_before)
     }
 
     fn drain(&mut self, limit: Duration) -> usize {

@@ -102,6 +102,8 @@ pub struct Job {
 #[derive(Debug, Default)]
 pub struct State {
     inline: AtomicBool,
+    /// The call that issued it has returned.
+    returned: AtomicBool,
     cancelled: AtomicBool,
     computed: AtomicBool,
     final_sent: AtomicBool,
@@ -152,6 +154,12 @@ impl Job {
         }
     }
 
+    /// Keeps the call that issued the request for as long as the script says; its callbacks may come meanwhile.
+    pub fn linger(&self) {
+        std::thread::sleep(Duration::from_micros(self.behaviour.linger_us));
+        self.state.returned.store(true, SeqCst);
+    }
+
     fn wait(&self, due: u64) {
         while now() < due && !self.cancels() {
             std::thread::sleep(Duration::from_nanos((due - now().min(due)).min(1_000_000)));
@@ -174,6 +182,12 @@ impl Job {
 
     /// Cancels it, which has an effect only if the script says so.
     pub fn cancel(self: &Arc<Job>) {
+        if !self.state.returned.load(SeqCst) {
+            violation(
+                "cancelled_while_issued",
+                &format!("request {:?} was cancelled inside the call that issued it", self.id),
+            );
+        }
         let again = self.state.cancelled.swap(true, SeqCst);
         if !again && self.cancels() && !self.state.inline.load(SeqCst) {
             self.shared.push(self.queue, now(), self, Work::Cancel);
