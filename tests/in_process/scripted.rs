@@ -280,6 +280,33 @@ fn cancellations_wait_until_a_request_is_handed_over() {
     }
 }
 
+/// Where the server must not see a request object twice, each request is a new one.
+#[test]
+fn request_objects_are_used_again_where_the_release_allows_it() {
+    let _turn = turns::shared();
+    let (sequence, iterative) = (json!({}), json!({"iterative_sequence": true}));
+    for (version, batching, again) in [
+        ("2.60.0", &sequence, false),
+        ("2.61.0", &sequence, true),
+        ("2.62.0", &iterative, false),
+        ("2.63.0", &iterative, true),
+    ] {
+        let scripted = Scripted::script(&json!({
+            "server": {"version": version},
+            "models": [{"name": "fake", "config": {
+                "max_batch_size": 0,
+                "sequence_batching": batching,
+                "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+                "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+            }}]
+        }));
+        scripted.program().args("--request-count 100").run().report();
+        let counters = scripted.clean();
+        let (made, issued) = (counters["made"].as_u64().unwrap(), counters["issued"].as_u64().unwrap());
+        assert!(issued >= 100 && (made < 10) == again && (made >= issued) != again, "{version} {batching}: {counters}");
+    }
+}
+
 fn with_server(server: Value) -> Program {
     let scripted = Scripted::script(&json!({ "server": server }));
     let program = scripted.program();

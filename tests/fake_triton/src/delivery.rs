@@ -29,6 +29,8 @@ pub fn now() -> u64 {
 /// Totals of a server.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Request objects made.
+    pub made: AtomicU64,
     pub issued: AtomicU64,
     pub submit_errors: AtomicU64,
     released: AtomicU64,
@@ -55,7 +57,7 @@ impl Counters {
     /// As the log shows them.
     pub fn to_json(&self) -> Value {
         json!({
-            "issued": self.issued.load(SeqCst), "released": self.released.load(SeqCst),
+            "made": self.made.load(SeqCst), "issued": self.issued.load(SeqCst), "released": self.released.load(SeqCst),
             "responses": self.responses.load(SeqCst), "finals": self.finals.load(SeqCst),
             "errors_sent": self.errors_sent.load(SeqCst), "submit_errors": self.submit_errors.load(SeqCst),
             "cancelled": self.cancelled.load(SeqCst), "max_in_flight": self.max_in_flight.load(SeqCst),
