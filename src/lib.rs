@@ -66,5 +66,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
         stdio::say(format_args!("error: {error}\n"));
         exit::FAILED
     });
+    // Regions that a server never gave back are still there.
+    shm::unlink_all();
     ExitCode::from(codes.spoken(code))
 }

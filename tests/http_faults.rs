@@ -298,7 +298,9 @@ fn a_silent_server_neither_blocks_nor_hangs_the_client() {
         }
         assert_eq!(run.client.drain(Duration::from_millis(50)), slots);
         run.stop();
-        (0..slots as u32).for_each(|slot| run.client.cancel(triton_bench::backend::SlotId(slot)));
+        for slot in 0..slots as u32 {
+            assert!(run.client.cancel(triton_bench::backend::SlotId(slot), Stamp::now()));
+        }
         assert!(run.drive(LIMIT));
         assert_eq!(run.counter.codes().get("Cancelled"), Some(&(slots as u64)));
         let started = Instant::now();

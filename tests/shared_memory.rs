@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Model, Program, Repository, Running, TritonServer, triton, turns};
+use support::{Model, Program, Repository, Running, Scripted, TritonServer, triton, turns};
 use triton_bench::shm::device_count;
 
 fn int32(dims: &str) -> String {
@@ -123,6 +123,18 @@ fn nothing_is_left_after_any_end() {
     let _ = Command::new("kill").args(["-15", &id.to_string()]).status();
     twice.finish();
     assert_eq!(regions(id), Vec::<PathBuf>::new(), "after two interrupts");
+}
+
+/// What the server never gives back cannot be freed, but its name goes.
+#[test]
+fn nothing_is_left_where_a_request_never_comes_back() {
+    let _turn = turns::shared();
+    let scripted = Scripted::requests(json!([{}, {}, {}, {}, {}, {"never_complete": "all"}]));
+    let run = scripted.program().quick().args("--shared-memory system").start();
+    let id = run.id();
+    let finished = run.finish();
+    assert!(finished.stderr.contains("had no answer when the level ended"), "{}", finished.stderr);
+    assert_eq!(regions(id), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -96,16 +96,33 @@ fn without_a_driver_gpu_memory_is_refused_in_plain_words() {
     assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(77), &b"no GPU\n"[..]));
 }
 
-/// Exits that run no destructors: a panic that becomes an abort, and `process::exit` after `unlink_all`. Each in a child of
-/// its own, which is this very test with a word in its environment.
+/// What a child of this program, which is the test `test` again with `role` in its environment, leaves in /dev/shm: after its
+/// end, and what it was told. The child must fail.
+fn left_by_child(test: &str, role: &str) -> (Vec<std::path::PathBuf>, String) {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(ROLE, role)
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mine = format!("triton-bench-{}-", child.id());
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{role}: {text}");
+    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.path());
+    (entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(&mine)).collect(), text)
+}
+
+const ROLE: &str = "TRITON_BENCH_TEST_EXIT";
+
+/// Exits that run no destructors: a panic that becomes an abort, and `process::exit` after `unlink_all`.
 #[test]
 fn names_do_not_outlive_the_process() {
-    const ROLE: &str = "TRITON_BENCH_TEST_EXIT";
-    const TEST: &str = "names_do_not_outlive_the_process";
     if let Ok(role) = std::env::var(ROLE) {
         let region = Region::zeroed(Placement::System, 64).unwrap();
         assert!(exists(&region));
-        eprintln!("name {}", region.key().unwrap());
+        eprintln!("made");
         if role == "exit" {
             unlink_all();
             unlink_all();
@@ -118,14 +135,52 @@ fn names_do_not_outlive_the_process() {
         border();
     }
     for role in ["exit", "abort"] {
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([TEST, "--exact", "--nocapture"])
-            .env(ROLE, role)
-            .output()
-            .unwrap();
-        assert!(!child.status.success());
-        let text = String::from_utf8_lossy(&child.stderr);
-        let name = text.lines().find_map(|line| line.strip_prefix("name ")).unwrap_or_else(|| panic!("{text}"));
-        assert!(!std::path::Path::new(&format!("/dev/shm{name}")).exists(), "{role}: {name} is left");
+        let (left, said) = left_by_child("names_do_not_outlive_the_process", role);
+        assert!(said.contains("made") && left.is_empty(), "{role}: {left:?}\n{said}");
     }
+}
+
+/// An immediate interrupt comes while other threads make and drop regions, and they go on until the process is gone.
+#[test]
+fn names_that_come_after_the_end_began_do_not_stay() {
+    if std::env::var_os(ROLE).is_some() {
+        for keep in [true, false] {
+            std::thread::spawn(move || {
+                let mut kept = Vec::new();
+                loop {
+                    // Memory without a name must work like any other.
+                    let region = Region::filled(Placement::System, b"late").unwrap().freeze();
+                    assert_eq!(region.bytes(0, 4).unwrap().as_ref(), b"late");
+                    kept.extend(keep.then_some(region).filter(|_| kept.len() < 2000));
+                }
+            });
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        unlink_all();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::process::exit(7);
+    }
+    for _ in 0..5 {
+        let (left, said) = left_by_child("names_that_come_after_the_end_began_do_not_stay", "late");
+        assert!(!said.contains("panicked") && left.is_empty(), "{} are left: {said}", left.len());
+    }
+}
+
+/// Names that were tried and belong to somebody else are none of ours to unlink.
+#[test]
+fn names_of_others_are_left_alone() {
+    if std::env::var_os(ROLE).is_some() {
+        let first = Region::zeroed(Placement::System, 1).unwrap();
+        let number: u64 = first.key().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+        let taken = format!("/dev/shm/triton-bench-{}-{}", std::process::id(), number + 1);
+        std::fs::write(taken, "theirs").unwrap();
+        let second = Region::zeroed(Placement::System, 1).unwrap();
+        assert!(second.key().unwrap().ends_with(&format!("-{}", number + 2)));
+        unlink_all();
+        std::process::exit(7);
+    }
+    let (left, said) = left_by_child("names_of_others_are_left_alone", "taken");
+    let [theirs] = &left[..] else { panic!("{left:?}\n{said}") };
+    assert_eq!(std::fs::read(theirs).unwrap(), b"theirs");
+    std::fs::remove_file(theirs).unwrap();
 }

@@ -96,8 +96,10 @@ pub trait Client: Send {
     /// Where the client is broken.
     fn drive(&mut self, deadline: Stamp) -> Result<()>;
 
-    /// Asks the server to give up the request in `slot`, if one is outstanding. It still completes.
-    fn cancel(&mut self, slot: SlotId);
+    /// Asks the server to give up the request in `slot`, if one is outstanding that was sent before `sent_before`: the slot
+    /// may have taken another since the caller made up its mind. It still completes. `false`: it could not be asked now,
+    /// because the slot is between two requests or hands one over; ask again where one is overdue.
+    fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool;
 
     /// Waits until no request is outstanding, for at most `limit`. Returns how many are left.
     fn drain(&mut self, limit: Duration) -> usize;

@@ -94,7 +94,9 @@ impl Client for NullClient {
         Ok(())
     }
 
-    fn cancel(&mut self, _slot: SlotId) {}
+    fn cancel(&mut self, _slot: SlotId, _sent_before: Stamp) -> bool {
+        true
+    }
 
     fn drain(&mut self, _limit: Duration) -> usize {
         let drained = self.drive(Stamp::NEVER);

@@ -229,12 +229,14 @@ impl Reissuer {
 
     fn cancel_overdue(&self, client: &mut dyn Client, after: Duration) {
         for (index, state) in self.slots.iter().enumerate() {
+            let now = Stamp::now();
             let issued = state.issued.load(Ordering::Acquire);
             let due = Stamp(issued).plus_duration(after);
-            let overdue = issued != 0 && state.outstanding.load(Ordering::Acquire) && Stamp::now() >= due;
-            // Only if no other request has been issued in the slot since.
-            if overdue && state.issued.compare_exchange(issued, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                client.cancel(SlotId(index as u32));
+            let overdue = issued != 0 && state.outstanding.load(Ordering::Acquire) && now >= due;
+            // Where it cannot be given up yet, the next look asks again.
+            if overdue && client.cancel(SlotId(index as u32), now) {
+                // Unless the slot's next request has put its own there.
+                let _ = state.issued.compare_exchange(issued, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
     }

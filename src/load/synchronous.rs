@@ -181,22 +181,28 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
     if !control.wait_for_go() {
         return Ok(());
     }
-    let mut worked = Ok(());
-    while worked.is_ok() && control.may_send() {
-        worked = worker.infer(context.feed.next(lane), control);
-    }
-    if worked.is_ok()
-        && let Some(last) = context.feed.close(lane)
-    {
-        worked = worker.infer(last, control);
-    }
+    let worked = worker.run(control);
     worker.catch_up();
     control.report_end(worker.sent, worker.completed, worker.failed, Stamp::now());
     worked
 }
 
 impl Worker<'_> {
-    fn infer(&mut self, request: Request, control: &Control) -> Result<()> {
+    /// Sends one request after the other, and at last one that ends the sequence that is open.
+    fn run(&mut self, control: &Control) -> Result<()> {
+        let lane = self.share.first_lane;
+        while control.may_send() {
+            if !self.infer(self.context.feed.next(lane), control)? {
+                // The slot still has that request, so nothing else can be sent in it, an end of its sequence neither.
+                return Ok(());
+            }
+        }
+        self.context.feed.close(lane).map_or(Ok(()), |last| self.infer(last, control).map(drop))
+    }
+
+    /// Sends a request and waits for its answer. `false`: the load was stopped and the answer did not come in time.
+    #[inline]
+    fn infer(&mut self, request: Request, control: &Control) -> Result<bool> {
         self.sent += 1;
         if self.context.client.watch_responses {
             self.mailbox.expect(self.context.source(self.share.worker, request.payload).entry);
@@ -206,7 +212,7 @@ impl Worker<'_> {
         self.catch_up();
         submitted?;
         if !self.wait(control)? {
-            return Ok(());
+            return Ok(false);
         }
         let end = Stamp::now();
         let outcome = self.mailbox.take();
@@ -215,7 +221,7 @@ impl Worker<'_> {
         if decides_next || self.context.observer.is_some() {
             self.catch_up();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Records the last answer, if that has not been done.
@@ -247,7 +253,7 @@ impl Worker<'_> {
             }
             let now = Stamp::now();
             if cancel_at.is_some_and(|at| now >= at) {
-                self.client.cancel(SLOT);
+                self.client.cancel(SLOT, now);
                 cancel_at = None;
             }
             let deadline = cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(LOOK_UP));

@@ -1,13 +1,25 @@
 //! Names of the POSIX shared memory that this process owns, so that none outlives it.
 //!
-//! A region unlinks its name when it is dropped. Exits that run no destructors (a signal, `process::exit`, an abort after
-//! a panic) call [`unlink_all`]; what is mapped stays usable until the process is gone.
+//! A region unlinks its name when it is dropped. Exits that leave regions behind (a signal, `process::exit`, an abort after
+//! a panic, requests that never came back) call [`unlink_all`]; what is mapped stays usable until the process is gone.
+//!
+//! A name comes to exist and is noted under one lock, and goes under it, too: so [`unlink_all`] finds all that there are,
+//! and none that were only tried, because they belong to somebody else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The names that exist.
+struct Names {
+    live: Vec<String>,
+    /// The process is about to end: no name may come any more.
+    ending: bool,
+}
+
+static NAMES: Mutex<Names> = Mutex::new(Names { live: Vec::new(), ending: false });
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// A name that this process has not used yet, with the slash that `shm_open` wants in front.
@@ -15,31 +27,58 @@ pub(super) fn next() -> String {
     format!("/triton-bench-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Remembers a name that must be unlinked.
-pub(super) fn register(name: &str) {
-    LIVE.lock().push(name.to_owned());
+/// Makes shared memory called `name` by calling `create`, which must not touch it, and notes the name. `None` where the
+/// process is about to end: a name that came now might stay.
+///
+/// # Errors
+/// Those of `create`, after which no memory of ours has the name.
+pub(super) fn make<T, E>(name: &str, create: impl FnOnce() -> Result<T, E>) -> Result<Option<T>, E> {
+    let mut names = NAMES.lock();
+    if names.ending {
+        return Ok(None);
+    }
+    let made = create()?;
+    names.live.push(name.to_owned());
+    Ok(Some(made))
 }
 
-/// Forgets a name, because its owner unlinks it.
-pub(super) fn forget(name: &str) {
-    LIVE.lock().retain(|live| live != name);
+/// Unlinks the name of memory that is dropped, unless [`unlink_all`] has done it.
+pub(super) fn remove(name: &str) {
+    let mut names = NAMES.lock();
+    if let Some(index) = names.live.iter().position(|live| live == name) {
+        let _ = rustix::shm::unlink(name);
+        names.live.swap_remove(index);
+    }
 }
 
-/// Unlinks every shared memory name that this process still owns. To be called on the way out, from any thread that is
-/// not inside a signal handler; calling it twice does no harm.
+/// Unlinks every shared memory name that this process still owns, and lets no further one come to exist: other threads may
+/// go on until the process is gone. To be called on the way out, from any thread that is not inside a signal handler;
+/// calling it twice does no harm.
 pub fn unlink_all() {
     // A panic inside this module may hold the lock on this very thread; leaving a name is then better than a deadlock.
-    let Some(mut live) = LIVE.try_lock_for(std::time::Duration::from_secs(1)) else { return };
-    for name in live.drain(..) {
+    let Some(mut names) = NAMES.try_lock_for(Duration::from_secs(1)) else { return };
+    names.ending = true;
+    for name in names.live.drain(..) {
         let _ = rustix::shm::unlink(name.as_str());
     }
 }
 
-/// As [`unlink_all`], for a signal handler: waits for nothing and frees nothing.
+/// How often a signal handler tries to get the lock, and how long it sleeps between: a name is made in a few microseconds.
+const SIGNAL_ATTEMPTS: usize = 20;
+const SIGNAL_PAUSE: Duration = Duration::from_micros(500);
+
+/// As [`unlink_all`], for a signal handler: waits but a moment, because its own thread may hold the lock, and frees nothing.
 pub(super) fn unlink_in_signal() {
-    let Some(live) = LIVE.try_lock() else { return };
-    for name in live.iter() {
-        let _ = rustix::shm::unlink(name.as_str());
+    for _ in 0..SIGNAL_ATTEMPTS {
+        let Some(mut names) = NAMES.try_lock() else {
+            thread::sleep(SIGNAL_PAUSE);
+            continue;
+        };
+        names.ending = true;
+        for name in &names.live {
+            let _ = rustix::shm::unlink(name.as_str());
+        }
+        return;
     }
 }
 

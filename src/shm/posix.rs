@@ -56,7 +56,7 @@ unsafe impl Sync for Named {}
 
 impl Drop for Named {
     fn drop(&mut self) {
-        names::forget(&self.name);
+        names::remove(&self.name);
     }
 }
 
@@ -106,13 +106,12 @@ impl HostMemory {
         }
         for _ in 0..NAME_ATTEMPTS {
             let name = names::next();
-            match ShmemConf::new().size(len.max(1)).os_id(&name).create() {
-                Ok(memory) => {
-                    names::register(&name);
-                    let mut named = Named { memory, name, unreserved: None };
-                    let file = rustix::shm::open(named.name.as_str(), OFlags::RDWR, Mode::empty())
-                        .map_err(|e| dev_shm::refused(len, &e.into()))?;
-                    named.unreserved = Some(Unreserved { file, reserved: vec![false; len.div_ceil(PIECE).max(1)] });
+            match names::make(&name, || create(&name, len)) {
+                // Works like any other for the moment that is left: no thread must report an error in that.
+                Ok(None) => return Self::unfilled(len),
+                Ok(Some((memory, file))) => {
+                    let unreserved = Unreserved { file, reserved: vec![false; len.div_ceil(PIECE).max(1)] };
+                    let named = Named { memory, name, unreserved: Some(unreserved) };
                     return Ok(Self { owner: Owner::Named(named), len, frozen: false });
                 }
                 Err(ShmemError::MappingIdExists) => {}
@@ -210,6 +209,15 @@ impl HostMemory {
         // SAFETY: the mapping is at least `len` bytes, present for as long as `self`, and frozen: nobody writes it any more.
         self.frozen.then(|| unsafe { std::slice::from_raw_parts(self.address(), self.len) })
     }
+}
+
+/// Shared memory of `len` bytes, whose name is the caller's to unlink, and its file.
+fn create(name: &str, len: usize) -> Result<(Shmem, OwnedFd), ShmemError> {
+    let mut memory = ShmemConf::new().size(len.max(1)).os_id(name).create()?;
+    let file = rustix::shm::open(name, OFlags::RDWR, Mode::empty())
+        .map_err(|e| ShmemError::MapOpenFailed(e.raw_os_error().cast_unsigned()))?;
+    memory.set_owner(false);
+    Ok((memory, file))
 }
 
 /// What is said when mapped memory has lost its file.

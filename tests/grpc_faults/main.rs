@@ -566,8 +566,8 @@ fn a_cancelled_request_ends_once_and_the_server_is_told() {
     });
     bench.submit(0);
     bench.submit(1);
-    bench.client.cancel(SlotId(1));
-    bench.client.cancel(SlotId(1));
+    assert!(bench.client.cancel(SlotId(1), Stamp::now()));
+    assert!(bench.client.cancel(SlotId(1), Stamp::now()));
     let outcomes = bench.outcomes(2);
     assert_eq!(outcomes[0].1, Ok(1));
     assert_eq!(outcomes[1].1.as_ref().unwrap_err().0, "Cancelled");

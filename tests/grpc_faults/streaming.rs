@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use triton_bench::backend::SlotId;
+use triton_bench::clock::Stamp;
 
 use crate::peer::{
     DATA, END_STREAM, Peer, RST_STREAM, WIDE, data, frame, headers, message, response_headers, trailers,
@@ -175,7 +176,7 @@ fn the_only_request_of_a_stream_can_be_cancelled() {
         peer.linger();
     });
     bench.submit(0);
-    bench.client.cancel(SlotId(0));
+    assert!(bench.client.cancel(SlotId(0), Stamp::now()));
     assert_eq!(bench.outcomes(1)[0].1.as_ref().unwrap_err().0, "Cancelled");
     assert_eq!(bench.infer(), Ok(0));
 }

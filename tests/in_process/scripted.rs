@@ -224,6 +224,30 @@ fn releases_that_never_come() {
     loses("release", "--sync --concurrency-range 2");
 }
 
+/// A sequence whose request never comes back is left as it is: its slot is taken, so no end can be sent in it.
+#[test]
+fn a_sequence_that_hangs_ends_with_what_there_is() {
+    let _turn = turns::shared();
+    let requests = (0..1_000).map(|n| json!({"delay_us": 1000, "never_complete": if n == 999 { "all" } else { "no" }}));
+    let scripted = Scripted::script(&json!({
+        "models": [{"name": "fake", "config": {
+            "max_batch_size": 0,
+            "sequence_batching": {},
+            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+        }}],
+        "requests": requests.collect::<Vec<_>>()
+    }));
+    let run = scripted.program().args("-p 30000 --sequence-length 100000 --sync").start();
+    std::thread::sleep(Duration::from_secs(3));
+    run.signal(2);
+    let finished = run.finish();
+    let report = finished.report();
+    assert!(report.level().client_number("Request count") > 0.0, "{}", report.text);
+    assert!(finished.stderr.contains("1 requests had no answer when the level ended"), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("report this fault"), "{}", finished.stderr);
+}
+
 #[test]
 fn requests_are_cancelled_when_their_time_is_over() {
     let _turn = turns::shared();
@@ -236,6 +260,50 @@ fn requests_are_cancelled_when_their_time_is_over() {
         let report = finished.report();
         assert_eq!(report.level().client_number("Cancelled request count"), 20.0, "{}", report.text);
         assert_eq!(scripted.clean()["cancelled"], 20);
+    }
+}
+
+/// A server that takes long to take requests in. Those at even places come back before their issuing call returns, so that the
+/// slot's next one is issued meanwhile; it must not be cancelled before its own call has returned, but then it must.
+#[test]
+fn cancellations_wait_until_a_request_is_handed_over() {
+    let _turn = turns::shared();
+    for mode in ["--async", "--async --concurrency-range 3", "--sync", "--request-rate-range 50"] {
+        let scripted = Scripted::script(&json!({"server": {"delivery_threads": 8}, "requests": [
+            {"delay_us": 300, "linger_us": 2000},
+            {"never_complete": "all", "honour_cancel": true, "linger_us": 5000}
+        ]}));
+        let arguments = format!("--cancel-after-us 1000 --request-count 60 --max-errors 100% {mode}");
+        let report = scripted.program().args(&arguments).run().report_even_if_late();
+        assert_eq!(report.level().client_number("Cancelled request count"), 30.0, "{mode}: {}", report.text);
+        assert_eq!(scripted.clean()["cancelled"], 30, "{mode}");
+    }
+}
+
+/// Where the server must not see a request object twice, each request is a new one.
+#[test]
+fn request_objects_are_used_again_where_the_release_allows_it() {
+    let _turn = turns::shared();
+    let (sequence, iterative) = (json!({}), json!({"iterative_sequence": true}));
+    for (version, batching, again) in [
+        ("2.60.0", &sequence, false),
+        ("2.61.0", &sequence, true),
+        ("2.62.0", &iterative, false),
+        ("2.63.0", &iterative, true),
+    ] {
+        let scripted = Scripted::script(&json!({
+            "server": {"version": version},
+            "models": [{"name": "fake", "config": {
+                "max_batch_size": 0,
+                "sequence_batching": batching,
+                "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+                "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+            }}]
+        }));
+        scripted.program().args("--request-count 100").run().report();
+        let counters = scripted.clean();
+        let (made, issued) = (counters["made"].as_u64().unwrap(), counters["issued"].as_u64().unwrap());
+        assert!(issued >= 100 && (made < 10) == again && (made >= issued) != again, "{version} {batching}: {counters}");
     }
 }
 

@@ -23,11 +23,19 @@ pub struct TritonInProcess {
     server: Arc<Server>,
     /// Version of the core, such as (2, 51).
     version: (u32, u32),
+    /// The target's models whose sequences are iterative.
+    iterative: Vec<ModelId>,
 }
 
-/// From this release on, request objects of sequence and ensemble models may be issued again (25.09). Before it, every
-/// reuse adds another internal release callback.
-const REUSES_ALL_MODELS: (u32, u32) = (2, 61);
+/// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another internal
+/// release callback: of ensembles and sequences before 25.09, of iterative sequences before 25.11.
+fn reusable_from(model: &ModelSpec, iterative: &[ModelId]) -> (u32, u32) {
+    match model.scheduler {
+        Scheduler::Sequence if iterative.contains(&model.id) => (2, 63),
+        Scheduler::Sequence | Scheduler::Ensemble => (2, 61),
+        Scheduler::Default | Scheduler::Dynamic => (0, 0),
+    }
+}
 
 impl TritonInProcess {
     /// Starts the server with only the target's models loaded.
@@ -45,12 +53,18 @@ impl TritonInProcess {
         }
         server.open_log(&target.server.log)?;
         let version = release(server.metadata()?["version"].as_str().unwrap_or_default());
-        Ok(Self { server: Arc::new(server), version })
+        let mut iterative = Vec::new();
+        for model in target.models() {
+            let config = server.model_config(model)?;
+            if config["sequence_batching"]["iterative_sequence"].as_bool().unwrap_or(false) {
+                iterative.push(model.clone());
+            }
+        }
+        Ok(Self { server: Arc::new(server), version, iterative })
     }
 
     fn may_reuse(&self, models: &[ModelSpec]) -> bool {
-        let stateful = |model: &ModelSpec| matches!(model.scheduler, Scheduler::Sequence | Scheduler::Ensemble);
-        self.version >= REUSES_ALL_MODELS || !models.iter().any(stateful)
+        models.iter().all(|model| self.version >= reusable_from(model, &self.iterative))
     }
 }
 
@@ -143,8 +157,8 @@ impl Client for InProcessClient {
         Ok(())
     }
 
-    fn cancel(&mut self, slot: SlotId) {
-        self.slots.cancel(slot);
+    fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool {
+        self.slots.cancel(slot, sent_before)
     }
 
     fn drain(&mut self, limit: Duration) -> usize {

@@ -327,14 +327,15 @@ impl Client for HttpClient {
         }
     }
 
-    fn cancel(&mut self, slot: SlotId) {
-        let Some(line) = self.lines.get_mut(slot.index()) else { return };
+    fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
+        let Some(line) = self.lines.get_mut(slot.index()) else { return true };
         if matches!(line.stage, Stage::Sending | Stage::Receiving) {
             line.hang_up();
             let error =
                 InferError { code: InferError::CANCELLED.to_owned(), message: "given up by the client".to_owned() };
             self.fail_later(slot.index(), error, Duration::ZERO);
         }
+        true
     }
 
     fn drain(&mut self, limit: Duration) -> usize {

@@ -236,7 +236,7 @@ impl Issuer {
         while self.next_cancel() <= Stamp::now() {
             let Some((slot, issued)) = self.to_cancel.pop_front() else { return };
             if self.sink.slots.get(slot).issued.load(Ordering::Acquire) == issued.0 {
-                self.client.cancel(slot);
+                self.client.cancel(slot, Stamp::now());
             }
         }
     }

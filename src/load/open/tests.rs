@@ -139,8 +139,9 @@ impl Client for ThreadedClient {
     fn drive(&mut self, _: Stamp) -> Result<()> {
         Ok(())
     }
-    fn cancel(&mut self, _: SlotId) {
+    fn cancel(&mut self, _: SlotId, _: Stamp) -> bool {
         self.line.server.cancelled.fetch_add(1, Ordering::Relaxed);
+        true
     }
     fn drain(&mut self, _: Duration) -> usize {
         0
@@ -173,8 +174,9 @@ impl Client for DrivenClient {
         }
         Ok(())
     }
-    fn cancel(&mut self, _: SlotId) {
+    fn cancel(&mut self, _: SlotId, _: Stamp) -> bool {
         self.line.server.cancelled.fetch_add(1, Ordering::Relaxed);
+        true
     }
     fn drain(&mut self, _: Duration) -> usize {
         0

@@ -143,7 +143,9 @@ impl Client for TestClient {
         }
         Ok(())
     }
-    fn cancel(&mut self, _: SlotId) {}
+    fn cancel(&mut self, _: SlotId, _: Stamp) -> bool {
+        true
+    }
     fn drain(&mut self, _: Duration) -> usize {
         0
     }

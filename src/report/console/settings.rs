@@ -31,6 +31,9 @@ pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     }
     if plan.matrix.is_none() {
         text += &placements(plan);
+        if run.decoupled {
+            text += further_responses(plan);
+        }
     }
     let _ = writeln!(text, "  Random seed: {}", plan.seed);
     text.push('\n');
@@ -62,6 +65,16 @@ fn placements(plan: &Plan) -> String {
     };
     let inputs = if network && !data.shared_memory { "the requests".to_owned() } else { place(data.input_placement) };
     format!("  Inputs in {inputs}, {outputs}\n")
+}
+
+/// Where outputs of decoupled models are that do not go where the plan puts them.
+fn further_responses(plan: &Plan) -> &'static str {
+    match (plan.target.service, plan.data.output_placement) {
+        (ServiceKind::TritonCApi, Placement::System | Placement::Pinned | Placement::Cuda(_)) => {
+            "  Of responses to a request that are alive at once, all but the first have their outputs in pageable memory\n"
+        }
+        _ => "",
+    }
 }
 
 /// The devices beside the first that outputs go to.

@@ -11,6 +11,7 @@ use crate::measure::summary::{
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::plan::{Distribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
 use crate::report::sample as plans;
+use crate::shm::Placement;
 
 fn at(count: u64, ns: u64) -> CountedTime {
     CountedTime { count, ns }
@@ -144,6 +145,11 @@ fn every_setting_has_its_line() {
 
 ";
     assert_eq!(upstreams(&settings(&plan, &run)), golden);
+    plan.data.output_placement = Placement::System;
+    let further = "all but the first have their outputs in pageable memory\n";
+    assert!(settings(&plan, &run).contains(further));
+    run.decoupled = false;
+    assert!(!settings(&plan, &run).contains(further));
     plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
     let text = settings(&plan, &run);
     assert!(text.contains("  Measuring until windows tell the throughput to within 1.5%\n"), "{text}");

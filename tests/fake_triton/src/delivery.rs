@@ -29,6 +29,8 @@ pub fn now() -> u64 {
 /// Totals of a server.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Request objects made.
+    pub made: AtomicU64,
     pub issued: AtomicU64,
     pub submit_errors: AtomicU64,
     released: AtomicU64,
@@ -55,7 +57,7 @@ impl Counters {
     /// As the log shows them.
     pub fn to_json(&self) -> Value {
         json!({
-            "issued": self.issued.load(SeqCst), "released": self.released.load(SeqCst),
+            "made": self.made.load(SeqCst), "issued": self.issued.load(SeqCst), "released": self.released.load(SeqCst),
             "responses": self.responses.load(SeqCst), "finals": self.finals.load(SeqCst),
             "errors_sent": self.errors_sent.load(SeqCst), "submit_errors": self.submit_errors.load(SeqCst),
             "cancelled": self.cancelled.load(SeqCst), "max_in_flight": self.max_in_flight.load(SeqCst),
@@ -102,6 +104,8 @@ pub struct Job {
 #[derive(Debug, Default)]
 pub struct State {
     inline: AtomicBool,
+    /// The call that issued it has returned.
+    returned: AtomicBool,
     cancelled: AtomicBool,
     computed: AtomicBool,
     final_sent: AtomicBool,
@@ -152,6 +156,12 @@ impl Job {
         }
     }
 
+    /// Keeps the call that issued the request for as long as the script says; its callbacks may come meanwhile.
+    pub fn linger(&self) {
+        std::thread::sleep(Duration::from_micros(self.behaviour.linger_us));
+        self.state.returned.store(true, SeqCst);
+    }
+
     fn wait(&self, due: u64) {
         while now() < due && !self.cancels() {
             std::thread::sleep(Duration::from_nanos((due - now().min(due)).min(1_000_000)));
@@ -174,6 +184,12 @@ impl Job {
 
     /// Cancels it, which has an effect only if the script says so.
     pub fn cancel(self: &Arc<Job>) {
+        if !self.state.returned.load(SeqCst) {
+            violation(
+                "cancelled_while_issued",
+                &format!("request {:?} was cancelled inside the call that issued it", self.id),
+            );
+        }
         let again = self.state.cancelled.swap(true, SeqCst);
         if !again && self.cancels() && !self.state.inline.load(SeqCst) {
             self.shared.push(self.queue, now(), self, Work::Cancel);

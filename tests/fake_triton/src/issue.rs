@@ -56,6 +56,7 @@ fn issue(server: *mut Server, request: *mut Request, trace: *mut Trace) -> Statu
             trace::tell(trace, Activity::RequestStart);
             trace::tell(trace, Activity::QueueStart);
             job.start();
+            job.linger();
             OK
         }
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
@@ -81,6 +82,7 @@ pub extern "C" fn TRITONSERVER_InferenceRequestNew(
         Some(false) => return fail(UNAVAILABLE, &format!("Request for unknown model: '{name}' is not loaded")),
         Some(true) => {}
     }
+    live!(server, "InferenceRequestNew").delivery.shared.counters.made.fetch_add(1, SeqCst);
     let body = Body {
         server,
         model: name.to_owned(),

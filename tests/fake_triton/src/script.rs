@@ -164,6 +164,7 @@ pub struct Behaviour {
     pub response_parameters: Map<String, Value>,
     pub never_complete: Hang,
     pub honour_cancel: bool,
+    pub linger_us: u64,
 }
 
 impl Default for Script {
@@ -231,6 +232,7 @@ impl Default for Behaviour {
             response_parameters: Map::new(),
             never_complete: Hang::default(),
             honour_cancel: false,
+            linger_us: 0,
         }
     }
 }

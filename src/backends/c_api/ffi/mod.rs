@@ -6,6 +6,7 @@
 mod allocator;
 mod callbacks;
 mod exchange;
+mod hand_over;
 mod library;
 mod memory;
 mod options;

@@ -200,11 +200,12 @@ impl InferenceRequest {
         }
     }
 
-    /// Asks the server to give up the request; allowed while the server owns it. Older releases cannot.
+    /// Asks the server to give up the request; allowed once its issue has returned, until it is used again. Older releases
+    /// cannot.
     pub(super) fn cancel(&self) {
         let library = &self.server.library;
         if library.api.TRITONSERVER_InferenceRequestCancel.is_ok() {
-            // SAFETY: the request is live, and cancelling is allowed at any time between issue and release.
+            // SAFETY: the request is live, and no issue of it runs, which would change what this reads.
             drop(library.check(unsafe { library.api.TRITONSERVER_InferenceRequestCancel(self.pointer) }));
         }
     }

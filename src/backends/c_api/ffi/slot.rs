@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
+use super::hand_over::HandOver;
 use super::library::Library;
 use super::output_buffer::{OutputBuffer, OutputPlace};
 use super::prepared::Requests;
@@ -44,8 +45,8 @@ pub(super) struct Slot {
     /// completing thread comes back to it when the issuing one is on its way again.
     visitors: CachePadded<AtomicU32>,
     error: Mutex<Option<Box<InferError>>>,
-    /// Held while a request may be cancelled from another thread; used only where requests are cancelled at all.
-    cancellable: Mutex<bool>,
+    /// Whether its request may be cancelled from another thread; used only where requests are cancelled at all.
+    hand_over: HandOver,
     requests: UnsafeCell<Requests>,
     /// Where its outputs go.
     placement: Placement,
@@ -97,7 +98,7 @@ impl Slot {
             progress: CachePadded::default(),
             visitors: CachePadded::default(),
             error: Mutex::new(None),
-            cancellable: Mutex::new(false),
+            hand_over: HandOver::default(),
             requests: UnsafeCell::new(Requests::new(shared)),
             placement,
             outputs,
@@ -156,13 +157,14 @@ impl Slot {
 
     /// Sends one request. `None`: it is under way; else it is over, and this is what the sink said.
     fn issue_once(&self, request: Request) -> Option<Next> {
-        let (object, sampled) = match self.ready(request) {
+        let (object, number) = match self.ready(request) {
             Ok(ready) => ready,
             Err(status) => return Some(self.refuse(Stamp::now(), status)),
         };
         self.progress.responses.store(0, Ordering::Relaxed);
-        if self.shared.spec.cancels {
-            *self.cancellable.lock() = true;
+        let cancels = self.shared.spec.cancels;
+        if cancels {
+            self.hand_over.begin(number);
         }
         self.progress.pending.store(FINAL | RELEASE, Ordering::Relaxed);
         let outer = (ISSUING.replace(self), OVER.replace(false));
@@ -177,15 +179,18 @@ impl Slot {
             self.progress.pending.store(0, Ordering::Relaxed);
             return Some(self.refuse(sent, status));
         }
-        if sampled {
+        if cancels {
+            self.hand_over.end(number);
+        }
+        if number % SEND_SAMPLE == 1 {
             // Belongs to this request, and may be reported with the slot's next: only its average is used.
             self.progress.send_ns.store(Stamp::now().since(sent).max(1), Ordering::Relaxed);
         }
         if over { Some(self.complete()) } else { None }
     }
 
-    /// The request object for `request`, ready to go, and whether the hand-over is to be timed.
-    fn ready(&self, request: Request) -> Result<(*const InferenceRequest, bool), Status> {
+    /// The request object for `request`, ready to go, and the number of this issue in the slot.
+    fn ready(&self, request: Request) -> Result<(*const InferenceRequest, u32), Status> {
         let object = self.prepare(request.payload)?;
         if let Some(position) = request.sequence {
             // SAFETY: as in `issue_once`.
@@ -193,7 +198,7 @@ impl Slot {
         }
         // SAFETY: the slot is free, so this thread alone uses it.
         let number = unsafe { &mut *self.requests.get() }.count_issue();
-        Ok((object, number % SEND_SAMPLE == 1))
+        Ok((object, number))
     }
 
     fn prepare(&self, payload: PayloadId) -> Result<*const InferenceRequest, Status> {
@@ -230,7 +235,7 @@ impl Slot {
     #[inline]
     fn complete(&self) -> Next {
         if self.shared.spec.cancels {
-            *self.cancellable.lock() = false;
+            self.hand_over.over();
         }
         let sent = Stamp(self.progress.sent.load(Ordering::Relaxed));
         let send_ns = self.take_send_time();
@@ -339,16 +344,19 @@ impl Slot {
         self.visitors.fetch_sub(1, Ordering::Release);
     }
 
-    /// Asks the server to give up the outstanding request, if there is one.
-    pub(super) fn cancel(&self) {
-        let outstanding = self.cancellable.lock();
-        if *outstanding {
-            // SAFETY: while the lock is held and a request is outstanding, `requests` is not changed by anyone.
-            let requests = unsafe { &*self.requests.get() };
-            if let Some(request) = requests.current() {
+    /// Asks the server to give up the outstanding request, if it was sent before `sent_before`. `false`: that is not so, or
+    /// it is still being handed over.
+    pub(super) fn cancel(&self, sent_before: Stamp) -> bool {
+        self.hand_over.if_done(|| {
+            if self.progress.sent.load(Ordering::Relaxed) >= sent_before.0 {
+                return false;
+            }
+            // SAFETY: the server has a request that is not over before this returns, so `requests` is not changed by anyone.
+            if let Some(request) = unsafe { &*self.requests.get() }.current() {
                 request.cancel();
             }
-        }
+            true
+        })
     }
 }
 

@@ -109,9 +109,9 @@ impl Slots {
         Ok(())
     }
 
-    /// Asks the server to give up the request in `slot`.
-    pub fn cancel(&self, slot: SlotId) {
-        self.slots[slot.index()].cancel();
+    /// Asks the server to give up the request in `slot`, if it was sent before `sent_before`; tells whether it did.
+    pub fn cancel(&self, slot: SlotId, sent_before: Stamp) -> bool {
+        self.slots[slot.index()].cancel(sent_before)
     }
 
     /// Waits at most `limit` until nothing is outstanding; returns how many requests are left.

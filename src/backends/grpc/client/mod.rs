@@ -300,10 +300,10 @@ impl Client for GrpcClient {
 
     /// A call of its own is reset. On the common stream nothing but the whole stream could be: there a request is
     /// cancelled only while it is the only one.
-    fn cancel(&mut self, slot: SlotId) {
+    fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
         let slot = slot.index();
         if !self.calls.slots.get(slot).is_some_and(Call::is_pending) {
-            return;
+            return true;
         }
         self.calls.now = Stamp::now();
         let cancelled = || status::error(CANCELLED, "cancelled by the client");
@@ -316,6 +316,7 @@ impl Client for GrpcClient {
             self.calls.fail(slot, cancelled());
         }
         self.flush();
+        true
     }
 
     fn drain(&mut self, limit: Duration) -> usize {

@@ -1,0 +1,70 @@
+//! [`HandOver`]: whether a slot's request has been handed over to the server, so that another thread may cancel it.
+//!
+//! A request must not be touched while its issuing call runs, and that call may return late: its callbacks may have come on
+//! other threads by then, and the slot may be handing over its next request, or have done so. Only used where requests are
+//! cancelled.
+
+use parking_lot::Mutex;
+
+/// How far a slot's request is.
+#[derive(Default)]
+pub(super) struct HandOver(Mutex<Stage>);
+
+#[derive(Default, PartialEq)]
+enum Stage {
+    /// There is none, or it is over.
+    #[default]
+    None,
+    /// The issuing call of the slot's n-th request runs.
+    Begun(u32),
+    /// The server has it.
+    Done,
+}
+
+impl HandOver {
+    /// The slot's request number `number` is about to be issued.
+    pub(super) fn begin(&self, number: u32) {
+        *self.0.lock() = Stage::Begun(number);
+    }
+
+    /// The issuing call of request `number` has returned. Says nothing of a later request, if there is one by now.
+    pub(super) fn end(&self, number: u32) {
+        let mut stage = self.0.lock();
+        if *stage == Stage::Begun(number) {
+            *stage = Stage::Done;
+        }
+    }
+
+    /// The request is over.
+    pub(super) fn over(&self) {
+        *self.0.lock() = Stage::None;
+    }
+
+    /// Calls `act` if the server has a request, which is not over before `act` returns. `false` else, or where `act` says so.
+    pub(super) fn if_done(&self, act: impl FnOnce() -> bool) -> bool {
+        let stage = self.0.lock();
+        *stage == Stage::Done && act()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HandOver;
+
+    #[test]
+    fn a_call_that_returns_late_says_nothing_of_the_next_request() {
+        let hand_over = HandOver::default();
+        let is_done = || hand_over.if_done(|| true);
+        hand_over.begin(1);
+        assert!(!is_done(), "the call runs");
+        hand_over.over();
+        hand_over.begin(2);
+        hand_over.end(1);
+        assert!(!is_done(), "the second call runs");
+        hand_over.end(2);
+        assert!(is_done() && !hand_over.if_done(|| false));
+        hand_over.over();
+        hand_over.end(2);
+        assert!(!is_done(), "it was over before its call returned");
+    }
+}
