@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use triton_bench::data::{Corpus, CorpusSpec, DataSource, Packing, PayloadId};
+use triton_bench::data::{Corpus, CorpusSpec, DataSource, Packing};
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 use triton_bench::shm::Placement;
 
@@ -28,7 +28,7 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
 /// Loads and packs; returns the time, and the bytes packed.
 fn load(source: &DataSource, model: &ModelSpec, (batch_size, placement): (u64, Placement)) -> (Duration, usize) {
     let spec = CorpusSpec { source, shapes: &[], string_length: 8, string_data: None, random_ranges: &[], seed: 1 };
-    let packing = Packing { batch_size, placement, model: 0, sequences: false, first: PayloadId(0) };
+    let packing = Packing { batch_size, placement, sequences: false };
     let start = Instant::now();
     let corpus = Corpus::load(&spec, model).unwrap();
     let table = corpus.pack(&packing).unwrap();
