@@ -115,3 +115,25 @@ fn a_gibibyte_of_data_takes_little_more_memory() {
         assert!(packed > GIB * 9 / 10 && share <= 1.2, "{name}: {share}");
     }
 }
+
+#[test]
+#[ignore = "takes seconds and needs memory for itself"]
+fn a_small_step_takes_a_few_hundred_bytes() {
+    const STEPS: usize = 1_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::from("{\"data\": [{\"X\": [0]}");
+    (1..STEPS).for_each(|step| write!(text, ",{{\"X\": [{step}]}}").unwrap());
+    text.push_str("]}");
+    let path = folder.path().join("in.json");
+    std::fs::write(&path, text).unwrap();
+    let source = DataSource::Files(vec![path]);
+    for batch_size in [1, 8, 1000] {
+        let mut model = model(DataType::Int32, 1);
+        model.max_batch_size = 1000;
+        let before = reset_peak();
+        load(&source, &model, (batch_size, Placement::Pageable));
+        let each = (resident("VmHWM:") - before) / STEPS;
+        println!("batches of {batch_size}: {each} bytes per step");
+        assert!(each <= 300, "batches of {batch_size}: {each} bytes per step");
+    }
+}
