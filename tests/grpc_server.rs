@@ -167,7 +167,7 @@ fn sequences_keep_their_place_and_parameters_arrive() {
         let input = InputTensor {
             name: "INPUT0".into(),
             datatype: DataType::Int32,
-            shape: vec![1, 1],
+            shape: [1, 1].into(),
             region: Arc::new(Region::filled(Placement::Pageable, &7_i32.to_le_bytes()).unwrap()),
             offset: 0,
             len: 4,

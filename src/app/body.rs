@@ -1,12 +1,13 @@
 //! [`Body`]: what the requests to one model carry, before the entries of a mix have a share in it.
 
-use crate::data::{Corpus, Packing, Payload, PayloadId, PayloadTable};
+use crate::data::{Corpus, Packing, Payload, PayloadId};
 use crate::error::Result;
 use crate::load::feed::PayloadIndex;
 use crate::model::{ModelSpec, Scheduler};
 use crate::plan::Plan;
 
 /// A model's request bodies, numbered from 0.
+#[derive(Clone, Default)]
 pub struct Body {
     /// Request bodies.
     pub payloads: Vec<Payload>,
@@ -23,19 +24,12 @@ impl Body {
         let table = corpus.pack(&Packing {
             batch_size: plan.data.batch_size,
             placement: plan.data.input_placement,
-            model: 0,
             sequences: model.scheduler == Scheduler::Sequence,
-            first: PayloadId(0),
         })?;
-        let index = index(&table);
+        let index = PayloadIndex {
+            cycle: (0..table.payloads.len() as u32).map(PayloadId).collect(),
+            streams: table.streams.into_iter().map(|stream| stream.map(PayloadId).collect()).collect(),
+        };
         Ok(Self { payloads: table.payloads, index })
-    }
-}
-
-fn index(table: &PayloadTable) -> PayloadIndex {
-    let stream = |stream| (0..table.stream_len(stream)).map(|step| table.payload_id(stream, step as u64)).collect();
-    PayloadIndex {
-        cycle: (0..table.payloads.len()).map(|request| table.cycle(request as u64)).collect(),
-        streams: (0..table.streams()).map(stream).collect(),
     }
 }

@@ -1,5 +1,7 @@
 //! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
 
+use std::mem;
+
 use crate::app::body::Body;
 use crate::app::{replay, schedule};
 use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
@@ -56,34 +58,41 @@ impl Payloads {
             bodies.push(body);
         }
         let whole = [MixEntry { model: models[0].id.clone(), share: 1.0, parameters: Vec::new() }];
-        for entry in if plan.target.mix.is_empty() { &whole } else { plan.target.mix.as_slice() } {
+        let entries = if plan.target.mix.is_empty() { whole.as_slice() } else { plan.target.mix.as_slice() };
+        for (position, entry) in entries.iter().enumerate() {
             let number = models.iter().position(|model| model.id == entry.model).unwrap_or(0);
-            payloads.add(&models[number], &bodies[number], entry)?;
+            let again = entries[position + 1..].iter().any(|later| later.model == entry.model);
+            let body = if again { bodies[number].clone() } else { mem::take(&mut bodies[number]) };
+            payloads.add(&models[number], body, entry)?;
         }
         Ok(payloads)
     }
 
     /// Adds what an entry of the mix may carry.
-    fn add(&mut self, model: &ModelSpec, body: &Body, entry: &MixEntry) -> Result<()> {
+    fn add(&mut self, model: &ModelSpec, mut body: Body, entry: &MixEntry) -> Result<()> {
         let first = u32::try_from(self.table.len())
             .ok()
             .filter(|first| first.checked_add(body.payloads.len() as u32).is_some());
         let first =
             first.ok_or_else(|| Error::input("--model-mix: there are more distinct requests than can be numbered"))?;
-        let number = self.models.len();
+        for payload in &mut body.payloads {
+            payload.model = self.models.len();
+            let own = mem::take(&mut payload.parameters);
+            let others =
+                entry.parameters.iter().filter(|given| own.iter().all(|parameter| parameter.name != given.name));
+            payload.parameters = others.cloned().collect();
+            payload.parameters.extend(own);
+        }
+        for PayloadId(id) in body.index.cycle.iter_mut().chain(body.index.streams.iter_mut().flatten()) {
+            *id += first;
+        }
         self.models.push(model.clone());
-        self.table.extend(body.payloads.iter().cloned().map(|payload| {
-            let own = |name: &str| payload.parameters.iter().any(|parameter| parameter.name == name);
-            let mut parameters: Vec<_> =
-                entry.parameters.iter().filter(|parameter| !own(&parameter.name)).cloned().collect();
-            parameters.extend_from_slice(&payload.parameters);
-            Payload { model: number, parameters, ..payload }
-        }));
-        let moved = |ids: &Vec<PayloadId>| ids.iter().map(|id| PayloadId(first + id.0)).collect();
-        self.indexes.push(PayloadIndex {
-            cycle: moved(&body.index.cycle),
-            streams: body.index.streams.iter().map(moved).collect(),
-        });
+        self.indexes.push(body.index);
+        // There may be millions, which are not to be in memory twice.
+        match self.table.is_empty() {
+            true => self.table = body.payloads,
+            false => self.table.append(&mut body.payloads),
+        }
         Ok(())
     }
 }

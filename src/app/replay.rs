@@ -70,7 +70,9 @@ fn shorten(payload: &mut Payload, model: &ModelSpec, name: &str, (length, longes
     // A batch dimension stands before the model's own.
     let before = tensor.shape.len() - spec.shape.len();
     let free = spec.shape.iter().position(|&dim| dim < 0).ok_or_else(lacking)?;
-    tensor.shape[before + free] = length as i64;
+    let mut shape = tensor.shape.to_vec();
+    shape[before + free] = length as i64;
+    tensor.shape = shape.into();
     tensor.len = tensor.len / longest as usize * length as usize;
     Ok(())
 }
@@ -113,7 +115,7 @@ mod tests {
         let input = InputTensor {
             name: "IDS".into(),
             datatype: DataType::Int32,
-            shape: vec![3, 2, longest as i64],
+            shape: [3, 2, longest as i64].into(),
             region: Arc::new(Region::filled(Placement::Pageable, &vec![0; len]).unwrap()),
             offset: 0,
             len,
@@ -136,7 +138,7 @@ mod tests {
         let tokens = TokenUse { input: Some(input), parameter: Some("max_tokens".to_owned()) };
         let (payloads, cycle) = by_row(&model(), &body(8), &tokens, &rows).unwrap();
         assert_eq!(cycle, [0, 1, 0, 2, 3].map(PayloadId));
-        let shapes: Vec<_> = payloads.iter().map(|payload| payload.inputs[0].shape.clone()).collect();
+        let shapes: Vec<_> = payloads.iter().map(|payload| payload.inputs[0].shape.to_vec()).collect();
         assert_eq!(shapes, [vec![3, 2, 5], vec![3, 2, 2], vec![3, 2, 1], vec![3, 2, 8]]);
         let lengths: Vec<_> = payloads.iter().map(|payload| payload.inputs[0].len).collect();
         assert_eq!(lengths, [120, 48, 24, 192]);
@@ -149,6 +151,6 @@ mod tests {
         let tokens = TokenUse { input: None, parameter: Some("n".to_owned()) };
         let (payloads, cycle) = by_row(&model(), &body(4), &tokens, &rows).unwrap();
         assert_eq!(cycle, [0, 0, 1].map(PayloadId));
-        assert_eq!(payloads[1].inputs[0].shape, [3, 2, 4]);
+        assert_eq!(*payloads[1].inputs[0].shape, [3, 2, 4]);
     }
 }

@@ -171,7 +171,7 @@ fn check_all(received: &Receiver<Event>, budget: &Budget, payloads: &[Payload], 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Expected;
+    use crate::data::{Expected, ExpectedStep};
     use crate::model::DataType;
     use crate::record::RecorderSpec;
 
@@ -182,7 +182,9 @@ mod tests {
     #[test]
     fn copies_stay_within_bounds_and_mismatches_are_counted() {
         let bytes = MOST_BYTES / 4;
-        let expected = Some(Arc::new(Expected { responses: vec![vec![output(1)]] }));
+        let responses = [vec![Arc::new(output(1))]].into();
+        let steps = [ExpectedStep { stream: 0, step: 0, responses }].into();
+        let expected = Some(Arc::new(Expected { steps, cycle: 0..1, first: 0, batched: false }));
         let payload =
             Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected };
         let validator = Validator::start([payload].into(), None).unwrap();

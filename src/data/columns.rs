@@ -1,7 +1,9 @@
 //! Sources with one file or array per tensor: each is a column of steps, and together they make one stream.
 
+use std::sync::Arc;
+
 use super::OutputValues;
-use super::steps::{Step, Target, Value};
+use super::steps::{Stream, Target, Value};
 use crate::error::{Error, Result};
 
 /// The steps of one tensor.
@@ -27,7 +29,7 @@ impl<T> Column<T> {
 /// Columns of a stream; one entry per input and per output of the model.
 pub(crate) struct Columns {
     pub inputs: Vec<Option<Column<Value>>>,
-    pub outputs: Vec<Option<Column<OutputValues>>>,
+    pub outputs: Vec<Option<Column<Arc<OutputValues>>>>,
 }
 
 impl Columns {
@@ -43,7 +45,7 @@ impl Columns {
     ///
     /// # Errors
     /// Where columns have different numbers of steps.
-    pub fn steps(&self) -> Result<Vec<Step>> {
+    pub fn steps(&self) -> Result<Stream> {
         let inputs = self.inputs.iter().flatten().filter_map(Column::steps);
         let outputs = self.outputs.iter().flatten().filter_map(Column::steps);
         let mut longest: Option<(usize, &str)> = None;
@@ -59,14 +61,14 @@ impl Columns {
             }
         }
         let count = longest.map_or(1, |(count, _)| count);
-        Ok((0..count).map(|step| self.step(step)).collect())
-    }
-
-    fn step(&self, step: usize) -> Step {
-        let outputs: Vec<_> = self.outputs.iter().flatten().map(|column| column.at(step).clone()).collect();
-        Step {
-            inputs: self.inputs.iter().map(|column| Some(column.as_ref()?.at(step).clone())).collect(),
-            expected: (!outputs.is_empty()).then(|| vec![outputs]),
+        let mut stream = Stream::default();
+        for step in 0..count {
+            stream.push(self.inputs.iter().map(|column| Some(column.as_ref()?.at(step).clone())));
+            let outputs: Vec<_> = self.outputs.iter().flatten().map(|column| Arc::clone(column.at(step))).collect();
+            if !outputs.is_empty() {
+                stream.expect(step, [outputs].into());
+            }
         }
+        Ok(stream)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::steps::{Loaded, Step, Target};
+use super::steps::{Loaded, Stream, Target};
 use super::{RandomRange, directory, json, npz, synthetic};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
@@ -45,7 +45,7 @@ pub struct Corpus {
     pub(super) model: ModelSpec,
     /// Memory that the steps' values are in.
     pub(super) regions: Vec<Arc<Region>>,
-    pub(super) streams: Vec<Vec<Step>>,
+    pub(super) streams: Vec<Stream>,
     /// The files that steps came from; none for other sources.
     files: Vec<PathBuf>,
     warnings: Vec<String>,
@@ -87,7 +87,7 @@ impl Corpus {
 
     /// Steps of each stream. At least one stream, and no stream is empty, unless no file was given.
     pub fn stream_lengths(&self) -> Vec<usize> {
-        self.streams.iter().map(Vec::len).collect()
+        self.streams.iter().map(Stream::len).collect()
     }
 
     /// Whether data came from files of steps, which decide the length of sequences.
@@ -103,7 +103,7 @@ impl Corpus {
 
     /// Whether any step says what its outputs must be.
     pub fn validates(&self) -> bool {
-        self.streams.iter().flatten().any(|step| step.expected.is_some())
+        self.streams.iter().any(Stream::validates)
     }
 
     /// What was asked for and had no effect.

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::OutputValues;
 use super::columns::{Column, Columns};
@@ -128,7 +129,7 @@ impl Reader<'_> {
             self.regions.push(file);
             return Ok(Column { source, ..column });
         }
-        let shape = self.target.shapes.inputs[index].clone();
+        let shape = Arc::clone(&self.target.shapes.inputs[index]);
         if shape.iter().any(|&dim| dim < 0) {
             return Err(open_shape(input).context(&source));
         }
@@ -146,7 +147,7 @@ impl Reader<'_> {
         Ok(Column { source, stepped: false, values: vec![value] })
     }
 
-    fn output(&mut self, index: usize, found: &Found) -> Result<Column<OutputValues>> {
+    fn output(&mut self, index: usize, found: &Found) -> Result<Column<Arc<OutputValues>>> {
         let output = &self.target.model.outputs[index];
         let source = format!("file '{}'", found.path.display());
         let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(0, 0)));
@@ -162,7 +163,7 @@ impl Reader<'_> {
         } else {
             self.target.settle_output(index, None, &map_text(&found.path)?)
         };
-        let value = value.map_err(wrong)?;
+        let value = Arc::new(value.map_err(wrong)?);
         Ok(Column { source, stepped: false, values: vec![value] })
     }
 }

@@ -1,27 +1,50 @@
 //! Where the batches of an input are in packed memory.
 
-/// Where an input's batches are: in the corpus itself, or at offsets of the packed region.
-pub(super) enum Layout {
-    /// In the corpus.
-    InPlace,
-    /// Each batch of its own, one after the other.
-    Apart(Vec<usize>),
-    /// Elements in order, the first ones again at the end, so that every batch is a window: from `start`, `len` each.
-    Ring {
-        /// Offset of the first element.
-        start: usize,
-        /// Bytes of an element.
-        len: usize,
-    },
+use super::batches::Cycle;
+use crate::shm::ALIGNMENT;
+
+/// Where the elements of a cycle are in packed memory: in order, the first ones again at the end, so that every batch is
+/// a window. So an element is there once, or twice near the beginning, whatever the size of the batches.
+///
+/// Windows that share no element begin at multiples of [`ALIGNMENT`]; of others only the first does. The rest are where the
+/// elements before them end, which is a multiple of the size of their type.
+pub(super) struct Ring {
+    /// Offset of each element of the cycle.
+    offsets: Vec<usize>,
+    /// From an element to itself when the cycle has come round.
+    period: usize,
 }
 
-impl Layout {
-    /// Offset of batch number `index`, which starts at element `first`, in the packed region.
-    pub(super) fn place(&self, index: usize, first: usize) -> Option<usize> {
-        match self {
-            Self::InPlace => None,
-            Self::Apart(starts) => Some(starts[index]),
-            Self::Ring { start, len } => Some(start + first * len),
+impl Ring {
+    /// Lays out elements of these lengths from `total`, which is moved past them; `repeats` of them make a window. `None`
+    /// where that is too large to be addressed.
+    pub(super) fn new(
+        cycle: Cycle,
+        repeats: usize,
+        lens: impl Iterator<Item = usize>,
+        total: &mut usize,
+    ) -> Option<Self> {
+        let apart = repeats == 1 || cycle.is_apart();
+        let mut offsets = Vec::with_capacity(cycle.count);
+        let mut end = *total;
+        for (position, len) in lens.enumerate() {
+            if apart && position.is_multiple_of(repeats) {
+                end = end.checked_next_multiple_of(ALIGNMENT)?;
+            }
+            offsets.push(end);
+            end = end.checked_add(len)?;
         }
+        let ring = Self { period: end - *total, offsets };
+        let window = cycle.window(repeats);
+        let rest = ring.offsets[window % cycle.count];
+        *total = ring.period.checked_mul(window / cycle.count)?.checked_add(rest)?;
+        *total = total.checked_next_multiple_of(ALIGNMENT)?;
+        Some(ring)
+    }
+
+    /// Offset of the element at a position of the cycle; positions past its end are those of the first elements, again.
+    pub(super) fn offset(&self, position: usize) -> usize {
+        let count = self.offsets.len();
+        self.offsets[position % count] + position / count * self.period
     }
 }

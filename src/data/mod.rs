@@ -4,6 +4,7 @@
 //! [`Corpus::pack`] makes the [`PayloadTable`] of it: everything that a run will send, in the memory that it is sent from.
 //! [`validate`] compares what comes back with what the data say.
 
+mod batches;
 mod columns;
 mod corpus;
 mod directory;
@@ -28,6 +29,6 @@ pub use corpus::{Corpus, CorpusSpec, DataSource};
 pub(crate) use json::timestamps;
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue};
-pub use payload::{Expected, InputTensor, OutputValues, Payload, PayloadId};
+pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
 pub use validate::{Difference, Mismatch, Tolerance, validate};

@@ -3,6 +3,8 @@
 //! An array of the tensor's own rank is one step; with one dimension more in front, that one counts steps. Data are used
 //! in place wherever NumPy's element type is the tensor's own; fixed-width strings become BYTES.
 
+use std::sync::Arc;
+
 use super::columns::Column;
 use super::shapes;
 use super::steps::{Target, Value, extent};
@@ -164,11 +166,11 @@ pub(crate) fn input_column(
     let mut values = Vec::with_capacity(array.count().min(1 << 20));
     for step in 0..array.count() {
         let value = match array.raw(step) {
-            Some((offset, len)) => Value { region, offset, len, shape: array.shape.clone() },
+            Some((offset, len)) => Value { region, offset, len, shape: Arc::clone(&array.shape) },
             None => {
                 let offset = memory.align().map_err(|e| e.to_string())?;
                 array.convert(step, memory)?;
-                Value { region: converted, offset, len: memory.len() - offset, shape: array.shape.clone() }
+                Value { region: converted, offset, len: memory.len() - offset, shape: Arc::clone(&array.shape) }
             }
         };
         values.push(value);
@@ -185,7 +187,7 @@ pub(crate) fn output_column(
     index: usize,
     bytes: &[u8],
     scratch: &mut RegionBuilder,
-) -> Result<Column<OutputValues>, String> {
+) -> Result<Column<Arc<OutputValues>>, String> {
     let output = &target.model.outputs[index];
     let array = Array::read(output, bytes)?;
     let mut values = Vec::new();
@@ -198,7 +200,7 @@ pub(crate) fn output_column(
                 scratch.since(0)
             }
         };
-        values.push(target.settle_output(index, Some(&array.shape), element)?);
+        values.push(Arc::new(target.settle_output(index, Some(&array.shape), element)?));
     }
     Ok(Column { source: String::new(), stepped: array.steps.is_some(), values })
 }
@@ -209,7 +211,7 @@ struct Array<'a> {
     data: usize,
     encoding: Encoding,
     /// Shape of one step.
-    shape: Vec<i64>,
+    shape: Arc<[i64]>,
     steps: Option<usize>,
     /// Elements of one step.
     elements: usize,
@@ -239,7 +241,7 @@ impl<'a> Array<'a> {
             Encoding::Wide(width) => width * 4,
         };
         let elements = usize::try_from(elements).map_err(|_| "its shape overflows")?;
-        Ok(Self { file, data: header.data, encoding, shape, steps, elements, width })
+        Ok(Self { file, data: header.data, encoding, shape: shape.into(), steps, elements, width })
     }
 
     fn count(&self) -> usize {

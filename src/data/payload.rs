@@ -1,5 +1,6 @@
 //! What one request carries, ready to be handed to a server without a copy.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::data::Parameter;
@@ -37,8 +38,8 @@ pub struct InputTensor {
     pub name: Arc<str>,
     /// Element type.
     pub datatype: DataType,
-    /// Full shape as sent, the batch dimension included where the model batches.
-    pub shape: Vec<i64>,
+    /// Full shape as sent, the batch dimension included where the model batches; shared by tensors of the same shape.
+    pub shape: Arc<[i64]>,
     /// Memory that holds the elements: little-endian, row-major, packed.
     pub region: Arc<Region>,
     /// Where in the region they start, in bytes.
@@ -54,22 +55,50 @@ impl InputTensor {
     }
 }
 
-/// Expected outputs of one request: a list of responses (one for models that are not decoupled).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Expected {
-    /// In the order in which the responses must come.
-    pub responses: Vec<Vec<OutputValues>>,
+/// Outputs of the responses that must come for one step, in order: one response for models that are not decoupled.
+pub type Responses = Arc<[Vec<Arc<OutputValues>>]>;
+
+/// What must come back for one step.
+#[derive(Clone, Debug)]
+pub struct ExpectedStep {
+    /// Stream of the step.
+    pub stream: u32,
+    /// Its number in the stream.
+    pub step: u32,
+    /// What must come; shapes are without the batch dimension. None where nothing is said of the step.
+    pub responses: Responses,
 }
 
-/// Expected value of one output.
+/// What must come back for one request: as many steps of a cycle as it has batch elements, one after the other.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// All steps of the data, shared by all requests.
+    pub steps: Arc<[ExpectedStep]>,
+    /// Those that batches go round.
+    pub cycle: Range<usize>,
+    /// The step of the first batch element.
+    pub first: usize,
+    /// Whether outputs have a batch dimension.
+    pub batched: bool,
+}
+
+impl Expected {
+    /// The steps of a batch of so many.
+    pub fn members(&self, batch: u64) -> impl Iterator<Item = &ExpectedStep> + Clone {
+        let Range { start, end } = self.cycle;
+        (0..batch as usize).map(move |member| &self.steps[start + (self.first - start + member) % (end - start)])
+    }
+}
+
+/// Values of one output: of a batch as they came, or of a step as they must come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputValues {
     /// Name in the model.
     pub name: Arc<str>,
     /// Element type.
     pub datatype: DataType,
-    /// Full shape, the batch dimension included where the model batches; `None` where none was given.
+    /// Shape; `None` where none was given.
     pub shape: Option<Vec<i64>>,
-    /// Little-endian, row-major, packed elements of the whole batch.
+    /// Little-endian, row-major, packed elements.
     pub bytes: Vec<u8>,
 }

@@ -1,5 +1,7 @@
 //! Which shape a tensor is sent with: the step's own, else `--shape`, else the model's.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
 
@@ -7,7 +9,7 @@ use crate::model::{ModelSpec, TensorSpec};
 #[derive(Debug)]
 pub(crate) struct Shapes {
     /// One per input; -1 where still open.
-    pub inputs: Vec<Vec<i64>>,
+    pub inputs: Vec<Arc<[i64]>>,
     /// What was given and had no effect.
     pub warnings: Vec<String>,
 }
@@ -18,8 +20,10 @@ impl Shapes {
     /// # Errors
     /// Where a name is no input, or a shape does not fit the model's free dimensions.
     pub(crate) fn new(model: &ModelSpec, given: &[(String, Vec<i64>)]) -> Result<Self> {
-        let mut shapes =
-            Self { inputs: model.inputs.iter().map(|input| input.shape.clone()).collect(), warnings: Vec::new() };
+        let mut shapes = Self {
+            inputs: model.inputs.iter().map(|input| input.shape.as_slice().into()).collect(),
+            warnings: Vec::new(),
+        };
         for (name, shape) in given {
             let index = model.inputs.iter().position(|input| &input.name == name);
             let Some(index) = index else {
@@ -55,7 +59,7 @@ impl Shapes {
                 incompatible(input, shape)
             )));
         }
-        self.inputs[index] = shape.to_vec();
+        self.inputs[index] = shape.into();
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::steps::{Step, Value};
+use super::steps::Value;
 use crate::error::Result;
 use crate::shm::{ALIGNMENT, Region};
 
@@ -19,10 +19,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The `regions` of values of these `steps`.
-    pub(super) fn new<'a>(regions: Vec<Arc<Region>>, steps: impl Iterator<Item = &'a Step>) -> Self {
+    /// The `regions` of these `values`.
+    pub(super) fn new<'a>(regions: Vec<Arc<Region>>, values: impl Iterator<Item = &'a Value>) -> Self {
         let mut spent = vec![Some(0..0); regions.len()];
-        for value in steps.flat_map(|step| step.inputs.iter().flatten()) {
+        for value in values {
             if let Some(seen) = &mut spent[value.region] {
                 match value.offset < seen.end {
                     true => spent[value.region] = None,
@@ -71,24 +71,22 @@ mod tests {
     use super::*;
     use crate::shm::Placement;
 
-    fn step(offset: usize, len: usize) -> Step {
-        let value = Value { region: 0, offset, len, shape: vec![len as i64] };
-        Step { inputs: vec![None, Some(value)], expected: None }
+    fn value(offset: usize, len: usize) -> Value {
+        Value { region: 0, offset, len, shape: [len as i64].into() }
     }
 
-    /// Copies the steps of a region of 40 MiB one after the other, and returns the region afterwards.
-    fn copied(steps: &[Step], keeper: Option<&mut Option<Arc<Region>>>) -> Arc<Region> {
+    /// Copies the values of a region of 40 MiB one after the other, and returns the region afterwards.
+    fn copied(values: &[Value], keeper: Option<&mut Option<Arc<Region>>>) -> Arc<Region> {
         let bytes: Vec<u8> = (0..40 << 20).map(|index| (index % 251) as u8 + 1).collect();
         let region = Arc::new(Region::filled(Placement::Pageable, &bytes).unwrap());
         if let Some(keeper) = keeper {
             *keeper = Some(Arc::clone(&region));
         }
-        let mut source = Source::new(vec![region], steps.iter());
-        let values: Vec<&Value> = steps.iter().flat_map(|step| step.inputs.iter().flatten()).collect();
+        let mut source = Source::new(vec![region], values.iter());
         let total = values.iter().map(|value| value.len).sum();
         let mut target = Region::unfilled(Placement::Pageable, total).unwrap();
         let mut at = 0;
-        for value in &values {
+        for value in values {
             source.copy(value, Some((&mut target, at)), true).unwrap();
             let wanted = &bytes[value.offset..value.offset + value.len];
             assert!(target.bytes(at, value.len).unwrap().as_ref() == wanted, "{value:?}");
@@ -103,23 +101,22 @@ mod tests {
 
     #[test]
     fn what_was_copied_is_given_back_piece_by_piece() {
-        let region = copied(&[step(0, 40 << 20)], None);
+        let region = copied(&[value(0, 40 << 20)], None);
         assert_eq!(left(&region), 8 << 20, "all but the last piece");
-        let small: Vec<Step> = (0..640).map(|index| step(index << 16, 1 << 16)).collect();
+        let small: Vec<Value> = (0..640).map(|index| value(index << 16, 1 << 16)).collect();
         assert_eq!(left(&copied(&small, None)), 8 << 20);
     }
 
     #[test]
     fn what_may_be_needed_again_is_kept() {
-        let shared = [step(0, 20 << 20), step(0, 20 << 20), step(20 << 20, 20 << 20)];
+        let shared = [value(0, 20 << 20), value(0, 20 << 20), value(20 << 20, 20 << 20)];
         assert_eq!(left(&copied(&shared, None)), 40 << 20, "values that share bytes");
         let mut keeper = None;
-        let region = copied(&[step(0, 40 << 20)], Some(&mut keeper));
+        let region = copied(&[value(0, 40 << 20)], Some(&mut keeper));
         assert_eq!(left(&region), 40 << 20, "a region that somebody else has, too");
-        let mut source = Source::new(vec![region], [step(0, 40 << 20)].iter());
+        let mut source = Source::new(vec![region], [value(0, 40 << 20)].iter());
         drop(keeper);
-        let value = step(0, 40 << 20).inputs[1].take().unwrap();
-        source.copy(&value, None, false).unwrap();
+        source.copy(&value(0, 40 << 20), None, false).unwrap();
         assert_eq!(left(&source.regions[0]), 40 << 20, "a value that comes again");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::data::{CorpusSpec, OutputValues, shapes, strings};
+use crate::data::{CorpusSpec, OutputValues, Responses, shapes, strings};
 use crate::error::Result;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Region;
@@ -18,17 +18,60 @@ pub(crate) struct Value {
     pub offset: usize,
     /// How many bytes it takes.
     pub len: usize,
-    /// Its shape, without the batch dimension.
-    pub shape: Vec<i64>,
+    /// Its shape, without the batch dimension; values of the same shape share it.
+    pub shape: Arc<[i64]>,
 }
 
-/// One step of a stream.
-#[derive(Clone, Debug)]
-pub(crate) struct Step {
-    /// One per input of the model, in its order; `None` where an optional one is left out.
-    pub inputs: Vec<Option<Value>>,
-    /// Responses that must come, in order, each a list of outputs; shapes are without the batch dimension.
-    pub expected: Option<Vec<Vec<OutputValues>>>,
+/// Steps in order. There may be millions, so they are in long lists and not in objects of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stream {
+    len: usize,
+    /// As many for each step as the model has inputs.
+    inputs: Vec<Option<Value>>,
+    /// Shorter where the last steps expect nothing.
+    expected: Vec<Option<Responses>>,
+}
+
+impl Stream {
+    /// Number of steps.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a step: a value per input of the model, in its order, `None` where an optional one is left out.
+    pub fn push(&mut self, inputs: impl IntoIterator<Item = Option<Value>>) {
+        self.inputs.extend(inputs);
+        self.len += 1;
+    }
+
+    /// Says what must come back for a step.
+    pub fn expect(&mut self, step: usize, responses: Responses) {
+        if self.expected.len() <= step {
+            self.expected.resize(step + 1, None);
+        }
+        self.expected[step] = Some(responses);
+    }
+
+    /// The inputs of a step.
+    pub fn inputs(&self, step: usize) -> &[Option<Value>] {
+        let width = self.inputs.len() / self.len;
+        &self.inputs[step * width..][..width]
+    }
+
+    /// What must come back for a step; shapes are without the batch dimension.
+    pub fn expected(&self, step: usize) -> Option<&Responses> {
+        self.expected.get(step)?.as_ref()
+    }
+
+    /// Whether any step says what must come back.
+    pub fn validates(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
+    /// All values, in order.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.inputs.iter().flatten()
+    }
 }
 
 /// What a source yields.
@@ -37,7 +80,7 @@ pub(crate) struct Loaded {
     /// Memory that values are in.
     pub regions: Vec<Region>,
     /// Streams of steps.
-    pub streams: Vec<Vec<Step>>,
+    pub streams: Vec<Stream>,
 }
 
 /// What a source reads for: the model, what is asked for and what follows from both.
@@ -75,9 +118,13 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// The rule that it breaks.
-    pub fn settle_input(&self, index: usize, own: Option<&[i64]>, bytes: &[u8]) -> Result<Vec<i64>, String> {
+    pub fn settle_input(&self, index: usize, own: Option<Arc<[i64]>>, bytes: &[u8]) -> Result<Arc<[i64]>, String> {
         let input = &self.model.inputs[index];
-        let shape = closest(input, own, &self.shapes.inputs[index])?;
+        let shape = match own {
+            Some(shape) if shapes::fits(&shape, &input.shape) => shape,
+            Some(shape) => return Err(shapes::incompatible(input, &shape)),
+            None => Arc::clone(&self.shapes.inputs[index]),
+        };
         if shape.iter().any(|&dim| dim < 0) {
             return Err(format!(
                 "The variable-sized tensor \"{}\" with model shape {} needs to have its shape fully defined. See the \
@@ -86,8 +133,8 @@ impl<'a> Target<'a> {
                 shapes::bracketed(&input.shape)
             ));
         }
-        check_size(input, shape, bytes)?;
-        Ok(shape.to_vec())
+        check_size(input, &shape, bytes)?;
+        Ok(shape)
     }
 
     /// Checks what was read for output `index` and makes expected values of it. Where the model leaves the shape open
@@ -97,7 +144,11 @@ impl<'a> Target<'a> {
     /// The rule that it breaks.
     pub fn settle_output(&self, index: usize, own: Option<&[i64]>, bytes: &[u8]) -> Result<OutputValues, String> {
         let output = &self.model.outputs[index];
-        let shape = closest(output, own, &output.shape)?;
+        let shape = match own {
+            Some(shape) if shapes::fits(shape, &output.shape) => shape,
+            Some(shape) => return Err(shapes::incompatible(output, shape)),
+            None => &output.shape,
+        };
         let open = shape.iter().any(|&dim| dim < 0);
         if open {
             check_whole(output, bytes)?;
@@ -110,14 +161,6 @@ impl<'a> Target<'a> {
             shape: (!open).then(|| shape.to_vec()),
             bytes: bytes.to_vec(),
         })
-    }
-}
-
-fn closest<'s>(tensor: &TensorSpec, own: Option<&'s [i64]>, other: &'s [i64]) -> Result<&'s [i64], String> {
-    match own {
-        Some(shape) if shapes::fits(shape, &tensor.shape) => Ok(shape),
-        Some(shape) => Err(shapes::incompatible(tensor, shape)),
-        None => Ok(other),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Generated data: zeros, or random values that make sense for their type. One step, the same for all requests.
 
+use std::sync::Arc;
+
 use rand::distr::uniform::SampleUniform;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,7 +10,7 @@ use half::{bf16, f16};
 
 use super::range::{Bound, RandomRange};
 use super::shapes;
-use super::steps::{Loaded, Step, Target, Value, extent};
+use super::steps::{Loaded, Stream, Target, Value, extent};
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
@@ -43,9 +45,11 @@ pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
             }
             None => fill_strings(target, input, elements, (&mut random, &mut memory))?,
         }
-        inputs.push(Some(Value { region: 0, offset, len: memory.len() - offset, shape: shape.clone() }));
+        inputs.push(Some(Value { region: 0, offset, len: memory.len() - offset, shape: Arc::clone(shape) }));
     }
-    Ok(Loaded { regions: vec![memory.finish()], streams: vec![vec![Step { inputs, expected: None }]] })
+    let mut stream = Stream::default();
+    stream.push(inputs);
+    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream] })
 }
 
 fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
@@ -64,7 +68,7 @@ fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
 
 /// Says which flag made a tensor too large, where one did.
 fn too_large(input: &TensorSpec, shape: &[i64], rule: &str) -> Error {
-    if input.shape == shape {
+    if input.shape == *shape {
         return Error::input(rule);
     }
     Error::input(format!("--shape {}:{}: {rule}", input.name, shapes::list(shape)))

@@ -6,7 +6,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-use super::{Expected, OutputValues, Payload, shapes, strings};
+use super::{OutputValues, Payload, shapes, strings};
 use crate::model::DataType;
 
 /// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as
@@ -22,9 +22,9 @@ pub struct Tolerance {
 /// The first difference between a response and what was expected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
-    /// Stream of the request's first batch element.
+    /// Stream of the step that differs; of the first step of the batch, where no single one does.
     pub stream: u32,
-    /// Step of the request's first batch element.
+    /// The step.
     pub step: u32,
     /// Which response of the request, from 0.
     pub response: usize,
@@ -71,7 +71,7 @@ pub enum Difference {
     CutOff,
     /// An element has another value.
     Element {
-        /// Position in the flattened tensor.
+        /// Position in the step's part of the flattened tensor.
         index: usize,
         /// What it must be.
         expected: String,
@@ -116,71 +116,97 @@ pub fn validate(
     tolerance: Option<Tolerance>,
 ) -> Result<(), Mismatch> {
     let Some(expected) = &payload.expected else { return Ok(()) };
-    first_difference(expected, responses, tolerance).map_err(|(response, tensor, difference)| Mismatch {
-        stream: payload.stream,
-        step: payload.step,
-        response,
-        tensor,
-        difference,
-    })
-}
-
-fn first_difference(
-    expected: &Expected,
-    responses: &[Vec<OutputValues>],
-    tolerance: Option<Tolerance>,
-) -> Result<(), (usize, String, Difference)> {
-    for (index, (wanted, outputs)) in expected.responses.iter().zip(responses).enumerate() {
-        for output in wanted {
+    let members = expected.members(payload.batch);
+    let named = |member: usize, response: usize, tensor: &str, difference: Difference| {
+        let (stream, step) = members.clone().nth(member).map_or((0, 0), |member| (member.stream, member.step));
+        Mismatch { stream, step, response, tensor: tensor.to_owned(), difference }
+    };
+    let head = &expected.steps[expected.first].responses;
+    let batch = expected.batched.then_some(payload.batch as i64);
+    for (response, (wanted, outputs)) in head.iter().zip(responses).enumerate() {
+        for (number, output) in wanted.iter().enumerate() {
+            let parts = members.clone().map(|member| member.responses[response][number].as_ref());
             let result = match outputs.iter().find(|got| got.name == output.name) {
-                Some(got) => compare(output, got, tolerance),
-                None => Err(Difference::Missing),
+                Some(got) => compare((parts, batch), got, tolerance),
+                None => Err((0, Difference::Missing)),
             };
-            result.map_err(|difference| (index, output.name.to_string(), difference))?;
+            result.map_err(|(member, difference)| named(member, response, &output.name, difference))?;
         }
     }
-    let (expected, got) = (expected.responses.len(), responses.len());
+    let (expected, got) = (head.len(), responses.len());
     match expected == got {
         true => Ok(()),
-        false => Err((expected.min(got), String::new(), Difference::Responses { expected, got })),
+        false => Err(named(0, expected.min(got), "", Difference::Responses { expected, got })),
     }
 }
 
-fn compare(expected: &OutputValues, got: &OutputValues, tolerance: Option<Tolerance>) -> Result<(), Difference> {
-    if expected.datatype != got.datatype {
-        return Err(Difference::Datatype { expected: expected.datatype, got: got.datatype });
+/// Compares an output with what is expected of it: `parts` of the steps of the batch, one after the other. A difference
+/// comes with the number of the step in the batch, 0 where it concerns all of them.
+fn compare<'a>(
+    (parts, batch): (impl Iterator<Item = &'a OutputValues> + Clone, Option<i64>),
+    got: &OutputValues,
+    tolerance: Option<Tolerance>,
+) -> Result<(), (usize, Difference)> {
+    let Some(head) = parts.clone().next() else { return Ok(()) };
+    let datatype = head.datatype;
+    if datatype != got.datatype {
+        return Err((0, Difference::Datatype { expected: datatype, got: got.datatype }));
     }
-    if let (Some(wanted), Some(shape)) = (&expected.shape, &got.shape)
-        && wanted != shape
+    if let (Some(wanted), Some(shape)) = (&head.shape, &got.shape)
+        && !batch.iter().chain(wanted).eq(shape)
     {
-        return Err(Difference::Shape { expected: wanted.clone(), got: shape.clone() });
+        let expected = batch.iter().chain(wanted).copied().collect();
+        return Err((0, Difference::Shape { expected, got: shape.clone() }));
     }
-    if expected.bytes == got.bytes {
-        return Ok(());
+    let Some(size) = datatype.size() else { return compare_strings(parts, &got.bytes) };
+    let expected = parts.clone().map(|part| part.bytes.len()).sum();
+    if expected != got.bytes.len() {
+        return Err((0, Difference::Size { expected, got: got.bytes.len() }));
     }
-    let Some(size) = expected.datatype.size() else { return compare_strings(&expected.bytes, &got.bytes) };
-    if expected.bytes.len() != got.bytes.len() {
-        return Err(Difference::Size { expected: expected.bytes.len(), got: got.bytes.len() });
-    }
-    let pairs = expected.bytes.chunks_exact(size).zip(got.bytes.chunks_exact(size));
-    for (index, (wanted, actual)) in pairs.enumerate() {
-        if wanted != actual && !tolerance.is_some_and(|tolerance| close(expected.datatype, wanted, actual, tolerance)) {
-            let (expected, got) = show_both(expected.datatype, wanted, actual);
-            return Err(Difference::Element { index, expected, got });
+    let mut rest = got.bytes.as_slice();
+    for (member, part) in parts.enumerate() {
+        let (actual, after) = rest.split_at(part.bytes.len());
+        rest = after;
+        if part.bytes == actual {
+            continue;
+        }
+        let pairs = part.bytes.chunks_exact(size).zip(actual.chunks_exact(size));
+        let mut numbered = pairs.enumerate();
+        let differ = |wanted: &[u8], actual: &[u8]| {
+            wanted != actual && !tolerance.is_some_and(|tolerance| close(datatype, wanted, actual, tolerance))
+        };
+        if let Some((index, (wanted, actual))) = numbered.find(|(_, (wanted, actual))| differ(wanted, actual)) {
+            let (expected, got) = show_both(datatype, wanted, actual);
+            return Err((member, Difference::Element { index, expected, got }));
         }
     }
     Ok(())
 }
 
-fn compare_strings(expected: &[u8], got: &[u8]) -> Result<(), Difference> {
-    let counts = (strings::count(expected).unwrap_or(0), strings::count(got).map_err(|_| Difference::CutOff)?);
-    for (index, pair) in strings::elements(expected).zip(strings::elements(got)).enumerate() {
-        let (Ok(wanted), Ok(actual)) = pair else { return Err(Difference::CutOff) };
-        if wanted != actual {
-            return Err(Difference::Element { index, expected: quote(wanted), got: quote(actual) });
+fn compare_strings<'a>(
+    parts: impl Iterator<Item = &'a OutputValues> + Clone,
+    got: &[u8],
+) -> Result<(), (usize, Difference)> {
+    let mut rest = got;
+    for (member, part) in parts.clone().enumerate() {
+        if let Some(after) = rest.strip_prefix(part.bytes.as_slice()) {
+            rest = after;
+            continue;
         }
+        strings::count(got).map_err(|_| (0, Difference::CutOff))?;
+        let pairs = strings::elements(&part.bytes).flatten().zip(strings::elements(rest).flatten());
+        if let Some((index, (wanted, actual))) = pairs.enumerate().find(|(_, (wanted, actual))| wanted != actual) {
+            return Err((member, Difference::Element { index, expected: quote(wanted), got: quote(actual) }));
+        }
+        break;
     }
-    Err(Difference::Size { expected: counts.0 as usize, got: counts.1 as usize })
+    if rest.is_empty() && parts.clone().map(|part| part.bytes.len()).sum::<usize>() == got.len() {
+        return Ok(());
+    }
+    // What there is is equal: there is too much, or too little.
+    let expected = parts.map(|part| strings::count(&part.bytes).unwrap_or(0) as usize).sum();
+    let got = strings::count(got).map_err(|_| (0, Difference::CutOff))?;
+    Err((0, Difference::Size { expected, got: got as usize }))
 }
 
 /// Whether two floats are close enough. False for every other type.
@@ -247,106 +273,4 @@ fn quote(text: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn values(datatype: DataType, shape: &[i64], bytes: Vec<u8>) -> OutputValues {
-        OutputValues { name: "Y".into(), datatype, shape: Some(shape.to_vec()), bytes }
-    }
-
-    /// Compares bit by bit where the tolerance is `None`.
-    fn check(expected: OutputValues, got: OutputValues, tolerance: impl Into<Option<Tolerance>>) -> Result<(), String> {
-        let expected = Some(Arc::new(Expected { responses: vec![vec![expected]] }));
-        let payload =
-            Payload { model: 0, batch: 1, stream: 2, step: 5, inputs: Vec::new(), parameters: Vec::new(), expected };
-        validate(&payload, &[vec![got]], tolerance.into()).map_err(|mismatch| mismatch.to_string())
-    }
-
-    fn floats(list: &[f32]) -> OutputValues {
-        values(DataType::Fp32, &[list.len() as i64], list.iter().flat_map(|value| value.to_le_bytes()).collect())
-    }
-
-    #[test]
-    fn floats_are_exact_unless_tolerated() {
-        let exact = None;
-        assert_eq!(check(floats(&[1.0, f32::NAN]), floats(&[1.0, f32::NAN]), exact), Ok(()));
-        let message = check(floats(&[1.0, 2.0]), floats(&[1.0, 2.5]), exact).unwrap_err();
-        assert_eq!(
-            message,
-            "Output doesn't match expected output: stream 2, step 5, response 0, output 'Y', element 1: expected 2, got 2.5"
-        );
-        let loose = Tolerance { relative: 0.3, absolute: 0.0 };
-        assert_eq!(check(floats(&[1.0, 2.0, f32::INFINITY]), floats(&[1.0, 2.5, f32::INFINITY]), loose), Ok(()));
-        assert!(check(floats(&[f32::INFINITY]), floats(&[f32::NEG_INFINITY]), loose).is_err());
-        assert!(check(floats(&[0.0]), floats(&[0.1]), loose).is_err());
-        assert!(check(floats(&[0.0]), floats(&[f32::NAN]), Tolerance { relative: 0.0, absolute: 9.0 }).is_err());
-        assert_eq!(check(floats(&[0.0]), floats(&[0.1]), Tolerance { relative: 0.0, absolute: 0.2 }), Ok(()));
-        // A tolerance of nothing compares values, not bits.
-        let none = Tolerance { relative: 0.0, absolute: 0.0 };
-        let other_nan = f32::from_bits(0xffc0_0000);
-        assert_eq!(check(floats(&[0.0, f32::NAN]), floats(&[-0.0, other_nan]), none), Ok(()));
-        assert!(check(floats(&[1.0]), floats(&[1.0 + f32::EPSILON]), none).is_err());
-        let message = check(floats(&[0.0]), floats(&[-0.0]), exact).unwrap_err();
-        assert!(message.ends_with("element 0: expected 0, got -0"), "{message}");
-        let message = check(floats(&[f32::NAN]), floats(&[other_nan]), exact).unwrap_err();
-        assert!(message.ends_with("expected NaN (0x7fc00000), got NaN (0xffc00000)"), "{message}");
-        let message = check(floats(&[1e30]), floats(&[1e-30]), exact).unwrap_err();
-        assert!(message.ends_with("expected 1e30, got 1e-30"), "{message}");
-    }
-
-    #[test]
-    fn half_floats_are_tolerated_and_shown() {
-        let half = |value: f32| values(DataType::Fp16, &[1], f16::from_f32(value).to_le_bytes().to_vec());
-        let brain = |value: f32| values(DataType::Bf16, &[1], bf16::from_f32(value).to_le_bytes().to_vec());
-        let loose = Tolerance { relative: 0.01, absolute: 0.0 };
-        assert_eq!(check(half(1.0), half(1.005), loose), Ok(()));
-        assert!(check(half(1.0), half(1.5), loose).unwrap_err().ends_with("expected 1, got 1.5"));
-        assert!(check(brain(1.0), brain(-2.0), loose).unwrap_err().ends_with("expected 1, got -2"));
-    }
-
-    #[test]
-    fn integers_and_bytes_are_exact() {
-        let loose = Tolerance { relative: 1.0, absolute: 100.0 };
-        let ints = |a: i16, b: i16| values(DataType::Int16, &[2], [a.to_le_bytes(), b.to_le_bytes()].concat());
-        assert!(check(ints(1, -2), ints(1, -3), loose).unwrap_err().ends_with("element 1: expected -2, got -3"));
-        let text = |list: &[&[u8]]| {
-            let bytes = list.iter().flat_map(|item| [&(item.len() as u32).to_le_bytes(), *item].concat()).collect();
-            OutputValues { shape: None, ..values(DataType::Bytes, &[], bytes) }
-        };
-        assert_eq!(check(text(&[b"a\0"]), text(&[b"a\0"]), loose), Ok(()));
-        let message = check(text(&[b"a", b"b\n"]), text(&[b"a", b"c"]), loose).unwrap_err();
-        assert!(message.ends_with("element 1: expected \"b\\n\", got \"c\""), "{message}");
-        assert!(check(text(&[b"a", b"b"]), text(&[b"a"]), loose).unwrap_err().ends_with("expected 2, got 1"));
-        let cut = OutputValues { shape: None, ..values(DataType::Bytes, &[], vec![9, 0, 0, 0, 1]) };
-        assert!(check(text(&[b"a"]), cut, loose).unwrap_err().contains("cut off"));
-    }
-
-    #[test]
-    fn shapes_sizes_and_responses_are_compared() {
-        let exact = None;
-        let short = OutputValues { shape: None, ..floats(&[1.0]) };
-        assert!(
-            check(floats(&[1.0, 2.0]), floats(&[1.0]), exact).unwrap_err().ends_with("expected shape [2], got [1]")
-        );
-        assert!(check(floats(&[1.0, 2.0]), short, exact).unwrap_err().ends_with("expected 8, got 4"));
-        let other = values(DataType::Int32, &[1], vec![0; 4]);
-        assert!(check(floats(&[0.0]), other, exact).unwrap_err().ends_with("expected FP32, got INT32"));
-        let expected = Expected { responses: vec![vec![floats(&[1.0])], vec![floats(&[2.0])]] };
-        let payload = Payload {
-            model: 0,
-            batch: 1,
-            stream: 0,
-            step: 0,
-            inputs: Vec::new(),
-            parameters: Vec::new(),
-            expected: Some(Arc::new(expected)),
-        };
-        let one = validate(&payload, &[vec![floats(&[1.0])]], exact).unwrap_err();
-        assert!(one.to_string().ends_with("response 1: expected 2 responses, got 1"), "{one}");
-        let wrong = validate(&payload, &[vec![floats(&[1.0])], vec![floats(&[3.0])]], exact).unwrap_err();
-        assert_eq!((wrong.response, wrong.tensor.as_str()), (1, "Y"));
-        let missing = validate(&payload, &[vec![], vec![]], exact).unwrap_err();
-        assert_eq!(missing.difference, Difference::Missing);
-    }
-}
+mod tests;

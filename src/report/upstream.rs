@@ -403,7 +403,7 @@ fn tensor(string: Option<&str>) -> (DataType, Vec<u8>) {
 
 fn payload(step: usize, datatype: DataType, bytes: &[u8]) -> Payload {
     let region = Arc::new(Region::filled(Placement::Pageable, bytes).unwrap());
-    let input = InputTensor { name: "IN".into(), datatype, shape: vec![1], region, offset: 0, len: bytes.len() };
+    let input = InputTensor { name: "IN".into(), datatype, shape: [1].into(), region, offset: 0, len: bytes.len() };
     Payload {
         model: 0,
         batch: 1,

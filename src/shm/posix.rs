@@ -264,13 +264,14 @@ impl MappedText {
 
     /// Gives the memory of what is before `offset` back, now and then. It can still be read, from the file again.
     pub(crate) fn release(&self, offset: usize) {
-        let from = self.released.get();
+        // A reader may have gone back to read something again.
+        let from = self.released.get().min(offset / RELEASE_STEP * RELEASE_STEP);
         let len = (offset.saturating_sub(from) / RELEASE_STEP) * RELEASE_STEP;
         if len > 0 {
             // SAFETY: dropping clean pages of a read-only file mapping loses nothing: they are read again when needed.
             let _ = unsafe { self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, from, len) };
-            self.released.set(from + len);
         }
+        self.released.set(from + len);
     }
 }
 

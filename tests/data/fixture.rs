@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadId, PayloadTable, RandomRange};
+use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadTable, RandomRange};
 use triton_bench::error::Result;
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 use triton_bench::shm::Placement;
@@ -98,7 +98,7 @@ pub fn json(text: impl AsRef<[u8]>, model: &ModelSpec) -> Result<Corpus> {
 }
 
 pub fn packing(batch_size: u64) -> Packing {
-    Packing { batch_size, placement: Placement::Pageable, model: 0, sequences: false, first: PayloadId(0) }
+    Packing { batch_size, placement: Placement::Pageable, sequences: false }
 }
 
 pub fn pack(corpus: &Corpus, batch_size: u64) -> PayloadTable {

@@ -1,7 +1,7 @@
 //! JSON input files.
 
 use super::fixture::*;
-use triton_bench::data::{Corpus, DataSource, OutputValues};
+use triton_bench::data::{Corpus, DataSource, Payload, Responses};
 use triton_bench::model::{DataType, ModelSpec};
 
 fn two_inputs() -> ModelSpec {
@@ -22,9 +22,10 @@ fn refusal(text: impl AsRef<[u8]>, model: &ModelSpec) -> String {
     }
 }
 
-fn expected(corpus: &Corpus) -> Vec<Option<Vec<Vec<OutputValues>>>> {
+fn expected(corpus: &Corpus) -> Vec<Option<Responses>> {
     let table = pack(corpus, 1);
-    table.payloads.iter().map(|payload| payload.expected.as_ref().map(|expected| expected.responses.clone())).collect()
+    let responses = |payload: &Payload| Some(payload.expected.as_ref()?.members(1).next()?.responses.clone());
+    table.payloads.iter().map(responses).collect()
 }
 
 #[test]
@@ -36,11 +37,11 @@ fn objects_are_steps_of_one_stream() {
     let corpus = json(text, &two_inputs()).unwrap();
     assert_eq!(corpus.announcement().unwrap(), " Successfully read data for 1 stream/streams with 2 step/steps.");
     let table = pack(&corpus, 1);
-    assert_eq!((table.streams(), table.stream_len(0)), (1, 2));
+    assert_eq!(table.streams, std::iter::once(0..2).collect::<Vec<_>>());
     let [first, second] = table.payloads.as_slice() else { panic!() };
     assert_eq!(sent(&first.inputs[0]), ints(&[1, 2]));
     assert_eq!(sent(&first.inputs[1]), floats(&[1.0, 2.5, 3.0]));
-    assert_eq!(first.inputs[1].shape, [1, 3]);
+    assert_eq!(*first.inputs[1].shape, [1, 3]);
     assert_eq!(sent(&second.inputs[0]), ints(&[3, 4]));
     assert_eq!((second.step, sent(&second.inputs[1])), (1, floats(&[1.0])));
     assert!(table.payloads.iter().flat_map(|payload| &payload.inputs).all(|input| input.address() % 64 == 0));
@@ -80,18 +81,19 @@ fn validation_data_follow_the_form_of_data() {
     assert!(corpus.validates());
     let lists = expected(&corpus);
     assert_eq!(lists[1].as_ref().unwrap()[0][0].bytes, ints(&[3, 4]));
-    assert_eq!(lists[1].as_ref().unwrap()[0][0].shape.as_deref(), Some(&[1, 2][..]));
+    assert_eq!(lists[1].as_ref().unwrap()[0][0].shape.as_deref(), Some(&[2][..]));
     let streams =
         r#"{"data": [[{"A": [1, 2]}], [{"A": [3, 4]}]], "validation_data": [[{"Y": [1, 2]}], [{"Y": [3, 4]}]]}"#;
     assert_eq!(expected(&json(streams, &one_int()).unwrap())[1].as_ref().unwrap()[0][0].bytes, ints(&[3, 4]));
     let open = r#"{"data": [{"A": [1, 2], "B": {"content": [1], "shape": [1]}}], "validation_data": [{"Y": {"content": [1, 2], "shape": [2]}}]}"#;
     assert_eq!(
         expected(&json(open, &two_inputs()).unwrap())[0].as_ref().unwrap()[0][0].shape.as_deref(),
-        Some(&[1, 2][..])
+        Some(&[2][..])
     );
     let batch = pack(&corpus, 2);
-    let both = &batch.payloads[0].expected.as_ref().unwrap().responses[0][0];
-    assert_eq!((both.shape.as_deref(), &both.bytes), (Some(&[2, 2][..]), &ints(&[1, 2, 3, 4])));
+    let both = batch.payloads[0].expected.as_ref().unwrap();
+    let bytes: Vec<_> = both.members(2).map(|member| member.responses[0][0].bytes.clone()).collect();
+    assert_eq!((both.batched, bytes), (true, vec![ints(&[1, 2]), ints(&[3, 4])]));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Batches.
 
+use std::iter;
+
 use super::fixture::*;
-use triton_bench::data::{Corpus, DataSource, Packing, PayloadId};
+use triton_bench::data::{Corpus, DataSource, Packing};
 use triton_bench::model::{DataType, ModelSpec};
 use triton_bench::shm::Placement;
 
@@ -17,36 +19,48 @@ fn wide(width: usize) -> ModelSpec {
 
 #[test]
 fn batches_follow_each_other_and_wrap() {
-    // Widths that make elements of 4 and of 64 bytes: apart, and as windows of one ring.
-    for width in [1, 16] {
-        let corpus = steps(5, width);
-        let table = corpus.clone().pack(&Packing { first: PayloadId(7), ..packing(3) }).unwrap();
-        assert_eq!(table.payloads.len(), 5);
-        let mut next = 0;
-        for request in 0..11 {
-            let id = table.cycle(request);
-            let payload = &table.payloads[id.0 as usize - 7];
+    for width in [1, 3, 16] {
+        let table = pack(&steps(5, width), 3);
+        assert_eq!((table.payloads.len(), &table.streams), (5, &iter::once(0..5).collect()));
+        for (request, payload) in table.payloads.iter().enumerate() {
+            let next = 3 * request as i32;
             let wanted: Vec<i32> = (next..next + 3).flat_map(|value| vec![value % 5; width]).collect();
             assert_eq!(sent(&payload.inputs[0]), ints(&wanted), "request {request} of width {width}");
-            assert_eq!(payload.inputs[0].shape, [3, width as i64]);
+            assert_eq!(*payload.inputs[0].shape, [3, width as i64]);
             assert_eq!(payload.step, (next % 5) as u32);
-            assert_eq!(payload.inputs[0].address() % 64, 0);
-            next += 3;
+            assert_eq!(payload.inputs[0].address() % 4, 0, "the alignment of the type");
         }
+        assert_eq!(table.payloads[0].inputs[0].address() % 64, 0);
     }
     let even = pack(&steps(6, 1), 3);
     assert_eq!(even.payloads.len(), 2);
+    assert!(even.payloads.iter().all(|payload| payload.inputs[0].address() % 64 == 0), "batches without common steps");
+    assert_eq!(sent(&even.payloads[1].inputs[0]), ints(&[3, 4, 5]));
     let larger = pack(&steps(2, 1), 5);
     assert_eq!(sent(&larger.payloads[0].inputs[0]), ints(&[0, 1, 0, 1, 0]));
     assert_eq!(sent(&larger.payloads[1].inputs[0]), ints(&[1, 0, 1, 0, 1]));
 }
 
 #[test]
-fn rings_hold_each_element_once() {
-    let corpus = steps(101, 16);
-    let table = pack(&corpus, 8);
-    assert_eq!(table.payloads.len(), 101);
-    assert!(table.payloads[0].inputs[0].region.len() <= (101 + 8) * 64);
+fn batches_hold_each_element_once_whatever_its_size() {
+    for width in [1, 3, 16, 17] {
+        let table = pack(&steps(1001, width), 100);
+        assert_eq!(table.payloads.len(), 1001);
+        let len = table.payloads[0].inputs[0].region.len();
+        assert!(len <= (1001 + 100) * 4 * width + 64, "width {width}: {len}");
+    }
+    let list: Vec<_> = (0..1001).map(|step| format!("{{\"A\": [\"{}\"]}}", "x".repeat(step % 7))).collect();
+    let texts = model(vec![tensor("A", DataType::Bytes, &[1])], vec![]);
+    let table = pack(&json(format!("{{\"data\": [{}]}}", list.join(",")), &texts).unwrap(), 100);
+    let len = table.payloads[0].inputs[0].region.len();
+    assert!(len <= (1001 + 100) * 7 + 64, "strings: {len}");
+    for payload in &table.payloads {
+        let text = |member: u32| {
+            let len = (payload.step + member) % 1001 % 7;
+            [len.to_le_bytes().to_vec(), vec![b'x'; len as usize]].concat()
+        };
+        assert_eq!(sent(&payload.inputs[0]), (0..100).flat_map(text).collect::<Vec<_>>(), "step {}", payload.step);
+    }
 }
 
 #[test]
@@ -65,13 +79,81 @@ fn sequences_keep_streams_apart() {
     let text = r#"{"data": [[{"A": [1]}, {"A": [2]}], [{"A": [3]}]]}"#;
     let corpus = json(text, &wide(1)).unwrap();
     let table = corpus.clone().pack(&Packing { sequences: true, ..packing(1) }).unwrap();
-    assert_eq!((table.streams(), table.stream_len(0), table.stream_len(1)), (2, 2, 1));
-    assert_eq!(table.payload_id(0, 3), PayloadId(1));
-    assert_eq!(table.payload_id(1, 0), PayloadId(2));
+    assert_eq!(table.streams, [0..2, 2..3]);
     assert_eq!((table.payloads[2].stream, table.payloads[2].step), (1, 0));
     let all = pack(&corpus, 1);
-    assert_eq!((all.streams(), all.stream_len(0)), (1, 3));
-    assert_eq!(all.cycle(5), PayloadId(2));
+    assert_eq!(all.streams, iter::once(0..3).collect::<Vec<_>>());
+}
+
+/// The values of each request, and the stream and step of the first.
+fn requests(text: &str, model: &ModelSpec, batch: u64) -> Vec<(u32, u32, Vec<u8>)> {
+    let table = pack(&json(text, model).unwrap(), batch);
+    table.payloads.iter().map(|payload| (payload.stream, payload.step, sent(&payload.inputs[0]))).collect()
+}
+
+#[test]
+fn batches_go_on_into_the_next_stream_where_its_steps_fit() {
+    let text = r#"{"data": [[{"A": [1]}, {"A": [2]}, {"A": [3]}], [{"A": [4]}]]}"#;
+    assert_eq!(requests(text, &wide(1), 2), [(0, 0, ints(&[1, 2])), (0, 2, ints(&[3, 4]))]);
+}
+
+#[test]
+fn batches_stay_in_their_stream_where_shapes_differ() {
+    let open = model(vec![tensor("A", DataType::Int32, &[-1])], vec![]);
+    let step = |values: &[i32]| format!(r#"{{"A": {{"content": {values:?}, "shape": [{}]}}}}"#, values.len());
+    let (long, short) = ([step(&[1, 2]), step(&[3, 4]), step(&[5, 6])].join(","), step(&[7]));
+    let got = requests(&format!(r#"{{"data": [[{long}], [{short}]]}}"#), &open, 2);
+    let wanted =
+        [(0, 0, ints(&[1, 2, 3, 4])), (0, 2, ints(&[5, 6, 1, 2])), (0, 1, ints(&[3, 4, 5, 6])), (1, 0, ints(&[7, 7]))];
+    assert_eq!(got, wanted);
+    let corpus = json(format!(r#"{{"data": [[{long}], [{short}]]}}"#), &open).unwrap();
+    assert_eq!(pack(&corpus, 2).streams, iter::once(0..4).collect::<Vec<_>>());
+    let mixed = json(format!(r#"{{"data": [[{long}], [{short}, {long}]]}}"#), &open).unwrap();
+    let message = mixed.pack(&packing(2)).unwrap_err().to_string();
+    assert!(message.contains("(stream 1, step 0 and stream 1, step 1 of "), "{message}");
+}
+
+#[test]
+fn a_batch_expects_outputs_of_all_its_steps_or_of_none() {
+    let spec = model(vec![tensor("A", DataType::Int32, &[1])], vec![tensor("Y", DataType::Int32, &[1])]);
+    let folder = Folder::new();
+    let plain = folder.write("plain.json", r#"{"data": [{"A": [1]}]}"#);
+    let sure = folder.write("sure.json", r#"{"data": [{"A": [2]}], "validation_data": [{"Y": [2]}]}"#);
+    for files in [vec![plain.clone(), sure.clone()], vec![sure, plain]] {
+        let corpus = Ask::new(DataSource::Files(files.clone())).load(&spec).unwrap();
+        let message = corpus.clone().pack(&packing(2)).unwrap_err().to_string();
+        let without = u32::from(files[1].ends_with("plain.json"));
+        let rule = format!("-b 2: nothing is expected of the outputs of stream 0, step {without}, but something of");
+        assert!(message.contains(&rule) && message.contains("/plain.json'"), "{message}");
+        let one = pack(&corpus, 1);
+        let expects: Vec<_> = one.payloads.iter().map(|payload| payload.expected.is_some()).collect();
+        assert_eq!(expects, [without == 1, without == 0], "requests of one step");
+    }
+    let streams = |plain: &str, sure: &str| {
+        let one = folder.write("1.json", plain);
+        let two = folder.write("2.json", sure);
+        pack(&Ask::new(DataSource::Files(vec![one, two])).load(&spec).unwrap(), 2)
+    };
+    let table =
+        streams(r#"{"data": [[{"A": [1]}]]}"#, r#"{"data": [[{"A": [2]}]], "validation_data": [[{"Y": [2]}]]}"#);
+    let expects: Vec<_> = table.payloads.iter().map(|payload| payload.expected.is_some()).collect();
+    assert_eq!(expects, [false, true], "streams of which only one expects anything");
+}
+
+#[test]
+fn expectations_are_shared_by_batches() {
+    let spec = model(vec![tensor("A", DataType::Int32, &[1])], vec![tensor("Y", DataType::Int32, &[1])]);
+    let list = |name: &str| (0..5).map(|step| format!(r#"{{"{name}": [{step}]}}"#)).collect::<Vec<_>>().join(",");
+    let text = format!(r#"{{"data": [{}], "validation_data": [{}]}}"#, list("A"), list("Y"));
+    let table = pack(&json(text, &spec).unwrap(), 3);
+    let mut seen = std::collections::HashSet::new();
+    for payload in &table.payloads {
+        let members: Vec<_> = payload.expected.as_ref().unwrap().members(3).collect();
+        let steps: Vec<u32> = members.iter().map(|member| member.step).collect();
+        assert_eq!(steps, [0, 1, 2].map(|member| (payload.step + member) % 5));
+        seen.extend(members.iter().map(|member| member.responses[0][0].bytes.as_ptr()));
+    }
+    assert_eq!(seen.len(), 5, "each value is in memory once");
 }
 
 #[test]
@@ -81,8 +163,8 @@ fn shape_tensors_are_sent_once() {
     let text = |last: &str| format!(r#"{{"data": [{{"A": [1], "S": [4, 5]}}, {{"A": [2], "S": {last}}}]}}"#);
     let table = pack(&json(text("[4, 5]"), &spec).unwrap(), 2);
     let [a, s] = table.payloads[0].inputs.as_slice() else { panic!() };
-    assert_eq!((a.shape.as_slice(), sent(a)), (&[2, 1][..], ints(&[1, 2])));
-    assert_eq!((s.shape.as_slice(), sent(s)), (&[2][..], ints(&[4, 5])));
+    assert_eq!((&*a.shape, sent(a)), (&[2, 1][..], ints(&[1, 2])));
+    assert_eq!((&*s.shape, sent(s)), (&[2][..], ints(&[4, 5])));
     let refused = json(text("[4, 6]"), &spec).unwrap().pack(&packing(2)).unwrap_err().to_string();
     assert!(
         refused.contains("The shape tensors should be identical in a batch (mismatch in content) for 'S'"),
@@ -117,7 +199,7 @@ fn what_cannot_be_batched_is_refused() {
     let corpus = Ask::new(DataSource::Zero).load(&single).unwrap();
     let message = corpus.clone().pack(&packing(2)).unwrap_err().to_string();
     assert!(message.contains("can not specify batch size > 1 as the model does not support batching"), "{message}");
-    assert_eq!(pack(&corpus, 1).payloads[0].inputs[0].shape, [1]);
+    assert_eq!(*pack(&corpus, 1).payloads[0].inputs[0].shape, [1]);
     let message = steps(1, 1).pack(&Packing { sequences: true, ..packing(2) }).unwrap_err().to_string();
     assert!(message.contains("when using a sequence model"), "{message}");
     assert!(steps(1, 1).pack(&packing(0)).is_err());

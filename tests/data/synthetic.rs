@@ -120,7 +120,7 @@ fn shapes_are_filled_in_warned_about_or_refused() {
     let open = random().refusal(&spec);
     assert!(open.contains("input A contains dynamic shape, provide shapes to send along with the request"), "{open}");
     let corpus = random().shape("A", &[9, 2]).shape("A", &[4, 2]).shape("B", &[5]).load(&spec).unwrap();
-    assert_eq!(pack(&corpus, 1).payloads[0].inputs[0].shape, [1, 4, 2]);
+    assert_eq!(*pack(&corpus, 1).payloads[0].inputs[0].shape, [1, 4, 2]);
     assert_eq!(corpus.warnings().len(), 1);
     assert!(corpus.warnings()[0].contains("--shape B:5 has no effect: the model fixes this input's shape to [3]"));
     assert!(random().shape("A", &[4, 2]).shape("B", &[3]).load(&spec).unwrap().warnings().is_empty());

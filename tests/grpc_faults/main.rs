@@ -160,7 +160,7 @@ fn spec(setup: Setup) -> ClientSpec {
     let input = InputTensor {
         name: "IN".into(),
         datatype: DataType::Uint8,
-        shape: vec![setup.bytes as i64],
+        shape: [setup.bytes as i64].into(),
         region: Arc::new(Region::filled(Placement::Pageable, &bytes).unwrap()),
         offset: 0,
         len: setup.bytes,

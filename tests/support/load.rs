@@ -176,7 +176,7 @@ pub fn payload(spec: &RunSpec, model: &ModelSpec) -> Payload {
         inputs: vec![InputTensor {
             name: input.name.as_str().into(),
             datatype: DataType::Fp32,
-            shape,
+            shape: shape.into(),
             region: Arc::new(Region::filled(spec.inputs, &bytes).unwrap()),
             offset: 0,
             len: bytes.len(),

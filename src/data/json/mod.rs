@@ -11,12 +11,14 @@ mod lexer;
 mod tensor;
 mod timestamps;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::lexer::{Fault, Kind, Lexer};
 use self::tensor::read_tensor;
-use super::OutputValues;
-use super::steps::{Loaded, Step, Target, Value, in_file, location};
+use super::steps::{Loaded, Stream, Target, Value, in_file, location};
+use super::{OutputValues, Responses};
 use crate::error::{Error, Result};
 use crate::shm::{RegionBuilder, map_text};
 
@@ -36,7 +38,9 @@ pub(crate) struct JsonReader<'a> {
     memory: RegionBuilder,
     scratch: RegionBuilder,
     form: Option<Form>,
-    streams: Vec<Vec<Step>>,
+    streams: Vec<Stream>,
+    /// Shapes that steps gave, each once.
+    shapes: HashSet<Arc<[i64]>>,
 }
 
 /// Reads JSON files.
@@ -55,7 +59,7 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
 impl<'a> JsonReader<'a> {
     pub(crate) fn new(target: &'a Target<'a>) -> Result<Self> {
         let (memory, scratch) = (RegionBuilder::new()?, RegionBuilder::new()?);
-        Ok(Self { target, region: 0, memory, scratch, form: None, streams: Vec::new() })
+        Ok(Self { target, region: 0, memory, scratch, form: None, streams: Vec::new(), shapes: HashSet::new() })
     }
 
     /// Forgets what was read.
@@ -65,6 +69,7 @@ impl<'a> JsonReader<'a> {
         self.scratch.truncate(0);
         self.form = None;
         self.streams.clear();
+        self.shapes.clear();
     }
 
     /// Reads the text of one file. `done` is told up to where the text is not needed any more.
@@ -87,22 +92,28 @@ impl<'a> JsonReader<'a> {
             let key = lexer.key()?;
             let at = lexer.offset();
             match key.as_ref() {
-                "data" if data.is_none() => data = Some(self.data(&mut lexer, done)?),
+                "data" if data.is_none() => {
+                    let start = self.data(&mut lexer, done)?;
+                    data = Some(start);
+                    if let Some(at) = validation {
+                        self.validation(&mut Lexer::resume(text, at), start, done)?;
+                    }
+                }
                 "validation_data" if validation.is_none() => {
                     validation = Some(at);
-                    lexer.skip()?;
+                    match data {
+                        Some(start) => self.validation(&mut lexer, start, done)?,
+                        None => skip_over(&mut lexer, done)?,
+                    }
                 }
                 "data" | "validation_data" => return Err(lexer.breach(format!("the key \"{key}\" is there twice"))),
                 _ => lexer.skip()?,
             }
         }
         lexer.end()?;
-        let Some(start) = data else {
-            return Err(lexer.breach("The json file doesn't contain data field: it must be {\"data\": [...]}"));
-        };
-        match validation {
-            Some(at) => self.validation(&mut Lexer::resume(text, at), start),
-            None => Ok(()),
+        match data {
+            Some(_) => Ok(()),
+            None => Err(lexer.breach("The json file doesn't contain data field: it must be {\"data\": [...]}")),
         }
     }
 
@@ -115,8 +126,8 @@ impl<'a> JsonReader<'a> {
             match lexer.peek()? {
                 Kind::Object => {
                     self.fix_form(lexer, Form::Steps)?;
-                    let step = self.step(lexer, 0, self.streams[0].len())?;
-                    self.streams[0].push(step);
+                    let inputs = self.step(lexer, 0, self.streams[0].len())?;
+                    self.streams[0].push(inputs);
                     done(lexer.offset());
                 }
                 Kind::Array => {
@@ -154,29 +165,27 @@ impl<'a> JsonReader<'a> {
             ));
         }
         if form == Form::Steps && self.streams.is_empty() {
-            self.streams.push(Vec::new());
+            self.streams.push(Stream::default());
         }
         Ok(())
     }
 
-    fn stream(&mut self, lexer: &mut Lexer<'_>, done: &dyn Fn(usize)) -> Result<Vec<Step>, Fault> {
+    fn stream(&mut self, lexer: &mut Lexer<'_>, done: &dyn Fn(usize)) -> Result<Stream, Fault> {
         let index = self.streams.len();
         lexer.enter();
-        let (mut first, mut steps) = (true, Vec::new());
+        let (mut first, mut steps) = (true, Stream::default());
         while lexer.more(b']', &mut first)? {
-            let step = self.step(lexer, index, steps.len())?;
-            steps.push(step);
+            steps.push(self.step(lexer, index, steps.len())?);
             done(lexer.offset());
         }
-        if steps.is_empty() {
+        if steps.len() == 0 {
             return Err(lexer.breach(format!("stream {index} is empty; give it at least one step")));
         }
         Ok(steps)
     }
 
-    fn step(&mut self, lexer: &mut Lexer<'_>, stream: usize, step: usize) -> Result<Step, Fault> {
-        let inputs = self.inputs(lexer).map_err(|fault| located(fault, stream, step))?;
-        Ok(Step { inputs, expected: None })
+    fn step(&mut self, lexer: &mut Lexer<'_>, stream: usize, step: usize) -> Result<Vec<Option<Value>>, Fault> {
+        self.inputs(lexer).map_err(|fault| located(fault, stream, step))
     }
 
     fn inputs(&mut self, lexer: &mut Lexer<'_>) -> Result<Vec<Option<Value>>, Fault> {
@@ -206,18 +215,27 @@ impl<'a> JsonReader<'a> {
         let spec = &self.target.model.inputs[index];
         let at = lexer.offset();
         let offset = self.memory.align().map_err(|e| Fault::rule(at, e.to_string()))?;
-        let own = read_tensor(lexer, spec, &mut self.memory)?;
+        let own = read_tensor(lexer, spec, &mut self.memory)?.map(|shape| self.shared(shape));
         let shape = self
             .target
-            .settle_input(index, own.as_deref(), self.memory.since(offset))
+            .settle_input(index, own, self.memory.since(offset))
             .map_err(|message| Fault::rule(at, message))?;
         Ok(Value { region: self.region, offset, len: self.memory.len() - offset, shape })
     }
 
+    fn shared(&mut self, shape: Vec<i64>) -> Arc<[i64]> {
+        if let Some(known) = self.shapes.get(shape.as_slice()) {
+            return Arc::clone(known);
+        }
+        let shape = Arc::<[i64]>::from(shape);
+        self.shapes.insert(Arc::clone(&shape));
+        shape
+    }
+
     /// Reads `validation_data` for the streams (or the steps of stream 0) from `start` on.
-    fn validation(&mut self, lexer: &mut Lexer<'_>, start: usize) -> Result<(), Fault> {
+    fn validation(&mut self, lexer: &mut Lexer<'_>, start: usize, done: &dyn Fn(usize)) -> Result<(), Fault> {
         if self.form == Some(Form::Steps) {
-            return self.validate_stream(lexer, 0, start);
+            return self.validate_stream(lexer, (0, start), done);
         }
         expect(lexer, Kind::Array, "\"validation_data\" must be an array, as \"data\" is")?;
         let (mut first, mut stream) = (true, start);
@@ -225,7 +243,7 @@ impl<'a> JsonReader<'a> {
             if stream == self.streams.len() {
                 return Err(misaligned(lexer, &format!("\"data\" has only {} streams", stream - start)));
             }
-            self.validate_stream(lexer, stream, 0)?;
+            self.validate_stream(lexer, (stream, 0), done)?;
             stream += 1;
         }
         match self.streams.len() - stream {
@@ -234,7 +252,12 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    fn validate_stream(&mut self, lexer: &mut Lexer<'_>, stream: usize, start: usize) -> Result<(), Fault> {
+    fn validate_stream(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        (stream, start): (usize, usize),
+        done: &dyn Fn(usize),
+    ) -> Result<(), Fault> {
         expect(lexer, Kind::Array, "\"validation_data\" must be nested in arrays as \"data\" is")?;
         let (mut first, mut step) = (true, start);
         let steps = self.streams[stream].len();
@@ -246,8 +269,9 @@ impl<'a> JsonReader<'a> {
                 ));
             }
             let expected = self.responses(lexer).map_err(|fault| located(fault, stream, step))?;
-            self.streams[stream][step].expected = Some(expected);
+            self.streams[stream].expect(step, expected);
             step += 1;
+            done(lexer.offset());
         }
         match steps - step {
             0 => Ok(()),
@@ -255,9 +279,9 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    fn responses(&mut self, lexer: &mut Lexer<'_>) -> Result<Vec<Vec<OutputValues>>, Fault> {
+    fn responses(&mut self, lexer: &mut Lexer<'_>) -> Result<Responses, Fault> {
         if lexer.peek()? == Kind::Object {
-            return Ok(vec![self.outputs(lexer)?]);
+            return Ok([self.outputs(lexer)?].into());
         }
         expect(
             lexer,
@@ -276,19 +300,19 @@ impl<'a> JsonReader<'a> {
                 self.target.model.id
             )));
         }
-        Ok(responses)
+        Ok(responses.into())
     }
 
-    fn outputs(&mut self, lexer: &mut Lexer<'_>) -> Result<Vec<OutputValues>, Fault> {
+    fn outputs(&mut self, lexer: &mut Lexer<'_>) -> Result<Vec<Arc<OutputValues>>, Fault> {
         expect(lexer, Kind::Object, "expected outputs must be an object of tensors")?;
         let specs = &self.target.model.outputs;
-        let mut outputs: Vec<Option<OutputValues>> = vec![None; specs.len()];
+        let mut outputs: Vec<Option<Arc<OutputValues>>> = vec![None; specs.len()];
         let mut first = true;
         while lexer.more(b'}', &mut first)? {
             let at = lexer.offset();
             let key = lexer.key()?;
             match specs.iter().position(|spec| spec.name == key) {
-                Some(index) if outputs[index].is_none() => outputs[index] = Some(self.output(lexer, index)?),
+                Some(index) if outputs[index].is_none() => outputs[index] = Some(Arc::new(self.output(lexer, index)?)),
                 Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is there twice"))),
                 None if key == "model" => lexer.skip()?,
                 None => {
@@ -345,6 +369,20 @@ fn expect(lexer: &mut Lexer<'_>, kind: Kind, rule: &str) -> Result<(), Fault> {
         }
         got => Err(lexer.breach(format!("{rule}, got {}", got.name()))),
     }
+}
+
+/// Passes over what is read later.
+fn skip_over(lexer: &mut Lexer<'_>, done: &dyn Fn(usize)) -> Result<(), Fault> {
+    if lexer.peek()? != Kind::Array {
+        return lexer.skip();
+    }
+    lexer.enter();
+    let mut first = true;
+    while lexer.more(b']', &mut first)? {
+        lexer.skip()?;
+        done(lexer.offset());
+    }
+    Ok(())
 }
 
 fn located(fault: Fault, stream: usize, step: usize) -> Fault {

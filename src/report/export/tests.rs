@@ -16,7 +16,7 @@ fn spec(path: &Path) -> ExportSpec {
     let input = |name: &str, datatype, shape: &[i64], offset, len| InputTensor {
         name: name.into(),
         datatype,
-        shape: shape.to_vec(),
+        shape: shape.into(),
         region: Arc::clone(&region),
         offset,
         len,
