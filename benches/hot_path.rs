@@ -75,6 +75,7 @@ fn context(requests: u64) -> LoadContext {
             payloads: vec![payload; 7].into(),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
+            load_slots: 1,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: false,

@@ -59,6 +59,7 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
             payloads: vec![payload; 3].into(),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
+            load_slots: 1,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: false,

@@ -7,7 +7,7 @@ mod repository;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ffi::{Server, Slots, SlotsSpec};
+use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
 
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Request, SlotId, Threading,
@@ -23,6 +23,7 @@ pub struct TritonInProcess {
     server: Arc<Server>,
     /// Version of the core, such as (2, 51).
     version: (u32, u32),
+    tables: Arc<ExchangeTables>,
 }
 
 /// From this release on, request objects of sequence and ensemble models may be issued again (25.09). Before it, every
@@ -45,7 +46,7 @@ impl TritonInProcess {
         }
         server.open_log(&target.server.log)?;
         let version = release(server.metadata()?["version"].as_str().unwrap_or_default());
-        Ok(Self { server: Arc::new(server), version })
+        Ok(Self { server: Arc::new(server), version, tables: Arc::default() })
     }
 
     fn may_reuse(&self, models: &[ModelSpec]) -> bool {
@@ -119,6 +120,7 @@ impl Backend for TritonInProcess {
             server: Arc::clone(&self.server),
             may_reuse: self.may_reuse(&spec.models),
             must_keep_data: spec.models.iter().any(|model| model.response_cache),
+            tables: Arc::clone(&self.tables),
             client: spec,
         };
         Ok(Box::new(InProcessClient { slots: Slots::open(spec, sink)? }))

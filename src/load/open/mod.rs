@@ -78,9 +78,14 @@ struct Share {
 }
 
 impl OpenLoop {
+    /// Requests outstanding at most, over all threads.
+    pub(super) fn bound(&self, lanes: usize) -> usize {
+        if self.serial { lanes } else { self.max_outstanding }
+    }
+
     /// Deals lanes and outstanding requests to workers. Each has at least one of both.
     fn shares(&self, lanes: usize) -> Vec<Share> {
-        let bound = if self.serial { lanes } else { self.max_outstanding };
+        let bound = self.bound(lanes);
         let workers = self.threads.min(lanes).min(bound).max(1);
         let part = |all: usize, worker: usize| all / workers + usize::from(worker < all % workers);
         let share = |worker| Share { worker, workers, lanes: part(lanes, worker), slots: part(bound, worker).max(1) };

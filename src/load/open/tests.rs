@@ -229,6 +229,7 @@ impl Setup {
             payloads: Arc::new([]),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 0,
+            load_slots: 0,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: self.cancel_after.is_some(),

@@ -29,6 +29,8 @@ pub fn now() -> u64 {
 /// Totals of a server.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Request objects made in all.
+    pub made: AtomicU64,
     pub issued: AtomicU64,
     pub submit_errors: AtomicU64,
     released: AtomicU64,
@@ -55,6 +57,7 @@ impl Counters {
     /// As the log shows them.
     pub fn to_json(&self) -> Value {
         json!({
+            "made": self.made.load(SeqCst),
             "issued": self.issued.load(SeqCst), "released": self.released.load(SeqCst),
             "responses": self.responses.load(SeqCst), "finals": self.finals.load(SeqCst),
             "errors_sent": self.errors_sent.load(SeqCst), "submit_errors": self.submit_errors.load(SeqCst),

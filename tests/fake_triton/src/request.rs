@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
@@ -76,7 +77,8 @@ pub extern "C" fn TRITONSERVER_InferenceRequestNew(
     version: i64,
 ) -> Status {
     let name = text(model);
-    match live!(server, "InferenceRequestNew").is_loaded(name) {
+    let loaded_by = live!(server, "InferenceRequestNew");
+    match loaded_by.is_loaded(name) {
         None => return fail(NOT_FOUND, &format!("Request for unknown model: '{name}' is not found")),
         Some(false) => return fail(UNAVAILABLE, &format!("Request for unknown model: '{name}' is not loaded")),
         Some(true) => {}
@@ -98,6 +100,7 @@ pub extern "C" fn TRITONSERVER_InferenceRequestNew(
         in_flight: false,
         job: None,
     };
+    loaded_by.delivery.shared.counters.made.fetch_add(1, SeqCst);
     give(request, ledger::create(Request { body: Mutex::new(body) }));
     OK
 }
