@@ -12,7 +12,7 @@ use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
 use crate::load::LoadContext;
-use crate::load::feed::{Feed, PayloadIndex};
+use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::schedule::Arrivals;
@@ -46,6 +46,8 @@ pub struct IdBlock {
 pub struct Lanes {
     /// Lanes of the feed.
     pub count: usize,
+    /// Who decides which lane sends a step of the data first.
+    pub deal: Deal,
     /// Entry of the data that the first request carries.
     pub first_entry: u64,
     /// Correlation IDs that it may use; all of the plan's if absent.
@@ -54,8 +56,8 @@ pub struct Lanes {
 
 impl Lanes {
     /// So many, from the beginning of the data, with all IDs.
-    pub fn new(count: usize) -> Self {
-        Self { count, first_entry: 0, ids: None }
+    pub fn new(count: usize, deal: Deal) -> Self {
+        Self { count, deal, first_entry: 0, ids: None }
     }
 }
 
@@ -188,7 +190,7 @@ impl Session {
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
         if !self.run.sequences {
-            return Feed::independent(self.indexes.clone(), mix, lanes.count, lanes.first_entry);
+            return Feed::independent(self.indexes.clone(), mix, (lanes.count, lanes.deal), lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
         let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
@@ -318,7 +320,7 @@ fn calibration() -> Result<LoadContext> {
     Ok(LoadContext {
         backend,
         client,
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1, 0)?),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?),
         recorder: Arc::new(Recorder::new(RecorderSpec::default(), 1)),
         wait: Wait::Park,
         worker_cpus: None,

@@ -1,5 +1,6 @@
-//! Input data of many steps: how many request objects they take.
+//! Input data of many steps: how many request objects they take, and that all of them are sent.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::json;
@@ -40,4 +41,44 @@ fn synchronous_workers_share_one_bound() {
     assert!(objects(3_000, "--sync --concurrency-range 16 --request-count 100") <= MOST_OBJECTS);
     let few = objects(1_000, "--async --max-threads 4 --concurrency-range 16 --request-count 100");
     assert_eq!(few, 16_000, "up to the bound each slot has an object for each step");
+}
+
+/// Sends as many requests as `--request-count` says, and returns how many distinct steps they carried.
+fn distinct(count: usize, requests: usize, load: &str) -> usize {
+    let scripted = Scripted::script(&json!({
+        "server": {"log_requests": true},
+        "requests": [{"thread": "caller"}, {"delay_us": 300}, {}, {"delay_us": 50}],
+    }));
+    let data = steps(count);
+    let line = format!("{load} --request-count {requests}");
+    let finished = scripted.program().args(&line).arg("--input-data").arg(data.path().join("steps.json")).run();
+    assert!([0, 4].contains(&finished.code()), "{finished:#?}");
+    let sent = scripted.events("request");
+    assert_eq!(sent.len(), requests, "{load}");
+    scripted.clean();
+    let carried = |event: &serde_json::Value| event["inputs"][0]["data"].as_str().unwrap().to_owned();
+    sent.iter().map(carried).collect::<BTreeSet<_>>().len()
+}
+
+const CLOSED: [&str; 3] =
+    ["--async --concurrency-range 4 --max-threads 2", "--async --concurrency-range 7", "--sync --concurrency-range 3"];
+
+#[test]
+fn as_many_requests_as_steps_send_every_step() {
+    let _turn = turns::shared();
+    for load in CLOSED {
+        for count in [10, 301] {
+            assert_eq!(distinct(count, count, load), count, "{count} steps, {load}");
+            assert_eq!(distinct(count, 3 * count, load), count, "{count} steps, {load}");
+        }
+    }
+    assert_eq!(distinct(301, 301, "--request-rate-range 300"), 301);
+}
+
+#[test]
+fn fewer_requests_than_steps_send_distinct_ones() {
+    let _turn = turns::shared();
+    for load in CLOSED {
+        assert_eq!(distinct(301, 280, load), 280, "{load}");
+    }
 }

@@ -77,6 +77,13 @@ struct Share {
     slots: usize,
 }
 
+impl Share {
+    /// How many of the first `count` requests of the schedule are this worker's.
+    fn part_of(self, count: u64) -> u64 {
+        count.saturating_sub(self.worker as u64).div_ceil(self.workers as u64)
+    }
+}
+
 impl OpenLoop {
     /// Requests outstanding at most, over all threads.
     pub(super) fn bound(&self, lanes: usize) -> usize {
