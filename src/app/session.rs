@@ -109,9 +109,8 @@ impl Session {
             plan.settle(model)?;
         }
         let payloads = Payloads::make(plan, &models, &recorded.rows)?;
-        for warning in &payloads.warnings {
-            note!("{warning}");
-        }
+        payloads.warnings.iter().for_each(|warning| note!("{warning}"));
+        warn_of_tolerance(plan, &payloads);
         let arrivals = match plan.load.mode {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
@@ -257,6 +256,16 @@ impl Session {
     pub fn close(self) {
         drop(self.metrics);
         drop(self.backend);
+    }
+}
+
+/// Says that a tolerance has nothing to apply to: no data say what must come out.
+fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
+    if plan.data.tolerance.is_some() && payloads.table.iter().all(|payload| payload.expected.is_none()) {
+        note!(
+            "--validate-tolerance has no effect: the input data do not say what must come out; give \"validation_data\" \
+             beside \"data\" in JSON, or files or arrays that are called like outputs"
+        );
     }
 }
 

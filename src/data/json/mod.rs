@@ -13,7 +13,7 @@ mod timestamps;
 
 use std::path::{Path, PathBuf};
 
-use self::lexer::{Fault, Kind, Lexer};
+use self::lexer::{Fault, Kind, Lexer, Stray};
 use self::tensor::read_tensor;
 use super::OutputValues;
 use super::steps::{Loaded, Step, Target, Value, in_file, location};
@@ -37,6 +37,9 @@ pub(crate) struct JsonReader<'a> {
     scratch: RegionBuilder,
     form: Option<Form>,
     streams: Vec<Vec<Step>>,
+    /// Unknown keys of the file that is being read.
+    strays: Vec<Stray>,
+    warnings: Vec<String>,
 }
 
 /// Reads JSON files.
@@ -49,13 +52,22 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
         let text = map_text(path)?;
         reader.read(path, &text, &|offset| text.release(offset))?;
     }
-    Ok(Loaded { regions: vec![reader.memory.finish()], streams: reader.streams })
+    Ok(Loaded { regions: vec![reader.memory.finish()], streams: reader.streams, warnings: reader.warnings })
 }
 
 impl<'a> JsonReader<'a> {
     pub(crate) fn new(target: &'a Target<'a>) -> Result<Self> {
         let (memory, scratch) = (RegionBuilder::new()?, RegionBuilder::new()?);
-        Ok(Self { target, region: 0, memory, scratch, form: None, streams: Vec::new() })
+        Ok(Self {
+            target,
+            region: 0,
+            memory,
+            scratch,
+            form: None,
+            streams: Vec::new(),
+            strays: Vec::new(),
+            warnings: Vec::new(),
+        })
     }
 
     /// Forgets what was read.
@@ -65,16 +77,31 @@ impl<'a> JsonReader<'a> {
         self.scratch.truncate(0);
         self.form = None;
         self.streams.clear();
+        self.strays.clear();
+        self.warnings.clear();
     }
 
     /// Reads the text of one file. `done` is told up to where the text is not needed any more.
     pub(crate) fn read(&mut self, path: &Path, text: &[u8], done: &dyn Fn(usize)) -> Result<()> {
-        self.document(text, done).map_err(|fault| named(path, text, &fault))
+        self.document(text, done).map_err(|fault| named(path, text, &fault))?;
+        self.warn_of_strays(path, text);
+        Ok(())
+    }
+
+    /// perf_analyzer ignores keys that it does not know, and its users' files may hold such; but a key may be misspelt.
+    fn warn_of_strays(&mut self, path: &Path, text: &[u8]) {
+        let named = self.strays.drain(..).map(|Stray { at, key, known }| {
+            format!("{key:?} (line {}; known there: {known})", Lexer::position(text, at).0)
+        });
+        let named: Vec<_> = named.collect();
+        if !named.is_empty() {
+            self.warnings.push(format!("{}: unknown keys are ignored: {}", in_file(path), named.join(", ")));
+        }
     }
 
     fn document(&mut self, text: &[u8], done: &dyn Fn(usize)) -> Result<(), Fault> {
-        if let Some(other) = other_format(text) {
-            return Err(Fault::syntax(0, other));
+        if let Some((what, remedy)) = other_format(text) {
+            return Err(Fault::syntax(0, format!("{what}: {remedy}")));
         }
         let mut lexer = Lexer::new(text);
         let (mut data, mut validation) = (None, None);
@@ -93,17 +120,19 @@ impl<'a> JsonReader<'a> {
                     lexer.skip()?;
                 }
                 "data" | "validation_data" => return Err(lexer.breach(format!("the key \"{key}\" is there twice"))),
-                _ => lexer.skip()?,
+                other => lexer.pass_over(other, "data, validation_data")?,
             }
         }
         lexer.end()?;
+        self.strays.append(&mut lexer.strays);
         let Some(start) = data else {
             return Err(lexer.breach("The json file doesn't contain data field: it must be {\"data\": [...]}"));
         };
-        match validation {
-            Some(at) => self.validation(&mut Lexer::resume(text, at), start),
-            None => Ok(()),
-        }
+        let Some(at) = validation else { return Ok(()) };
+        let mut lexer = Lexer::resume(text, at);
+        self.validation(&mut lexer, start)?;
+        self.strays.append(&mut lexer.strays);
+        Ok(())
     }
 
     /// Reads `data`; returns the first stream (or step of stream 0) that it added.
@@ -322,18 +351,19 @@ fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
 }
 
 /// What a file that is not meant to be JSON is, and what to do with it.
-fn other_format(text: &[u8]) -> Option<&'static str> {
-    const FORMATS: [(&[u8], &str); 5] = [
+fn other_format(text: &[u8]) -> Option<(&'static str, &'static str)> {
+    const FORMATS: [(&[u8], &str, &str); 5] = [
         (
             b"\x93NUMPY",
-            "it is a NumPy array: put it into a directory as INPUT.npy, or save a FILE.npz with numpy.savez",
+            "it is a NumPy array",
+            "put it into a directory as INPUT.npy, or save a FILE.npz with numpy.savez",
         ),
-        (b"PK\x03\x04", "it is a zip archive: if numpy.savez made it, call it FILE.npz"),
-        (b"\x1f\x8b", "it is compressed with gzip: unpack it"),
-        (b"\xff\xfe", "it is UTF-16: save it as UTF-8"),
-        (b"\xfe\xff", "it is UTF-16: save it as UTF-8"),
+        (b"PK\x03\x04", "it is a zip archive", "if numpy.savez made it, call it FILE.npz"),
+        (b"\x1f\x8b", "it is compressed with gzip", "unpack it"),
+        (b"\xff\xfe", "it is UTF-16", "save it as UTF-8"),
+        (b"\xfe\xff", "it is UTF-16", "save it as UTF-8"),
     ];
-    FORMATS.into_iter().find(|(magic, _)| text.starts_with(magic)).map(|(_, what)| what)
+    FORMATS.into_iter().find(|(magic, ..)| text.starts_with(magic)).map(|(_, what, remedy)| (what, remedy))
 }
 
 /// Takes the start of a value of the given kind.
