@@ -27,7 +27,7 @@ pub(super) type FirstPass = Arc<CachePadded<AtomicU64>>;
 pub(super) struct Walk {
     entries: u32,
     stride: u32,
-    /// So many steps lead through the lane's own entries, and so many times it does this before it moves on; 0: for ever.
+    /// So many steps lead through the lane's own entries, and so many times it does this before it moves on; 0: it never does.
     period: u32,
     rounds: u32,
     /// The next entry, and the one with which the round began.
@@ -60,22 +60,23 @@ impl Walk {
     ) -> Self {
         let own = lane % entries;
         let (period, rounds) = match entries > FEW_ENTRIES as usize {
-            true => ((entries - own).div_ceil(lanes), ROUNDS),
-            false => {
-                let common = greatest_common_divisor(entries, lanes);
-                (entries / common, u32::from(common > 1))
-            }
+            true => ((entries - own).div_ceil(lanes) as u32, ROUNDS),
+            false => match greatest_common_divisor(entries, lanes) {
+                // Strides alone lead by every entry, again and again.
+                1 => (u32::MAX, 0),
+                common => ((entries / common) as u32, 1),
+            },
         };
         let offset = offset % entries as u64;
         let first = ((own as u64 + offset) % entries as u64) as u32;
         Self {
             entries: entries as u32,
             stride: (lanes % entries) as u32,
-            period: period as u32,
+            period,
             rounds,
             next: first.into(),
             first: first.into(),
-            step: (period as u32).into(),
+            step: period.into(),
             round: 0.into(),
             passed: first_pass.is_none().into(),
             pass: first_pass.map(|dealt| Pass { dealt: Arc::clone(dealt), offset }),
