@@ -10,7 +10,7 @@ use triton_bench::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{Payload, PayloadId};
-use triton_bench::load::feed::{Feed, PayloadIndex};
+use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, LoadReport, start};
 use triton_bench::model::ModelId;
@@ -22,7 +22,7 @@ const CALLS: u64 = 1_000;
 
 fn feed() -> Feed {
     let index = PayloadIndex { cycle: (0..7).map(PayloadId).collect(), streams: Vec::new() };
-    Feed::independent(vec![index], Mix::single(), 1, 0).expect("there are data")
+    Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0).expect("there are data")
 }
 
 fn recorder() -> Recorder {
@@ -75,6 +75,7 @@ fn context(requests: u64) -> LoadContext {
             payloads: vec![payload; 7].into(),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
+            load_slots: 1,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: false,

@@ -68,13 +68,13 @@ impl Error {
     /// The same error with what was being done put in front of its message.
     #[must_use]
     pub fn context(self, doing: impl fmt::Display) -> Self {
-        Self { message: format!("{doing}: {}", self.message), ..self }
+        Self { message: one_line(format!("{doing}: {}", self.message)), ..self }
     }
 
     /// The same error with what to do put behind its message.
     #[must_use]
     pub fn advice(self, what: impl fmt::Display) -> Self {
-        Self { message: format!("{}; {what}", self.message), ..self }
+        Self { message: one_line(format!("{}; {what}", self.message)), ..self }
     }
 }
 
@@ -106,5 +106,6 @@ mod tests {
             "ValueError: none At: model.py(3)"
         );
         assert_eq!(Error::server("two  blanks stay").to_string(), "two  blanks stay");
+        assert_eq!(Error::input("b").context("file 'a\n'").advice("c\nd").to_string(), "file 'a ': b; c d");
     }
 }

@@ -1,9 +1,27 @@
 //! Data on standard output, what is said besides on standard error.
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 
 use crate::error::{Error, Result};
+
+/// Shows characters that would act on a terminal as escapes: names and reasons come from files and servers. Ends of lines and
+/// tabs are our own.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match acts(letter) {
+            true => drop(write!(shown, "{}", letter.escape_default())),
+            false => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
+}
 
 /// Prints data on standard output.
 ///
@@ -11,14 +29,14 @@ use crate::error::{Error, Result};
 /// Where it is closed or full.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| Error::output(format!("standard output cannot be written: {error}")))
 }
 
-/// Says a text on standard error, as it is and in one piece. Where that is closed or full, nobody hears it, and the exit code
+/// Says a text on standard error, in one piece. Where that is closed or full, nobody hears it, and the exit code
 /// has to do.
 pub fn say(text: impl Display) {
-    let _ = io::stderr().write_all(text.to_string().as_bytes());
+    let _ = io::stderr().write_all(harmless(&text.to_string()).as_bytes());
 }
 
 /// Says a line, formatted as by `format!`, after the program's name.
@@ -28,3 +46,14 @@ macro_rules! note {
     };
 }
 pub(crate) use note;
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_shown() {
+        assert_eq!(harmless("a name\tof é\n"), "a name\tof é\n");
+        assert_eq!(harmless("X\0 \x1b[31m\r\u{9b}"), "X\\u{0} \\u{1b}[31m\\r\\u{9b}");
+    }
+}

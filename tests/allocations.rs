@@ -9,7 +9,7 @@ use std::time::Duration;
 use triton_bench::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::data::{Payload, PayloadId};
-use triton_bench::load::feed::{Feed, PayloadIndex};
+use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, RunningLoad, start};
 use triton_bench::model::ModelId;
@@ -59,12 +59,13 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
             payloads: vec![payload; 3].into(),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
+            load_slots: 1,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: false,
             drain_limit: Duration::from_secs(1),
         },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), shape.concurrency, 0).unwrap()),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (shape.concurrency, Deal::OnDemand), 0).unwrap()),
         recorder: Arc::clone(&recorder),
         wait: Wait::Park,
         worker_cpus: None,

@@ -189,6 +189,7 @@ fn sequences_keep_their_place_and_parameters_arrive() {
             payloads: [payload].into(),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
             slots: 1,
+            load_slots: 1,
             options: Arc::new(options),
             watch_responses: true,
             cancels: false,

@@ -447,6 +447,7 @@ fn broken_input_is_refused_in_one_line() {
         ("latin.json", b"{\"data\": [{\"\xe9\": [1]}]}".to_vec(), "not UTF-8"),
         ("array.json", b"\x93NUMPY\x01\0".to_vec(), "it is a NumPy array: put it into a directory as INPUT.npy"),
         ("archive.json", b"PK\x03\x04".to_vec(), "call it FILE.npz"),
+        ("hostile.json", br#"{"data": [{"IN\u0000\u001b[31m": [1]}]}"#.to_vec(), "'IN\\u{0}\\u{1b}[31m' is not found"),
         ("wide.json", b"\xff\xfe{\0}\0".to_vec(), "it is UTF-16"),
         ("python.json", b"{\"data\": [{\"INPUT0\": [None]}]}".to_vec(), "'None' is no value"),
         ("url.json", b"{\"data\": [{\"INPUT0\": {\"b64\": \"AA_-\"}}]}".to_vec(), "the alphabet for URLs"),
@@ -493,4 +494,43 @@ fn broken_input_is_refused_in_one_line() {
     ] {
         scripted.program().args(flags).run().refusal(&[part]);
     }
+}
+
+#[test]
+fn schedules_are_json_and_have_their_own_timestamp() {
+    let folder = tempfile::tempdir().unwrap();
+    let scripted = Scripted::script(&json!({}));
+    let archive = write(&folder, "steps.npz", b"PK\x03\x04 and more");
+    let run = || scripted.program().args("--fixed-schedule --input-data");
+    let refused = run().arg(&archive).run();
+    let message = refused.refusal(&["--fixed-schedule", "steps.npz", "a schedule and its data are JSON"]);
+    assert!(!message.contains("call it"), "{message}");
+    let taken = json!({"name": "fake", "config": {
+        "max_batch_size": 0,
+        "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]},
+                  {"name": "timestamp", "data_type": "TYPE_UINT64", "dims": [1]}],
+        "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+    }});
+    let scripted = Scripted::script(&json!({"models": [taken]}));
+    let steps = write(&folder, "steps.json", r#"{"data": [{"INPUT0": [1, 2, 3, 4], "timestamp": [0]}]}"#);
+    let refused = scripted.program().args("--fixed-schedule --input-data").arg(&steps).run();
+    refused.refusal(&["--fixed-schedule", "'fake'", "an input 'timestamp' of its own", "--request-intervals"]);
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let scripted = Scripted::script(&json!({}));
+    let misspelt = r#"{"data": [{"INPUT0": [1, 2, 3, 4]}], "validation-data": [{"OUTPUT0": [1, 2, 3, 4]}]}"#;
+    let path = write(&folder, "misspelt.json", misspelt);
+    let run = |path: &Path| scripted.program().args("--validate-tolerance 0.1 --input-data").arg(path);
+    let finished = requests(run(&path), 5);
+    assert_eq!(finished.code(), 0, "{finished:#?}");
+    for said in ["--validate-tolerance has no effect", "misspelt.json': unknown keys are ignored: \"validation-data\""]
+    {
+        assert_eq!(finished.stderr.matches(said).count(), 1, "{}", finished.stderr);
+    }
+    let path = write(&folder, "right.json", misspelt.replace('-', "_"));
+    let finished = requests(run(&path), 5);
+    assert!(!finished.stderr.contains("no effect") && !finished.stderr.contains("ignored"), "{}", finished.stderr);
 }

@@ -6,6 +6,7 @@ use crate::affinity::client_processors;
 use crate::app::session::{Lanes, Session};
 use crate::error::Result;
 use crate::load::closed;
+use crate::load::feed::Deal;
 use crate::load::open::issuing_threads;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
@@ -63,7 +64,7 @@ impl Job {
         Self {
             load: LevelLoad::Concurrency(concurrency),
             shape: ClosedLoop { concurrency: outstanding, max_threads, synchronous }.into(),
-            lanes: Lanes::new(outstanding),
+            lanes: Lanes::new(outstanding, Deal::OnDemand),
             issuers: if synchronous { outstanding } else { outstanding.min(max_threads) },
             quota: plan.measurement.request_count,
             finite: plan.measurement.request_count.is_some(),
@@ -134,7 +135,7 @@ impl Job {
         Self {
             load,
             shape: shape.into(),
-            lanes: Lanes::new(lanes),
+            lanes: Lanes::new(lanes, Deal::InStep),
             issuers: threads,
             quota,
             finite: quota.is_some() || length.is_some(),

@@ -104,7 +104,7 @@ fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCount
     let mut shapes: Vec<_> = plan.data.shapes.iter().filter(|(name, _)| meant(name)).cloned().collect();
     let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|range| meant(&range.input)).cloned().collect();
     let scheduled = matches!(plan.load.mode, LoadMode::FixedSchedule);
-    let model = if scheduled { &schedule::with_timestamp(model) } else { model };
+    let model = if scheduled { &schedule::with_timestamp(model)? } else { model };
     if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
         && let Some(input) = &tokens.input
     {

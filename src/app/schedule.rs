@@ -34,10 +34,20 @@ pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
 }
 
 /// The model with the schedule's input, so that data files may hold it.
-pub fn with_timestamp(model: &ModelSpec) -> ModelSpec {
+///
+/// # Errors
+/// Where the model has an input of that name already: the data could not say which of both they mean.
+pub fn with_timestamp(model: &ModelSpec) -> Result<ModelSpec> {
+    if model.inputs.iter().any(|input| input.name == TIMESTAMP) {
+        return Err(Error::usage(format!(
+            "--fixed-schedule: model '{}' has an input '{TIMESTAMP}' of its own, but in the data of a schedule this name says \
+             when a step is due, and is not sent; give the times with --request-intervals instead",
+            model.id
+        )));
+    }
     let mut model = model.clone();
     model.inputs.push(input());
-    model
+    Ok(model)
 }
 
 /// Takes the schedule's input out of every payload; its values, in order.

@@ -12,7 +12,7 @@ use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
 use crate::load::LoadContext;
-use crate::load::feed::{Feed, PayloadIndex};
+use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::schedule::Arrivals;
@@ -46,6 +46,8 @@ pub struct IdBlock {
 pub struct Lanes {
     /// Lanes of the feed.
     pub count: usize,
+    /// Who decides which lane sends a step of the data first.
+    pub deal: Deal,
     /// Entry of the data that the first request carries.
     pub first_entry: u64,
     /// Correlation IDs that it may use; all of the plan's if absent.
@@ -54,8 +56,8 @@ pub struct Lanes {
 
 impl Lanes {
     /// So many, from the beginning of the data, with all IDs.
-    pub fn new(count: usize) -> Self {
-        Self { count, first_entry: 0, ids: None }
+    pub fn new(count: usize, deal: Deal) -> Self {
+        Self { count, deal, first_entry: 0, ids: None }
     }
 }
 
@@ -107,9 +109,8 @@ impl Session {
             plan.settle(model)?;
         }
         let payloads = Payloads::make(plan, &models, &recorded.rows)?;
-        for warning in &payloads.warnings {
-            note!("{warning}");
-        }
+        payloads.warnings.iter().for_each(|warning| note!("{warning}"));
+        warn_of_tolerance(plan, &payloads);
         let arrivals = match plan.load.mode {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
@@ -188,7 +189,7 @@ impl Session {
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
         if !self.run.sequences {
-            return Feed::independent(self.indexes.clone(), mix, lanes.count, lanes.first_entry);
+            return Feed::independent(self.indexes.clone(), mix, (lanes.count, lanes.deal), lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
         let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
@@ -231,6 +232,7 @@ impl Session {
             payloads: Arc::clone(&self.payloads),
             outputs: OutputPlan { placements: plan.data.output_placements(), variable_bytes: plan.data.output_bytes },
             slots: 1,
+            load_slots: 1,
             options: Arc::new(options),
             watch_responses: self.run.decoupled || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
@@ -254,6 +256,16 @@ impl Session {
     pub fn close(self) {
         drop(self.metrics);
         drop(self.backend);
+    }
+}
+
+/// Says that a tolerance has nothing to apply to: no data say what must come out.
+fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
+    if plan.data.tolerance.is_some() && payloads.table.iter().all(|payload| payload.expected.is_none()) {
+        note!(
+            "--validate-tolerance has no effect: the input data do not say what must come out; give \"validation_data\" \
+             beside \"data\" in JSON, or files or arrays that are called like outputs"
+        );
     }
 }
 
@@ -308,6 +320,7 @@ fn calibration() -> Result<LoadContext> {
         payloads: [payload].into(),
         outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
         slots: 1,
+        load_slots: 1,
         options: Arc::default(),
         watch_responses: false,
         cancels: false,
@@ -316,7 +329,7 @@ fn calibration() -> Result<LoadContext> {
     Ok(LoadContext {
         backend,
         client,
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1, 0)?),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?),
         recorder: Arc::new(Recorder::new(RecorderSpec::default(), 1)),
         wait: Wait::Park,
         worker_cpus: None,

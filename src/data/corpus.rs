@@ -72,7 +72,9 @@ impl Corpus {
                 if archives > 0 { npz::load(&target, paths)? } else { json::load(&target, paths)? }
             }
         };
-        Ok(Self::new(model, spec.source, loaded, target.shapes.warnings))
+        let mut warnings = target.shapes.warnings;
+        warnings.extend_from_slice(&loaded.warnings);
+        Ok(Self::new(model, spec.source, loaded, warnings))
     }
 
     fn new(model: &ModelSpec, source: &DataSource, loaded: Loaded, warnings: Vec<String>) -> Self {

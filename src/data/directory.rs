@@ -48,7 +48,7 @@ pub(crate) fn load(target: &Target<'_>, directory: &Path) -> Result<Loaded> {
     let streams = vec![columns.steps()?];
     let mut regions = vec![reader.memory.finish()];
     regions.append(&mut reader.regions);
-    Ok(Loaded { regions, streams })
+    Ok(Loaded { regions, streams, ..Loaded::default() })
 }
 
 /// A tensor's file.

@@ -1,5 +1,7 @@
 //! `.npz` archives, as `numpy.savez` and `savez_compressed` write them: an array per tensor, a stream per file.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -40,15 +42,10 @@ fn read_stream(target: &Target<'_>, path: &Path, mut archive: Archive, loaded: &
     let mut arrays = Vec::new();
     let (mut memory, mut scratch) = (RegionBuilder::new()?, RegionBuilder::new()?);
     let mut columns = Columns::new(target);
-    let names: Vec<String> = archive
-        .file_names()
-        .map(|name| name.map(std::borrow::Cow::into_owned))
-        .collect::<Result<_, _>>()
-        .map_err(|e| Error::input(format!("{}: {e}", in_file(path))))?;
-    for name in names {
-        let source = format!("{}: array '{}'", in_file(path), name.trim_end_matches(".npy"));
+    for name in members(&archive, path)? {
+        let tensor = tensor_of(&name);
+        let source = format!("{}: array '{tensor}'", in_file(path));
         let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(stream, 0)));
-        let tensor = name.trim_end_matches(".npy");
         let input = target.model.inputs.iter().position(|spec| spec.name == tensor);
         let output = target.model.outputs.iter().position(|spec| spec.name == tensor);
         if let Some(index) = input {
@@ -84,6 +81,30 @@ fn read_stream(target: &Target<'_>, path: &Path, mut archive: Archive, loaded: &
     loaded.regions.push(memory.finish());
     loaded.regions.append(&mut arrays);
     Ok(())
+}
+
+/// The tensor that a member is for: `numpy.savez` adds one `.npy` to its name.
+fn tensor_of(member: &str) -> &str {
+    member.strip_suffix(".npy").unwrap_or(member)
+}
+
+/// The archive's members, each for another tensor.
+fn members(archive: &Archive, path: &Path) -> Result<Vec<String>> {
+    let names: Vec<String> = archive
+        .file_names()
+        .map(|name| name.map(Cow::into_owned))
+        .collect::<Result<_, _>>()
+        .map_err(|e| Error::input(format!("{}: {e}", in_file(path))))?;
+    let mut known = HashMap::new();
+    for name in &names {
+        if let Some(other) = known.insert(tensor_of(name), name) {
+            return Err(Error::input(format!(
+                "{}: '{other}' and '{name}' are both there; keep one of them",
+                in_file(path)
+            )));
+        }
+    }
+    Ok(names)
 }
 
 /// Reads one array with its header, checking the size that the header promises before the bulk is read.

@@ -81,6 +81,8 @@ pub(crate) struct Loaded {
     pub regions: Vec<Region>,
     /// Streams of steps.
     pub streams: Vec<Stream>,
+    /// What is in the source and has no effect.
+    pub warnings: Vec<String>,
 }
 
 /// What a source reads for: the model, what is asked for and what follows from both.

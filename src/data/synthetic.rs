@@ -33,23 +33,25 @@ pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     for (index, input) in target.model.inputs.iter().enumerate() {
         let shape = &target.shapes.inputs[index];
         check_shape(input, shape)?;
-        let (elements, bytes) = extent(input, shape).map_err(|rule| too_large(input, shape, &rule))?;
+        let (elements, bytes) =
+            extent(input, shape).map_err(|rule| Error::input(rule).context(asked_by(input, shape)))?;
         let mut random = seed.map(|seed| Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(index as u64)));
         let offset = memory.align()?;
         match bytes {
             Some(bytes) => {
-                let out = memory.extend(bytes)?;
+                let out = memory.extend(bytes).map_err(|error| error.context(asked_by(input, shape)))?;
                 if let Some(random) = &mut random {
                     fill(random, input.datatype, range(target, input), out);
                 }
             }
-            None => fill_strings(target, input, elements, (&mut random, &mut memory))?,
+            None => fill_strings(target, elements, (&mut random, &mut memory))
+                .map_err(|error| error.context(asked_by(input, shape)))?,
         }
         inputs.push(Some(Value { region: 0, offset, len: memory.len() - offset, shape: Arc::clone(shape) }));
     }
     let mut stream = Stream::default();
     stream.push(inputs);
-    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream] })
+    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], ..Loaded::default() })
 }
 
 fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
@@ -66,12 +68,12 @@ fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
     }
 }
 
-/// Says which flag made a tensor too large, where one did.
-fn too_large(input: &TensorSpec, shape: &[i64], rule: &str) -> Error {
-    if input.shape == *shape {
-        return Error::input(rule);
+/// Says which flag asked for a tensor's shape, where one did.
+fn asked_by(input: &TensorSpec, shape: &[i64]) -> String {
+    match input.shape == shape {
+        true => format!("input {} of shape {}", input.name, shapes::bracketed(shape)),
+        false => format!("--shape {}:{}", input.name, shapes::list(shape)),
     }
-    Error::input(format!("--shape {}:{}: {rule}", input.name, shapes::list(shape)))
 }
 
 /// An input whose shape nobody fixed.
@@ -87,13 +89,11 @@ pub(super) fn open_shape(input: &TensorSpec) -> Error {
 
 fn fill_strings(
     target: &Target<'_>,
-    input: &TensorSpec,
     elements: u64,
     (random, memory): (&mut Option<Xoshiro256PlusPlus>, &mut RegionBuilder),
 ) -> Result<()> {
     let length = target.spec.string_data.map_or(target.spec.string_length, str::len);
-    let too_large =
-        || Error::input(format!("input {}: {elements} strings of {length} bytes are too large", input.name));
+    let too_large = || Error::input(format!("{elements} strings of {length} bytes are too large"));
     let total = shapes::bytes(elements, length.saturating_add(4)).ok_or_else(too_large)?;
     let prefix = u32::try_from(length).map_err(|_| too_large())?.to_le_bytes();
     let mut text = target.spec.string_data.map_or_else(|| vec![0; length], |text| text.as_bytes().to_vec());

@@ -13,7 +13,7 @@ use crate::record::{Observer, Recorder, Source};
 pub struct LoadContext {
     /// The way to the server.
     pub backend: Arc<dyn Backend>,
-    /// What clients are opened with; `slots` is set per worker.
+    /// What clients are opened with; `slots` is set per worker, `load_slots` when the load is prepared.
     pub client: ClientSpec,
     /// What each slot sends next.
     pub feed: Arc<Feed>,

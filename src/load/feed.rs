@@ -12,7 +12,7 @@ use crate::data::PayloadId;
 use crate::error::{Error, Result};
 use crate::load::mix::Mix;
 use crate::load::sequence::{SequenceSpec, SequenceStep, Sequences};
-use crate::load::walk::Walk;
+use crate::load::walk::{FirstPass, Walk};
 
 /// Where the payloads of one model are in the payload table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,17 +47,31 @@ struct Lane {
     walks: Box<[CachePadded<Walk>]>,
 }
 
+/// Who decides which lane sends an entry of the data first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deal {
+    /// Its number: request `n` of a schedule carries entry `n`, whichever thread is ahead. Every entry is sent before one
+    /// comes round again as long as lanes keep step.
+    InStep,
+    /// Whoever asks first is given the first one: every entry is sent before one comes round again, however fast lanes are.
+    OnDemand,
+}
+
 impl Feed {
     /// Requests that are independent of each other, one model per share of the mix. The first of them carries entry `first`
     /// of the data, as if those before it had been sent.
     ///
     /// # Errors
     /// Where a model has no payload.
-    pub fn independent(models: Vec<PayloadIndex>, mix: Mix, lanes: usize, first: u64) -> Result<Self> {
+    pub fn independent(models: Vec<PayloadIndex>, mix: Mix, (lanes, deal): (usize, Deal), first: u64) -> Result<Self> {
         check(&models, &mix, |index| !index.cycle.is_empty())?;
+        let passes: Vec<_> = models.iter().map(|_| (deal == Deal::OnDemand).then(FirstPass::default)).collect();
+        let walk = |(index, pass): (&PayloadIndex, &Option<FirstPass>), lane| {
+            Walk::new(index.cycle.len(), (lane, lanes), first, pass.as_ref()).into()
+        };
         let lane = |lane| Lane {
             draw: first.wrapping_add(lane as u64).into(),
-            walks: models.iter().map(|index| Walk::new(index.cycle.len(), (lane, lanes), first).into()).collect(),
+            walks: models.iter().zip(&passes).map(|model| walk(model, lane)).collect(),
         };
         let order = Order::Cycle((0..lanes).map(lane).collect());
         Ok(Self { models: models.into(), mix, order })
@@ -163,7 +177,7 @@ mod tests {
 
     #[test]
     fn lanes_share_the_cycle_without_a_counter() {
-        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), 2, 0).unwrap();
+        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), (2, Deal::InStep), 0).unwrap();
         assert_eq!(payloads(&feed, 0, 5), [0, 2, 4, 1, 3]);
         assert_eq!(payloads(&feed, 1, 5), [1, 3, 0, 2, 4]);
         assert_eq!(feed.next(0).sequence, None);
@@ -173,16 +187,32 @@ mod tests {
 
     #[test]
     fn a_feed_may_begin_in_the_middle() {
-        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), lanes, 3).unwrap();
+        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), (lanes, Deal::InStep), 3).unwrap();
         assert_eq!(payloads(&feed(1), 0, 4), [3, 4, 0, 1]);
         let two = feed(2);
         assert_eq!((payloads(&two, 0, 2), payloads(&two, 1, 2)), (vec![3, 0], vec![4, 1]));
     }
 
     #[test]
+    fn entries_on_demand_are_each_sent_once_first() {
+        let feed = |first| Feed::independent(vec![cycle(0..100)], Mix::single(), (4, Deal::OnDemand), first).unwrap();
+        let begun = feed(0);
+        let order = [payloads(&begun, 0, 70), payloads(&begun, 3, 20), payloads(&begun, 1, 10)].concat();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+        assert_eq!(payloads(&begun, 2, 3), [2, 6, 10], "then each lane goes its own way");
+        assert_eq!(payloads(&feed(98), 2, 4), [98, 99, 0, 1]);
+    }
+
+    #[test]
     fn a_mix_draws_models_by_the_number_of_the_request() {
         let feed = |lanes| {
-            Feed::independent(vec![cycle(0..1), cycle(10..11)], Mix::new(&[0.25, 0.75], 1).unwrap(), lanes, 0).unwrap()
+            Feed::independent(
+                vec![cycle(0..1), cycle(10..11)],
+                Mix::new(&[0.25, 0.75], 1).unwrap(),
+                (lanes, Deal::InStep),
+                0,
+            )
+            .unwrap()
         };
         let one = payloads(&feed(1), 0, 4000);
         let second = one.iter().filter(|&&payload| payload == 10).count();
@@ -220,8 +250,8 @@ mod tests {
 
     #[test]
     fn models_without_data_are_refused() {
-        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), 1, 0).is_err());
-        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), 1, 0).is_err());
+        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), (1, Deal::InStep), 0).is_err());
+        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), (1, Deal::InStep), 0).is_err());
         let spec = SequenceSpec { first_id: 1, ids: 1, length: SequenceLength::Stream, seed: 0 };
         assert!(Feed::sequences(vec![cycle(0..1)], Mix::single(), spec, 1).is_err());
     }

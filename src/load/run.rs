@@ -27,6 +27,17 @@ pub enum LoadShape {
     Periodic(PeriodicLoop),
 }
 
+impl LoadShape {
+    /// Requests that may come to be outstanding at once, dealt to so many lanes.
+    fn most_outstanding(&self, lanes: usize) -> usize {
+        match self {
+            Self::Closed(shape) => shape.concurrency,
+            Self::Open(shape) => shape.bound(lanes),
+            Self::Periodic(shape) => shape.end as usize,
+        }
+    }
+}
+
 impl From<ClosedLoop> for LoadShape {
     fn from(shape: ClosedLoop) -> Self {
         Self::Closed(shape)
@@ -82,7 +93,9 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
 ///
 /// # Errors
 /// Where a client cannot be opened, or a thread cannot be had.
-pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
+pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
+    let shape = shape.into();
+    context.client.load_slots = shape.most_outstanding(context.feed.lanes());
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
     let drain_limit = context.drain_limit;
@@ -95,7 +108,7 @@ pub fn prepare(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Prep
         drain_most: drain_limit,
     };
     // Workers that are there already end with the load where a further one cannot be had.
-    let (spawned, lead_ns) = match shape.into() {
+    let (spawned, lead_ns) = match shape {
         LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
         LoadShape::Open(shape) => (open::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
         LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape, &mut load.workers), 0),

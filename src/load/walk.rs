@@ -1,10 +1,16 @@
 //! [`Walk`]: in which order a lane takes the entries of a model's data.
 //!
-//! Lane `l` of `L` takes entries `l, l + L, l + 2L, …`, so all lanes together walk through the data once before it comes
+//! Lane `l` of `L` takes entries `l, l + L, l + 2L, …`, so lanes that keep step walk through the data once before it comes
 //! round again, without sharing a counter. A lane that has had all that are its own begins again; now and then it goes on to
 //! those one further, so that every lane comes by every entry however fast the others are.
+//!
+//! Lanes that need not keep step, as those of a closed loop, are dealt each entry once from a counter in common before they
+//! take these ways ([`FirstPass`]): as many requests as there are entries then carry all of them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crossbeam::utils::CachePadded;
 
 /// Up to so many entries, a lane goes on to the next ones as soon as it has had its own.
 const FEW_ENTRIES: u32 = 64;
@@ -12,68 +18,113 @@ const FEW_ENTRIES: u32 = 64;
 /// all lanes together touch no more than all entries.
 const ROUNDS: u32 = 256;
 
-/// Where a lane is on its way. Calls must not overlap; there is neither a division nor a locked instruction in them.
+/// How many entries were dealt to the lanes of a load in their first pass through the data.
+pub(super) type FirstPass = Arc<CachePadded<AtomicU64>>;
+
+/// Where a lane is on its way. Calls must not overlap; there is neither a division nor a locked instruction in them once the
+/// first pass is over.
 #[derive(Debug)]
 pub(super) struct Walk {
     entries: u32,
     stride: u32,
-    /// So many steps lead through the lane's own entries, and so many times it does this before it moves on; 0: for ever.
+    /// So many steps lead through the lane's own entries, and so many times it does this before it moves on; 0: it never does.
     period: u32,
     rounds: u32,
     /// The next entry, and the one with which the round began.
     next: AtomicU32,
     first: AtomicU32,
+    /// Steps of this round; the period where a round begins, and all through the first pass.
     step: AtomicU32,
+    /// Rounds begun since the lane moved on.
     round: AtomicU32,
+    /// Whether the first pass is over.
+    passed: AtomicBool,
+    pass: Option<Pass>,
+}
+
+/// A first pass in common, which begins with entry `offset`.
+#[derive(Debug)]
+struct Pass {
+    dealt: FirstPass,
+    offset: u64,
 }
 
 impl Walk {
-    /// The way of `lane` among `lanes`, beginning with the entry `offset` entries further. `entries` and `lanes` are not 0.
-    pub(super) fn new(entries: usize, (lane, lanes): (usize, usize), offset: u64) -> Self {
+    /// The way of `lane` among `lanes`, beginning with the entry `offset` entries further, after a first pass in common where
+    /// there is one. `entries` and `lanes` are not 0.
+    pub(super) fn new(
+        entries: usize,
+        (lane, lanes): (usize, usize),
+        offset: u64,
+        first_pass: Option<&FirstPass>,
+    ) -> Self {
         let own = lane % entries;
         let (period, rounds) = match entries > FEW_ENTRIES as usize {
-            true => ((entries - own).div_ceil(lanes), ROUNDS),
-            false => {
-                let common = greatest_common_divisor(entries, lanes);
-                (entries / common, u32::from(common > 1))
-            }
+            true => ((entries - own).div_ceil(lanes) as u32, ROUNDS),
+            false => match greatest_common_divisor(entries, lanes) {
+                // Strides alone lead by every entry, again and again.
+                1 => (u32::MAX, 0),
+                common => ((entries / common) as u32, 1),
+            },
         };
-        let first = ((own as u64 + offset % entries as u64) % entries as u64) as u32;
+        let offset = offset % entries as u64;
+        let first = ((own as u64 + offset) % entries as u64) as u32;
         Self {
             entries: entries as u32,
             stride: (lanes % entries) as u32,
-            period: period as u32,
+            period,
             rounds,
             next: first.into(),
             first: first.into(),
-            step: 0.into(),
+            step: period.into(),
             round: 0.into(),
+            passed: first_pass.is_none().into(),
+            pass: first_pass.map(|dealt| Pass { dealt: Arc::clone(dealt), offset }),
         }
     }
 
     /// The next entry.
     #[inline]
     pub(super) fn next(&self) -> usize {
-        let entry = self.next.load(Ordering::Relaxed);
-        let step = self.step.load(Ordering::Relaxed) + 1;
+        let step = self.step.load(Ordering::Relaxed);
         if step == self.period {
-            self.begin_round();
-        } else {
-            self.step.store(step, Ordering::Relaxed);
-            self.next.store(self.wrap(entry + self.stride), Ordering::Relaxed);
+            return self.begin_round();
         }
+        let entry = self.next.load(Ordering::Relaxed);
+        self.step.store(step + 1, Ordering::Relaxed);
+        self.next.store(self.wrap(entry + self.stride), Ordering::Relaxed);
         entry as usize
     }
 
-    fn begin_round(&self) {
-        let (mut first, mut round) = (self.first.load(Ordering::Relaxed), self.round.load(Ordering::Relaxed) + 1);
-        if round == self.rounds {
-            (first, round) = (self.wrap(first + 1), 0);
+    fn begin_round(&self) -> usize {
+        if !self.passed.load(Ordering::Relaxed)
+            && let Some(entry) = self.deal()
+        {
+            return entry;
         }
-        self.first.store(first, Ordering::Relaxed);
-        self.next.store(first, Ordering::Relaxed);
-        self.round.store(if self.rounds == 0 { 0 } else { round }, Ordering::Relaxed);
-        self.step.store(0, Ordering::Relaxed);
+        let (mut first, mut round) = (self.first.load(Ordering::Relaxed), self.round.load(Ordering::Relaxed));
+        if self.rounds > 0 {
+            if round == self.rounds {
+                (first, round) = (self.wrap(first + 1), 0);
+                self.first.store(first, Ordering::Relaxed);
+            }
+            self.round.store(round + 1, Ordering::Relaxed);
+        }
+        self.step.store(1, Ordering::Relaxed);
+        self.next.store(self.wrap(first + self.stride), Ordering::Relaxed);
+        first as usize
+    }
+
+    /// The next entry of the first pass, which is over where there is none.
+    #[cold]
+    fn deal(&self) -> Option<usize> {
+        let entries = u64::from(self.entries);
+        let entry = self.pass.as_ref().and_then(|pass| {
+            let number = pass.dealt.fetch_add(1, Ordering::Relaxed);
+            (number < entries).then_some((number + pass.offset) % entries)
+        });
+        self.passed.store(entry.is_none(), Ordering::Relaxed);
+        entry.map(|entry| entry as usize)
     }
 
     #[inline]
@@ -94,7 +145,7 @@ mod tests {
     use super::*;
 
     fn walks(entries: usize, lanes: usize) -> Vec<Walk> {
-        (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 0)).collect()
+        (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 0, None)).collect()
     }
 
     fn steps(walk: &Walk, count: usize) -> Vec<usize> {
@@ -113,10 +164,10 @@ mod tests {
 
     #[test]
     fn a_walk_may_begin_further_on() {
-        let from = |lane, lanes| steps(&Walk::new(5, (lane, lanes), 13), 4);
+        let from = |lane, lanes| steps(&Walk::new(5, (lane, lanes), 13, None), 4);
         assert_eq!(from(0, 1), [3, 4, 0, 1]);
         assert_eq!((from(0, 2), from(1, 2)), (vec![3, 0, 2, 4], vec![4, 1, 3, 0]));
-        assert_eq!(steps(&Walk::new(100, (1, 2), u64::MAX), 2), [16, 18]);
+        assert_eq!(steps(&Walk::new(100, (1, 2), u64::MAX, None), 2), [16, 18]);
     }
 
     #[test]
@@ -154,6 +205,22 @@ mod tests {
                 assert_eq!(steps(walk, 1), [(lane + 1) % entries], "one further");
             }
             assert!(owners.iter().all(|&count| count == 1), "each entry has one owner");
+        }
+    }
+
+    #[test]
+    fn a_first_pass_in_common_deals_every_entry_once_however_fast_lanes_are() {
+        for (entries, lanes) in [(1, 4), (4, 4), (5, 2), (12, 8), (1000, 4), (65, 80)] {
+            let pass = FirstPass::default();
+            let lanes: Vec<Walk> = (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 7, Some(&pass))).collect();
+            // The first lane is three times as fast as the others.
+            let order = (0..).map(|turn: usize| if turn % 4 < 3 { 0 } else { turn / 4 % lanes.len() });
+            let first: Vec<usize> = order.take(entries).map(|lane| lanes[lane].next()).collect();
+            assert_eq!(first, (0..entries).map(|number| (number + 7) % entries).collect::<Vec<_>>());
+            for (number, lane) in lanes.iter().enumerate() {
+                let own = Walk::new(entries, (number, lanes.len()), 7, None);
+                assert_eq!(steps(lane, 3 * entries), steps(&own, 3 * entries), "its own way afterwards");
+            }
         }
     }
 }

@@ -210,7 +210,7 @@ mod tests {
     use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
     use crate::backends::null::NullBackend;
     use crate::data::PayloadId;
-    use crate::load::feed::{Feed, PayloadIndex};
+    use crate::load::feed::{Deal, Feed, PayloadIndex};
     use crate::load::mix::Mix;
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
@@ -253,12 +253,13 @@ mod tests {
                 payloads: Arc::new([]),
                 outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
                 slots: 0,
+                load_slots: 0,
                 options: Arc::new(RequestOptions::default()),
                 watch_responses: false,
                 cancels: false,
                 drain_limit: Duration::from_secs(1),
             },
-            feed: Arc::new(Feed::independent(vec![index], Mix::single(), 1, 0).unwrap()),
+            feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap()),
             recorder: Arc::clone(&recorder),
             wait: Wait::Park,
             worker_cpus: None,

@@ -28,10 +28,17 @@ fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
+/// An archive as numpy writes it.
 fn npz(arrays: &[(&str, Vec<u8>)], method: zip::CompressionMethod) -> Vec<u8> {
+    let named = arrays.iter().map(|(name, file)| (format!("{name}.npy"), file.clone()));
+    archive(&named.collect::<Vec<_>>(), method)
+}
+
+/// An archive of members of any name.
+fn archive(members: &[(String, Vec<u8>)], method: zip::CompressionMethod) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    for (name, file) in arrays {
-        writer.start_file(format!("{name}.npy"), SimpleFileOptions::default().compression_method(method)).unwrap();
+    for (name, file) in members {
+        writer.start_file(name, SimpleFileOptions::default().compression_method(method)).unwrap();
         writer.write_all(file).unwrap();
     }
     writer.finish().unwrap().into_inner()
@@ -205,6 +212,11 @@ fn broken_archives_are_named() {
     assert!(load(&flipped).contains("array 'A': "));
     let unknown = npz(&[("Q", Vec::new())], zip::CompressionMethod::Stored);
     assert!(load(&unknown).contains("'Q' is not found in the model configuration; expected A"));
+    let array = || npy("<i4", "(2,)", &ints(&[1, 2]));
+    let twice = archive(&["A", "A.npy"].map(|name| (name.to_owned(), array())), zip::CompressionMethod::Stored);
+    assert!(load(&twice).contains("x.npz': 'A' and 'A.npy' are both there; keep one of them"));
+    let other = npz(&[("A.npy", array())], zip::CompressionMethod::Stored);
+    assert!(load(&other).contains("'A.npy' is not found in the model configuration"));
     let empty = npz(&[], zip::CompressionMethod::Stored);
     assert!(load(&empty).contains("missing tensor A ( Location stream id: 0, step id: 0)"));
     let steps = model(vec![tensor("A", DataType::Int8, &[1]), tensor("B", DataType::Int8, &[1])], vec![]);

@@ -108,6 +108,32 @@ fn decoupled_models_expect_a_list_of_responses() {
     assert!(message.contains("( Location stream id: 0, step id: 0)"), "{message}");
 }
 
+#[test]
+fn keys_that_nothing_asks_for_are_named_once_a_file() {
+    let folder = Folder::new();
+    let odd = folder.write(
+        "odd.json",
+        "{\"data\": [{\"A\": {\"content\": [1, 2],\n\"Shape\": [7]}}, {\"A\": {\"content\": {\"b64\": \"AQAAAAIAAAA=\", \"type\": 1}}}],\n\
+         \"validation-data\": [{}], \"validation_data\": [{\"Y\": {\"content\": [1, 2], \"Shape\": 1}}, {\"Y\": [1, 2]}],\n\
+         \"a\\u001bb\": {\"Shape\": 1}}",
+    );
+    let good = folder.write("good.json", r#"{"data": [{"A": [1, 2], "model": "m"}]}"#);
+    let corpus = Ask::new(DataSource::Files(vec![good, odd.clone()])).load(&one_int()).unwrap();
+    let [warning] = corpus.warnings() else { panic!("{:?}", corpus.warnings()) };
+    let said =
+        warning.strip_prefix(&format!("input data file '{}': unknown keys are ignored: ", odd.display())).unwrap();
+    assert_eq!(
+        said,
+        "\"Shape\" (line 2; known there: content, b64, shape), \"type\" (line 2; known there: b64), \
+         \"validation-data\" (line 3; known there: data, validation_data), \
+         \"a\\u{1b}b\" (line 4; known there: data, validation_data)"
+    );
+    let many: Vec<String> = (0..100).map(|number| format!("\"k{number}\": 0")).collect();
+    let many = folder.write("many.json", format!(r#"{{{}, "data": [{{"A": [1, 2]}}]}}"#, many.join(",")));
+    let corpus = Ask::new(DataSource::Files(vec![many])).load(&one_int()).unwrap();
+    assert_eq!(corpus.warnings()[0].matches("known there").count(), 8);
+}
+
 /// Every rule of the grammar, by a text that breaks it and a part of what is said.
 #[test]
 fn broken_rules_are_named_with_their_place() {

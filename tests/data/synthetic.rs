@@ -130,6 +130,8 @@ fn shapes_are_filled_in_warned_about_or_refused() {
     assert!(unfit.contains("The supplied shape of [4,3] for input \"A\" is incompatible"), "{unfit}");
     let overflow = random().shape("A", &[i64::MAX, 2]).refusal(&spec);
     assert!(overflow.contains("too large to be addressed"), "{overflow}");
+    let vast = random().shape("A", &[1 << 58, 2]).refusal(&spec);
+    assert!(vast.starts_with("--shape A:288230376151711744,2: cannot allocate "), "{vast}");
     let enormous = random().shape("A", &[1 << 57, 2]).refusal(&spec);
     assert!(enormous.contains("cannot allocate"), "{enormous}");
     let strings = model(vec![tensor("S", DataType::Bytes, &[-1])], vec![]);

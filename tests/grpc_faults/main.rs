@@ -172,6 +172,7 @@ fn spec(setup: Setup) -> ClientSpec {
         payloads: [payload].into(),
         outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
         slots: setup.slots,
+        load_slots: setup.slots,
         options: Arc::new(RequestOptions::default()),
         watch_responses: setup.watch,
         cancels: true,

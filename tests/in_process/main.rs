@@ -8,6 +8,7 @@ mod bad_input;
 mod configuration;
 mod failures;
 mod lifecycle;
+mod many_steps;
 mod measured;
 mod outputs;
 mod scripted;

@@ -205,6 +205,7 @@ impl Run {
             models: Arc::from([model]),
             outputs: OutputPlan { placements: spec.outputs.into(), variable_bytes: 1024 },
             slots: spec.slots,
+            load_slots: spec.slots,
             options: Arc::new(spec.options.clone()),
             watch_responses: spec.watch,
             cancels: false,

@@ -7,7 +7,7 @@ mod repository;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ffi::{Server, Slots, SlotsSpec};
+use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
 
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Request, SlotId, Threading,
@@ -25,6 +25,7 @@ pub struct TritonInProcess {
     version: (u32, u32),
     /// The target's models whose sequences are iterative.
     iterative: Vec<ModelId>,
+    tables: Arc<ExchangeTables>,
 }
 
 /// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another internal
@@ -60,7 +61,7 @@ impl TritonInProcess {
                 iterative.push(model.clone());
             }
         }
-        Ok(Self { server: Arc::new(server), version, iterative })
+        Ok(Self { server: Arc::new(server), version, iterative, tables: Arc::default() })
     }
 
     fn may_reuse(&self, models: &[ModelSpec]) -> bool {
@@ -133,6 +134,7 @@ impl Backend for TritonInProcess {
             server: Arc::clone(&self.server),
             may_reuse: self.may_reuse(&spec.models),
             must_keep_data: spec.models.iter().any(|model| model.response_cache),
+            tables: Arc::clone(&self.tables),
             client: spec,
         };
         Ok(Box::new(InProcessClient { slots: Slots::open(spec, sink)? }))

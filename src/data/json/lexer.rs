@@ -58,22 +58,38 @@ impl Kind {
     }
 }
 
+/// A key that nothing asks for, probably misspelt.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stray {
+    /// Where it is first.
+    pub at: usize,
+    /// The key.
+    pub key: String,
+    /// Keys that are known in its place.
+    pub known: &'static str,
+}
+
+/// Most distinct keys that are remembered; a generated file may have millions.
+const MOST_STRAYS: usize = 8;
+
 /// Position in a JSON text.
 #[derive(Debug)]
 pub struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
+    /// What was [passed over](Lexer::pass_over).
+    pub strays: Vec<Stray>,
 }
 
 impl<'a> Lexer<'a> {
     /// Starts at the beginning, after a byte order mark.
     pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 } }
+        Self::resume(text, if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 })
     }
 
     /// Starts at an offset that [`Lexer::offset`] told.
     pub fn resume(text: &'a [u8], at: usize) -> Self {
-        Self { text, at }
+        Self { text, at, strays: Vec::new() }
     }
 
     /// JSON that does not fit, at the current position.
@@ -296,7 +312,7 @@ impl<'a> Lexer<'a> {
     fn not_finite(&self, at: usize) -> Result<usize, Fault> {
         let rest = &self.text[at..];
         let word = ["NaN", "Infinity", "Inf"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
-        word.map(|word| at + word.len()).ok_or_else(|| Self { text: self.text, at }.no_word())
+        word.map(|word| at + word.len()).ok_or_else(|| Self::resume(self.text, at).no_word())
     }
 
     /// Takes `true` or `false`.
@@ -317,6 +333,15 @@ impl<'a> Lexer<'a> {
             self.at += word.len();
         }
         found
+    }
+
+    /// Takes the value of `key`, which is none of those that are `known`, and remembers the key.
+    pub fn pass_over(&mut self, key: &str, known: &'static str) -> Result<(), Fault> {
+        let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.known == known);
+        if is_new && self.strays.len() < MOST_STRAYS {
+            self.strays.push(Stray { at: self.at, key: key.to_owned(), known });
+        }
+        self.skip()
     }
 
     /// Takes any value and forgets it.

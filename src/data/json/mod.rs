@@ -10,15 +10,15 @@ mod elements;
 mod lexer;
 mod tensor;
 mod timestamps;
+mod validation;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::lexer::{Fault, Kind, Lexer};
+use self::lexer::{Fault, Kind, Lexer, Stray};
 use self::tensor::read_tensor;
 use super::steps::{Loaded, Stream, Target, Value, in_file, location};
-use super::{OutputValues, Responses};
 use crate::error::{Error, Result};
 use crate::shm::{RegionBuilder, map_text};
 
@@ -41,6 +41,9 @@ pub(crate) struct JsonReader<'a> {
     streams: Vec<Stream>,
     /// Shapes that steps gave, each once.
     shapes: HashSet<Arc<[i64]>>,
+    /// Unknown keys of the file that is being read.
+    strays: Vec<Stray>,
+    warnings: Vec<String>,
 }
 
 /// Reads JSON files.
@@ -53,13 +56,23 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
         let text = map_text(path)?;
         reader.read(path, &text, &|offset| text.release(offset))?;
     }
-    Ok(Loaded { regions: vec![reader.memory.finish()], streams: reader.streams })
+    Ok(Loaded { regions: vec![reader.memory.finish()], streams: reader.streams, warnings: reader.warnings })
 }
 
 impl<'a> JsonReader<'a> {
     pub(crate) fn new(target: &'a Target<'a>) -> Result<Self> {
         let (memory, scratch) = (RegionBuilder::new()?, RegionBuilder::new()?);
-        Ok(Self { target, region: 0, memory, scratch, form: None, streams: Vec::new(), shapes: HashSet::new() })
+        Ok(Self {
+            target,
+            region: 0,
+            memory,
+            scratch,
+            form: None,
+            streams: Vec::new(),
+            shapes: HashSet::new(),
+            strays: Vec::new(),
+            warnings: Vec::new(),
+        })
     }
 
     /// Forgets what was read.
@@ -70,16 +83,31 @@ impl<'a> JsonReader<'a> {
         self.form = None;
         self.streams.clear();
         self.shapes.clear();
+        self.strays.clear();
+        self.warnings.clear();
     }
 
     /// Reads the text of one file. `done` is told up to where the text is not needed any more.
     pub(crate) fn read(&mut self, path: &Path, text: &[u8], done: &dyn Fn(usize)) -> Result<()> {
-        self.document(text, done).map_err(|fault| named(path, text, &fault))
+        self.document(text, done).map_err(|fault| named(path, text, &fault))?;
+        self.warn_of_strays(path, text);
+        Ok(())
+    }
+
+    /// perf_analyzer ignores keys that it does not know, and its users' files may hold such; but a key may be misspelt.
+    fn warn_of_strays(&mut self, path: &Path, text: &[u8]) {
+        let named = self.strays.drain(..).map(|Stray { at, key, known }| {
+            format!("{key:?} (line {}; known there: {known})", Lexer::position(text, at).0)
+        });
+        let named: Vec<_> = named.collect();
+        if !named.is_empty() {
+            self.warnings.push(format!("{}: unknown keys are ignored: {}", in_file(path), named.join(", ")));
+        }
     }
 
     fn document(&mut self, text: &[u8], done: &dyn Fn(usize)) -> Result<(), Fault> {
-        if let Some(other) = other_format(text) {
-            return Err(Fault::syntax(0, other));
+        if let Some((what, remedy)) = other_format(text) {
+            return Err(Fault::syntax(0, format!("{what}: {remedy}")));
         }
         let mut lexer = Lexer::new(text);
         let (mut data, mut validation) = (None, None);
@@ -96,7 +124,9 @@ impl<'a> JsonReader<'a> {
                     let start = self.data(&mut lexer, done)?;
                     data = Some(start);
                     if let Some(at) = validation {
-                        self.validation(&mut Lexer::resume(text, at), start, done)?;
+                        let mut lexer = Lexer::resume(text, at);
+                        self.validation(&mut lexer, start, done)?;
+                        self.strays.append(&mut lexer.strays);
                     }
                 }
                 "validation_data" if validation.is_none() => {
@@ -107,10 +137,11 @@ impl<'a> JsonReader<'a> {
                     }
                 }
                 "data" | "validation_data" => return Err(lexer.breach(format!("the key \"{key}\" is there twice"))),
-                _ => lexer.skip()?,
+                other => lexer.pass_over(other, "data, validation_data")?,
             }
         }
         lexer.end()?;
+        self.strays.append(&mut lexer.strays);
         match data {
             Some(_) => Ok(()),
             None => Err(lexer.breach("The json file doesn't contain data field: it must be {\"data\": [...]}")),
@@ -231,111 +262,6 @@ impl<'a> JsonReader<'a> {
         self.shapes.insert(Arc::clone(&shape));
         shape
     }
-
-    /// Reads `validation_data` for the streams (or the steps of stream 0) from `start` on.
-    fn validation(&mut self, lexer: &mut Lexer<'_>, start: usize, done: &dyn Fn(usize)) -> Result<(), Fault> {
-        if self.form == Some(Form::Steps) {
-            return self.validate_stream(lexer, (0, start), done);
-        }
-        expect(lexer, Kind::Array, "\"validation_data\" must be an array, as \"data\" is")?;
-        let (mut first, mut stream) = (true, start);
-        while lexer.more(b']', &mut first)? {
-            if stream == self.streams.len() {
-                return Err(misaligned(lexer, &format!("\"data\" has only {} streams", stream - start)));
-            }
-            self.validate_stream(lexer, (stream, 0), done)?;
-            stream += 1;
-        }
-        match self.streams.len() - stream {
-            0 => Ok(()),
-            short => Err(misaligned(lexer, &format!("{short} streams are missing"))),
-        }
-    }
-
-    fn validate_stream(
-        &mut self,
-        lexer: &mut Lexer<'_>,
-        (stream, start): (usize, usize),
-        done: &dyn Fn(usize),
-    ) -> Result<(), Fault> {
-        expect(lexer, Kind::Array, "\"validation_data\" must be nested in arrays as \"data\" is")?;
-        let (mut first, mut step) = (true, start);
-        let steps = self.streams[stream].len();
-        while lexer.more(b']', &mut first)? {
-            if step == steps {
-                return Err(misaligned(
-                    lexer,
-                    &format!("\"data\" has only {} steps in stream {stream}", steps - start),
-                ));
-            }
-            let expected = self.responses(lexer).map_err(|fault| located(fault, stream, step))?;
-            self.streams[stream].expect(step, expected);
-            step += 1;
-            done(lexer.offset());
-        }
-        match steps - step {
-            0 => Ok(()),
-            short => Err(misaligned(lexer, &format!("{short} steps are missing in stream {stream}"))),
-        }
-    }
-
-    fn responses(&mut self, lexer: &mut Lexer<'_>) -> Result<Responses, Fault> {
-        if lexer.peek()? == Kind::Object {
-            return Ok([self.outputs(lexer)?].into());
-        }
-        expect(
-            lexer,
-            Kind::Array,
-            "an entry of \"validation_data\" must be an object, or an array of one per response",
-        )?;
-        let (mut first, mut responses) = (true, Vec::new());
-        while lexer.more(b']', &mut first)? {
-            let outputs = self.outputs(lexer)?;
-            responses.push(outputs);
-        }
-        if responses.len() != 1 && !self.target.model.decoupled {
-            return Err(lexer.breach(format!(
-                "{} responses are expected, but model '{}' is not decoupled: it sends one for each request",
-                responses.len(),
-                self.target.model.id
-            )));
-        }
-        Ok(responses.into())
-    }
-
-    fn outputs(&mut self, lexer: &mut Lexer<'_>) -> Result<Vec<Arc<OutputValues>>, Fault> {
-        expect(lexer, Kind::Object, "expected outputs must be an object of tensors")?;
-        let specs = &self.target.model.outputs;
-        let mut outputs: Vec<Option<Arc<OutputValues>>> = vec![None; specs.len()];
-        let mut first = true;
-        while lexer.more(b'}', &mut first)? {
-            let at = lexer.offset();
-            let key = lexer.key()?;
-            match specs.iter().position(|spec| spec.name == key) {
-                Some(index) if outputs[index].is_none() => outputs[index] = Some(Arc::new(self.output(lexer, index)?)),
-                Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is there twice"))),
-                None if key == "model" => lexer.skip()?,
-                None => {
-                    let known: Vec<_> = self.target.output_names.iter().map(AsRef::as_ref).collect();
-                    return Err(Fault::rule(at, unknown(&key, &known.join(", "))));
-                }
-            }
-        }
-        for (spec, value) in specs.iter().zip(&outputs) {
-            if value.is_none() && !spec.optional {
-                return Err(lexer.breach(format!("\"validation_data\": missing tensor {}", spec.name)));
-            }
-        }
-        Ok(outputs.into_iter().flatten().collect())
-    }
-
-    fn output(&mut self, lexer: &mut Lexer<'_>, index: usize) -> Result<OutputValues, Fault> {
-        let at = lexer.offset();
-        self.scratch.truncate(0);
-        let own = read_tensor(lexer, &self.target.model.outputs[index], &mut self.scratch)?;
-        let values = self.target.settle_output(index, own.as_deref(), self.scratch.since(0));
-        values.map_err(|message| Fault::rule(at, message))
-    }
 }
 
 /// A fault with its file, line and column.
@@ -346,18 +272,19 @@ fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
 }
 
 /// What a file that is not meant to be JSON is, and what to do with it.
-fn other_format(text: &[u8]) -> Option<&'static str> {
-    const FORMATS: [(&[u8], &str); 5] = [
+fn other_format(text: &[u8]) -> Option<(&'static str, &'static str)> {
+    const FORMATS: [(&[u8], &str, &str); 5] = [
         (
             b"\x93NUMPY",
-            "it is a NumPy array: put it into a directory as INPUT.npy, or save a FILE.npz with numpy.savez",
+            "it is a NumPy array",
+            "put it into a directory as INPUT.npy, or save a FILE.npz with numpy.savez",
         ),
-        (b"PK\x03\x04", "it is a zip archive: if numpy.savez made it, call it FILE.npz"),
-        (b"\x1f\x8b", "it is compressed with gzip: unpack it"),
-        (b"\xff\xfe", "it is UTF-16: save it as UTF-8"),
-        (b"\xfe\xff", "it is UTF-16: save it as UTF-8"),
+        (b"PK\x03\x04", "it is a zip archive", "if numpy.savez made it, call it FILE.npz"),
+        (b"\x1f\x8b", "it is compressed with gzip", "unpack it"),
+        (b"\xff\xfe", "it is UTF-16", "save it as UTF-8"),
+        (b"\xfe\xff", "it is UTF-16", "save it as UTF-8"),
     ];
-    FORMATS.into_iter().find(|(magic, _)| text.starts_with(magic)).map(|(_, what)| what)
+    FORMATS.into_iter().find(|(magic, ..)| text.starts_with(magic)).map(|(_, what, remedy)| (what, remedy))
 }
 
 /// Takes the start of a value of the given kind.
@@ -387,10 +314,6 @@ fn skip_over(lexer: &mut Lexer<'_>, done: &dyn Fn(usize)) -> Result<(), Fault> {
 
 fn located(fault: Fault, stream: usize, step: usize) -> Fault {
     Fault { message: format!("{} {}", fault.message, location(stream, step)), ..fault }
-}
-
-fn misaligned(lexer: &Lexer<'_>, detail: &str) -> Fault {
-    lexer.breach(format!("The 'validation_data' field doesn't align with 'data' field in the json file: {detail}"))
 }
 
 fn unknown(name: &str, known: &str) -> String {

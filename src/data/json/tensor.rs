@@ -34,7 +34,7 @@ fn members(lexer: &mut Lexer<'_>, spec: &TensorSpec, out: &mut RegionBuilder) ->
             "b64" => base64(lexer, out)?,
             "shape" if shape.is_some() => return Err(Fault::rule(at, "its shape is there twice")),
             "shape" => shape = Some(dimensions(lexer)?),
-            _ => lexer.skip()?,
+            other => lexer.pass_over(other, "content, b64, shape")?,
         }
         filled |= key == "content" || key == "b64";
     }
@@ -49,13 +49,14 @@ fn content(lexer: &mut Lexer<'_>, spec: &TensorSpec, out: &mut RegionBuilder) ->
             let (mut first, mut filled) = (true, false);
             while lexer.more(b'}', &mut first)? {
                 let at = lexer.offset();
-                match lexer.key()?.as_ref() {
+                let key = lexer.key()?;
+                match key.as_ref() {
                     "b64" if filled => return Err(Fault::rule(at, "its values are there twice")),
                     "b64" => {
                         base64(lexer, out)?;
                         filled = true;
                     }
-                    _ => lexer.skip()?,
+                    other => lexer.pass_over(other, "b64")?,
                 }
             }
             if filled { Ok(()) } else { Err(lexer.breach("missing b64 field in the content")) }

@@ -33,8 +33,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self, text: &[u8]) -> Result<(), Fault> {
         const NO_DATA: &str = "The json file doesn't contain data field: it must be {\"data\": [...]}";
-        if let Some(other) = other_format(text) {
-            return Err(Fault::syntax(0, other));
+        // NumPy's formats are good for input data, but not here.
+        if let Some((what, _)) = other_format(text) {
+            let form = r#"{"data": [{"INPUT": [...], "timestamp": [MILLISECONDS]}, ...]}"#;
+            return Err(Fault::syntax(0, format!("{what}; a schedule and its data are JSON in UTF-8: {form}")));
         }
         let mut lexer = Lexer::new(text);
         expect(&mut lexer, Kind::Object, NO_DATA)?;
@@ -115,6 +117,7 @@ mod tests {
         for (text, rule) in [
             ("", "0.json"),
             ("[]", "doesn't contain data"),
+            ("PK\x03\x04", "it is a zip archive; a schedule and its data are JSON"),
             (r#"{"x": []}"#, "doesn't contain data"),
             (r#"{"data": []}"#, "is empty"),
             (r#"{"data": [[{"timestamp": [1]}]]}"#, "one stream"),

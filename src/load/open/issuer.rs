@@ -49,6 +49,10 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
         return Ok(());
     }
     let mut schedule = Schedule::share(&shape.arrivals, shape.seed, share.worker, share.workers);
+    // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because
+    // another worker was ahead.
+    let count = context.quota.map_or(u64::MAX, |quota| share.part_of(quota));
+    let mut schedule = schedule.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX));
     let played = issuer.play(&mut schedule, control.started());
     if let Some((first, last)) = issuer.sends {
         control.report_sends(first, last);
@@ -83,7 +87,7 @@ struct Issuer {
 
 impl Issuer {
     /// Plays the schedule to its end, or until the load is over.
-    fn play(&mut self, schedule: &mut Schedule, start: Stamp) -> Result<()> {
+    fn play(&mut self, schedule: &mut impl Iterator<Item = u64>, start: Stamp) -> Result<()> {
         for offset in schedule {
             let intended = start.plus(offset);
             if self.wait_until(intended)? == Wake::Stopped {

@@ -77,10 +77,22 @@ struct Share {
     slots: usize,
 }
 
+impl Share {
+    /// How many of the first `count` requests of the schedule are this worker's.
+    fn part_of(self, count: u64) -> u64 {
+        count.saturating_sub(self.worker as u64).div_ceil(self.workers as u64)
+    }
+}
+
 impl OpenLoop {
+    /// Requests outstanding at most, over all threads.
+    pub(super) fn bound(&self, lanes: usize) -> usize {
+        if self.serial { lanes } else { self.max_outstanding }
+    }
+
     /// Deals lanes and outstanding requests to workers. Each has at least one of both.
     fn shares(&self, lanes: usize) -> Vec<Share> {
-        let bound = if self.serial { lanes } else { self.max_outstanding };
+        let bound = self.bound(lanes);
         let workers = self.threads.min(lanes).min(bound).max(1);
         let part = |all: usize, worker: usize| all / workers + usize::from(worker < all % workers);
         let share = |worker| Share { worker, workers, lanes: part(lanes, worker), slots: part(bound, worker).max(1) };

@@ -14,7 +14,7 @@ use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
 use crate::load::LoadReport;
-use crate::load::feed::{Feed, PayloadIndex};
+use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::run::{RunningLoad, start};
@@ -207,7 +207,7 @@ impl Setup {
         };
         Self {
             server: Arc::new(server),
-            feed: Feed::independent(vec![index], Mix::single(), threads, 0).unwrap(),
+            feed: Feed::independent(vec![index], Mix::single(), (threads, Deal::InStep), 0).unwrap(),
             shape,
             quota: None,
             cancel_after: None,
@@ -231,6 +231,7 @@ impl Setup {
             payloads: Arc::new([]),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 0,
+            load_slots: 0,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: self.cancel_after.is_some(),
@@ -324,6 +325,20 @@ fn the_bound_on_outstanding_requests_holds_back_and_the_wait_is_response_time() 
     assert!(response.percentile_ns(100.0) > 320_000_000);
     assert!(tally.service.percentile_ns(50.0) < 100_000_000);
     assert!(tally.delayed >= 30);
+}
+
+#[test]
+fn a_counted_load_sends_every_entry_though_a_worker_is_ahead() {
+    // The first worker may have two requests outstanding, the others one.
+    let mut setup = Setup::new(Server::with_delay(ms(1)), 10_000.0, 3);
+    setup.shape.max_outstanding = 4;
+    setup.quota = Some(1000);
+    let log = Arc::clone(&setup.server.log);
+    let (report, _) = setup.run();
+    assert_eq!((report.sent, report.completed), (1000, 1000));
+    let mut payloads: Vec<u32> = log.lock().iter().map(|(_, request)| request.payload.0).collect();
+    payloads.sort_unstable();
+    assert_eq!(payloads, (0..1000).collect::<Vec<_>>());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::backend::{
 use crate::data::PayloadId;
 use crate::error::Error;
 use crate::load::LoadReport;
-use crate::load::feed::{Feed, PayloadIndex};
+use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::run::start;
 use crate::model::statistics::StatisticsSnapshot;
@@ -166,12 +166,13 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
             payloads: Arc::new([]),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 0,
+            load_slots: 0,
             options: Arc::new(RequestOptions::default()),
             watch_responses: false,
             cancels: false,
             drain_limit: Duration::from_secs(5),
         },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), shape.end as usize, 0).unwrap()),
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (shape.end as usize, Deal::InStep), 0).unwrap()),
         recorder: Arc::clone(&recorder),
         wait: Wait::Park,
         worker_cpus: None,

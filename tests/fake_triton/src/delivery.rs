@@ -29,7 +29,7 @@ pub fn now() -> u64 {
 /// Totals of a server.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Request objects made.
+    /// Request objects made in all.
     pub made: AtomicU64,
     pub issued: AtomicU64,
     pub submit_errors: AtomicU64,

@@ -77,12 +77,12 @@ pub extern "C" fn TRITONSERVER_InferenceRequestNew(
     version: i64,
 ) -> Status {
     let name = text(model);
-    match live!(server, "InferenceRequestNew").is_loaded(name) {
+    let loaded_by = live!(server, "InferenceRequestNew");
+    match loaded_by.is_loaded(name) {
         None => return fail(NOT_FOUND, &format!("Request for unknown model: '{name}' is not found")),
         Some(false) => return fail(UNAVAILABLE, &format!("Request for unknown model: '{name}' is not loaded")),
         Some(true) => {}
     }
-    live!(server, "InferenceRequestNew").delivery.shared.counters.made.fetch_add(1, SeqCst);
     let body = Body {
         server,
         model: name.to_owned(),
@@ -100,6 +100,7 @@ pub extern "C" fn TRITONSERVER_InferenceRequestNew(
         in_flight: false,
         job: None,
     };
+    loaded_by.delivery.shared.counters.made.fetch_add(1, SeqCst);
     give(request, ledger::create(Request { body: Mutex::new(body) }));
     OK
 }

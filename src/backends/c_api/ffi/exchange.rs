@@ -1,11 +1,14 @@
 //! [`ExchangeTable`]: what has to change in a request object that carries one payload so that it carries another.
 //!
-//! Compared once, when a client is opened: the hot path reads two rows and a few addresses that lie one after the other,
+//! Compared once for all clients of a run: the hot path reads two rows and a few addresses that lie one after the other,
 //! because a thousand payloads with their names and shapes do not stay in a processor's cache.
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::memory::InputPlace;
 use super::request::InferenceRequest;
@@ -31,33 +34,73 @@ pub(super) struct ExchangeTable {
     names: Vec<Vec<CString>>,
 }
 
-/// Numbers things in the order in which they are seen first.
+/// The table that was made last. All clients of a run are opened with the same payloads, worker by worker and level by
+/// level, and comparing half a million of these takes its time.
 #[derive(Default)]
-struct Numbers(HashMap<String, u32>);
+pub struct ExchangeTables(Mutex<Option<Made>>);
 
-impl Numbers {
-    /// The number of `thing`, and whether it is new.
-    fn of(&mut self, thing: &impl fmt::Debug) -> (u32, bool) {
-        let next = self.0.len() as u32;
-        let number = *self.0.entry(format!("{thing:?}")).or_insert(next);
-        (number, number == next)
+/// A table, and the payloads that it was made for.
+type Made = (Weak<[Payload]>, Arc<ExchangeTable>);
+
+impl ExchangeTables {
+    /// The table of these payloads.
+    pub(super) fn of(&self, payloads: &Arc<[Payload]>) -> Arc<ExchangeTable> {
+        // Locked while it is made: the others wait for it instead of making their own.
+        let mut last = self.0.lock();
+        if let Some((known, table)) = &*last
+            && Weak::ptr_eq(known, &Arc::downgrade(payloads))
+        {
+            return Arc::clone(table);
+        }
+        let table = Arc::new(ExchangeTable::new(payloads));
+        *last = Some((Arc::downgrade(payloads), Arc::clone(&table)));
+        table
     }
+}
+
+/// Numbers things in the order in which they are seen first.
+struct Numbers<T>(HashMap<T, u32>);
+
+impl<T: Hash + Eq> Numbers<T> {
+    fn of(&mut self, thing: T) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(thing).or_insert(next)
+    }
+}
+
+/// The names and shapes of a payload's inputs.
+fn outline(payload: &Payload) -> impl Iterator<Item = (&str, &[i64])> {
+    payload.inputs.iter().map(|input| (&*input.name, &*input.shape))
+}
+
+/// Whether payloads are of one kind and one form.
+fn are_alike(one: &Payload, other: &Payload) -> bool {
+    one.model == other.model && one.parameters == other.parameters && outline(one).eq(outline(other))
 }
 
 impl ExchangeTable {
     /// Compares all payloads.
-    pub(super) fn new(payloads: &[Payload]) -> Self {
-        let (mut kinds, mut forms) = (Numbers::default(), Numbers::default());
+    fn new(payloads: &[Payload]) -> Self {
+        let (mut kinds, mut forms) = (Numbers(HashMap::new()), Numbers(HashMap::new()));
         let mut table = Self { rows: Vec::with_capacity(payloads.len()), places: Vec::new(), names: Vec::new() };
+        let mut before: Option<(&Payload, Row)> = None;
         for payload in payloads {
-            let shapes: Vec<_> = payload.inputs.iter().map(|input| (&input.name, &input.shape)).collect();
-            let (kind, _) = kinds.of(&(payload.model, &payload.parameters));
-            let (form, new) = forms.of(&(payload.model, shapes));
-            table.rows.push(Row { kind, form, start: table.places.len() as u32 });
+            let start = table.places.len() as u32;
+            let row = match before {
+                // Most are like the one before, and need not be looked up.
+                Some((last, row)) if are_alike(last, payload) => Row { start, ..row },
+                _ => Row {
+                    kind: kinds.of((payload.model, format!("{:?}", payload.parameters))),
+                    form: forms.of((payload.model, outline(payload).collect::<Vec<_>>())),
+                    start,
+                },
+            };
+            table.rows.push(row);
             table.places.extend(payload.inputs.iter().map(InputPlace::of));
-            if new {
+            if row.form as usize == table.names.len() {
                 table.names.push(payload.inputs.iter().map(|input| c_string(&input.name)).collect());
             }
+            before = Some((payload, row));
         }
         table
     }
@@ -83,5 +126,44 @@ impl ExchangeTable {
         let places = &self.places[to.start as usize..][..names.len()];
         names.iter().zip(places).try_for_each(|(name, place)| object.exchange_data(name, *place))?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{InputTensor, Parameter, ParameterValue};
+    use crate::model::DataType;
+    use crate::shm::RegionBuilder;
+
+    fn payload(model: usize, shape: i64, parameter: i64) -> Payload {
+        let input = InputTensor {
+            name: "X".into(),
+            datatype: DataType::Uint8,
+            shape: [shape].into(),
+            region: Arc::new(RegionBuilder::new().unwrap().finish()),
+            offset: 0,
+            len: 0,
+        };
+        let parameters = vec![Parameter { name: "p".into(), value: ParameterValue::Int(parameter) }];
+        Payload { model, batch: 1, stream: 0, step: 0, inputs: vec![input], parameters, expected: None }
+    }
+
+    #[test]
+    fn payloads_are_told_apart_by_what_an_object_cannot_change() {
+        let payloads = [(0, 1, 1), (0, 1, 1), (0, 2, 1), (0, 1, 2), (0, 1, 1), (1, 1, 1)];
+        let table = ExchangeTable::new(&payloads.map(|(model, shape, parameter)| payload(model, shape, parameter)));
+        let rows: Vec<_> = table.rows.iter().map(|row| (row.kind, row.form, row.start)).collect();
+        assert_eq!(rows, [(0, 0, 0), (0, 0, 1), (0, 1, 2), (1, 0, 3), (0, 0, 4), (2, 2, 5)]);
+        assert_eq!((table.names.len(), table.places.len()), (3, 6));
+    }
+
+    #[test]
+    fn clients_with_the_same_payloads_share_a_table() {
+        let tables = ExchangeTables::default();
+        let (one, other): (Arc<[Payload]>, Arc<[Payload]>) = ([payload(0, 1, 1)].into(), [payload(0, 1, 1)].into());
+        let first = tables.of(&one);
+        assert!(Arc::ptr_eq(&first, &tables.of(&Arc::clone(&one))));
+        assert!(!Arc::ptr_eq(&first, &tables.of(&other)));
     }
 }

@@ -22,5 +22,6 @@ mod start_log;
 mod status;
 mod sys;
 
+pub use exchange::ExchangeTables;
 pub use server::Server;
 pub use slots::{Slots, SlotsSpec};

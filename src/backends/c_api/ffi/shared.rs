@@ -19,7 +19,7 @@ pub(super) struct Shared {
     pub(super) spec: ClientSpec,
     pub(super) reuse: Reuse,
     /// For [`Reuse::Exchange`].
-    pub(super) exchange: Option<ExchangeTable>,
+    pub(super) exchange: Option<Arc<ExchangeTable>>,
     /// Whether requests may have several responses, on several threads.
     pub(super) decoupled: bool,
 }

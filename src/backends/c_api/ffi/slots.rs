@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::allocator::{AllocatorCallbacks, ResponseAllocator};
 use super::callbacks;
-use super::exchange::ExchangeTable;
+use super::exchange::ExchangeTables;
 use super::server::Server;
 use super::shared::{Reuse, Shared};
 use super::slot::Slot;
@@ -33,9 +33,11 @@ pub struct SlotsSpec {
     pub may_reuse: bool,
     /// Whether a request object must keep the data that it was issued with first.
     pub must_keep_data: bool,
+    /// Where tables of what to exchange are kept.
+    pub tables: Arc<ExchangeTables>,
 }
 
-/// Most prepared request objects per client; about 2 KiB each.
+/// Most prepared request objects of a load, over all its clients; about 2 KiB each.
 const MAX_PREPARED: usize = 32_768;
 /// How often a drain looks.
 const DRAIN_POLL: Duration = Duration::from_micros(100);
@@ -46,15 +48,9 @@ impl Slots {
     /// # Errors
     /// Where a request is refused: an unknown input, a wrong type.
     pub fn open(spec: SlotsSpec, sink: Arc<dyn CompletionSink>) -> Result<Self> {
-        let SlotsSpec { server, client, may_reuse, must_keep_data } = spec;
-        let objects = client.slots.saturating_mul(client.payloads.len());
-        let reuse = match objects {
-            _ if !may_reuse => Reuse::Never,
-            0..=MAX_PREPARED => Reuse::PerPayload,
-            _ if must_keep_data => Reuse::Never,
-            _ => Reuse::Exchange,
-        };
-        let exchange = (reuse == Reuse::Exchange).then(|| ExchangeTable::new(&client.payloads));
+        let reuse = reuse(&spec);
+        let SlotsSpec { server, client, tables, .. } = spec;
+        let exchange = (reuse == Reuse::Exchange).then(|| tables.of(&client.payloads));
         let allocator = ResponseAllocator::new(
             &server.library,
             &AllocatorCallbacks {
@@ -124,6 +120,20 @@ impl Slots {
             }
             thread::sleep(DRAIN_POLL);
         }
+    }
+}
+
+/// Decided once, and with all slots that there may ever be: a client that grows in the middle of a schedule must not spend
+/// its time on objects, however many payloads there are.
+fn reuse(spec: &SlotsSpec) -> Reuse {
+    let (slots, payloads) = (spec.client.load_slots.max(spec.client.slots), spec.client.payloads.len());
+    match slots.saturating_mul(payloads) {
+        _ if !spec.may_reuse => Reuse::Never,
+        // One object per slot in any case.
+        _ if payloads <= 1 => Reuse::PerPayload,
+        0..=MAX_PREPARED => Reuse::PerPayload,
+        _ if spec.must_keep_data => Reuse::Never,
+        _ => Reuse::Exchange,
     }
 }
 
