@@ -116,8 +116,8 @@ pub struct ClientSpec {
     pub outputs: OutputPlan,
     /// Outstanding requests that it must take at once.
     pub slots: usize,
-    /// Those that all clients of its load together may come to take. What is kept for each slot is bounded by this, because
-    /// every synchronous worker has a client, and clients of open loops grow.
+    /// Those that all clients of its load together must take at once: every synchronous worker has a client, and what is kept
+    /// for a slot is to be bounded for the load.
     pub load_slots: usize,
     /// What all requests have in common.
     pub options: Arc<RequestOptions>,

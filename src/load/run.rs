@@ -28,11 +28,11 @@ pub enum LoadShape {
 }
 
 impl LoadShape {
-    /// Requests that may come to be outstanding at once, dealt to so many lanes.
-    fn most_outstanding(&self, lanes: usize) -> usize {
+    /// Slots with which all clients are opened together, for so many lanes. (Those of open loops get more as they need them.)
+    fn first_slots(&self, lanes: usize) -> usize {
         match self {
             Self::Closed(shape) => shape.concurrency,
-            Self::Open(shape) => shape.bound(lanes),
+            Self::Open(shape) => shape.first_slots(lanes),
             Self::Periodic(shape) => shape.end as usize,
         }
     }
@@ -95,7 +95,7 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
 /// Where a client cannot be opened, or a thread cannot be had.
 pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
     let shape = shape.into();
-    context.client.load_slots = shape.most_outstanding(context.feed.lanes());
+    context.client.load_slots = shape.first_slots(context.feed.lanes());
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
     let drain_limit = context.drain_limit;

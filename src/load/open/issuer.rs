@@ -17,7 +17,7 @@ use crate::clock::Stamp;
 use crate::error::Result;
 
 /// Slots that a worker begins with; more are added as outstanding requests pile up.
-const FIRST_SLOTS: usize = 64;
+pub(super) const FIRST_SLOTS: usize = 64;
 /// The same where a slot may be a connection of its own.
 const FIRST_DRIVEN_SLOTS: usize = 8;
 /// How often a worker that waits for completions looks whether the load is over.

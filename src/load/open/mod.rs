@@ -86,8 +86,14 @@ impl Share {
 
 impl OpenLoop {
     /// Requests outstanding at most, over all threads.
-    pub(super) fn bound(&self, lanes: usize) -> usize {
+    fn bound(&self, lanes: usize) -> usize {
         if self.serial { lanes } else { self.max_outstanding }
+    }
+
+    /// Slots with which its clients are opened at most.
+    pub(super) fn first_slots(&self, lanes: usize) -> usize {
+        let first = if self.serial { lanes } else { self.threads.saturating_mul(issuer::FIRST_SLOTS) };
+        first.min(self.bound(lanes))
     }
 
     /// Deals lanes and outstanding requests to workers. Each has at least one of both.

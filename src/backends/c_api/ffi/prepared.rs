@@ -10,6 +10,7 @@ const CACHED: usize = 64;
 
 /// The request objects of a slot.
 pub(super) struct Requests {
+    reuse: Reuse,
     /// One per payload, or a single one.
     prepared: Vec<Option<InferenceRequest>>,
     /// Index of the one that was issued last, and how many have been.
@@ -20,10 +21,10 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Room for the objects that `shared` asks for; none is made yet.
-    pub(super) fn new(shared: &Shared) -> Self {
-        let objects = if shared.reuse == Reuse::PerPayload { shared.spec.payloads.len() } else { 1 };
-        Self { prepared: (0..objects).map(|_| None).collect(), current: 0, payload: None, issued: 0 }
+    /// Room for the objects of a slot that may carry so many payloads; none is made yet.
+    pub(super) fn new(payloads: usize, reuse: Reuse) -> Self {
+        let objects = if reuse == Reuse::PerPayload { payloads } else { 1 };
+        Self { reuse, prepared: (0..objects).map(|_| None).collect(), current: 0, payload: None, issued: 0 }
     }
 
     /// Counts a request and returns its number, from 1.
@@ -52,9 +53,9 @@ impl Requests {
         payload: PayloadId,
         callbacks: &Callbacks,
     ) -> Result<&InferenceRequest, Status> {
-        self.current = if shared.reuse == Reuse::PerPayload { payload.0 as usize } else { 0 };
+        self.current = if self.reuse == Reuse::PerPayload { payload.0 as usize } else { 0 };
         let before = self.payload.replace(payload);
-        let carries = shared.reuse == Reuse::PerPayload || (shared.reuse == Reuse::Exchange && before == Some(payload));
+        let carries = self.reuse == Reuse::PerPayload || (self.reuse == Reuse::Exchange && before == Some(payload));
         if carries && self.prepared[self.current].is_some() {
             if self.prepared.len() > CACHED {
                 self.fetch_following(before, payload);
@@ -64,7 +65,7 @@ impl Requests {
         let object = &mut self.prepared[self.current];
         let next = &shared.spec.payloads[payload.0 as usize];
         // Taken out, so that an object whose inputs were refused half-way is gone.
-        if let (Some(table), Some(kept), Some(before)) = (&shared.exchange, object.take(), before)
+        if let (Some(table), Some(kept), Some(before)) = (shared.exchange.get(), object.take(), before)
             && table.exchange(&kept, before, (payload, next))?
         {
             return Ok(object.insert(kept));

@@ -1,6 +1,6 @@
 //! What the slots of one client have in common.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::allocator::ResponseAllocator;
 use super::exchange::ExchangeTable;
@@ -17,19 +17,18 @@ pub(super) struct Shared {
     pub(super) server: Arc<Server>,
     pub(super) sink: Arc<dyn CompletionSink>,
     pub(super) spec: ClientSpec,
-    pub(super) reuse: Reuse,
-    /// For [`Reuse::Exchange`].
-    pub(super) exchange: Option<Arc<ExchangeTable>>,
+    /// There where a slot needs it: for [`Reuse::Exchange`].
+    pub(super) exchange: OnceLock<Arc<ExchangeTable>>,
     /// Whether requests may have several responses, on several threads.
     pub(super) decoupled: bool,
 }
 
-/// How request objects are used again.
+/// How a slot uses request objects again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// One prepared object per slot and payload.
+    /// One object per payload, all of them prepared.
     PerPayload,
-    /// One object per slot, whose inputs are exchanged: where there would be too many objects.
+    /// One object, whose inputs are exchanged: where there would be too many.
     Exchange,
     /// A new object per request: where the server must not see one twice.
     Never,

@@ -83,7 +83,7 @@ thread_local! {
 }
 
 impl Slot {
-    pub(super) fn new(id: SlotId, shared: &Arc<Shared>) -> Result<Box<Self>> {
+    pub(super) fn new(id: SlotId, shared: &Arc<Shared>, reuse: Reuse) -> Result<Box<Self>> {
         let (plan, payloads) = (&shared.spec.outputs, &shared.spec.payloads);
         let placement = plan.placements.take();
         let batch =
@@ -99,11 +99,11 @@ impl Slot {
             visitors: CachePadded::default(),
             error: Mutex::new(None),
             hand_over: HandOver::default(),
-            requests: UnsafeCell::new(Requests::new(shared)),
+            requests: UnsafeCell::new(Requests::new(payloads.len(), reuse)),
             placement,
             outputs,
         });
-        if shared.reuse == Reuse::PerPayload {
+        if reuse == Reuse::PerPayload {
             for payload in 0..payloads.len() {
                 slot.prepare(PayloadId(payload as u32))
                     .map_err(|status| crate::error::Error::from(status).context("request"))?;

@@ -1,7 +1,7 @@
 //! The slots of one client, and what must hold when they go away.
 
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ pub struct Slots {
     /// Boxed because C holds their addresses.
     #[allow(clippy::vec_box)]
     slots: Vec<Box<Slot>>,
+    /// How slots beyond those that it was opened with use request objects again.
+    further: Reuse,
+    tables: Arc<ExchangeTables>,
 }
 
 /// How the slots are to be made.
@@ -48,9 +51,8 @@ impl Slots {
     /// # Errors
     /// Where a request is refused: an unknown input, a wrong type.
     pub fn open(spec: SlotsSpec, sink: Arc<dyn CompletionSink>) -> Result<Self> {
-        let reuse = reuse(&spec);
+        let (first, further) = reuse(&spec);
         let SlotsSpec { server, client, tables, .. } = spec;
-        let exchange = (reuse == Reuse::Exchange).then(|| tables.of(&client.payloads));
         let allocator = ResponseAllocator::new(
             &server.library,
             &AllocatorCallbacks {
@@ -69,13 +71,14 @@ impl Slots {
                 on_response: Some(callbacks::on_response),
                 sink,
                 spec: client,
-                reuse,
-                exchange,
+                exchange: OnceLock::new(),
                 decoupled,
             }),
             slots: Vec::new(),
+            further,
+            tables,
         };
-        slots.grow(count)?;
+        slots.add(count, first)?;
         Ok(slots)
     }
 
@@ -84,8 +87,15 @@ impl Slots {
     /// # Errors
     /// As [`Slots::open`].
     pub fn grow(&mut self, count: usize) -> Result<()> {
+        self.add(count, self.further)
+    }
+
+    fn add(&mut self, count: usize, reuse: Reuse) -> Result<()> {
+        if reuse == Reuse::Exchange {
+            self.shared.exchange.get_or_init(|| self.tables.of(&self.shared.spec.payloads));
+        }
         for index in self.slots.len()..count {
-            self.slots.push(Slot::new(SlotId(index as u32), &self.shared)?);
+            self.slots.push(Slot::new(SlotId(index as u32), &self.shared, reuse)?);
         }
         Ok(())
     }
@@ -123,17 +133,17 @@ impl Slots {
     }
 }
 
-/// Decided once, and with all slots that there may ever be: a client that grows in the middle of a schedule must not spend
-/// its time on objects, however many payloads there are.
-fn reuse(spec: &SlotsSpec) -> Reuse {
+/// How the slots that the client is opened with use request objects again, and how those that come later do. The latter are
+/// made while a schedule runs, which must not wait for objects that nobody may ever need.
+fn reuse(spec: &SlotsSpec) -> (Reuse, Reuse) {
     let (slots, payloads) = (spec.client.load_slots.max(spec.client.slots), spec.client.payloads.len());
+    let one = if spec.must_keep_data { Reuse::Never } else { Reuse::Exchange };
     match slots.saturating_mul(payloads) {
-        _ if !spec.may_reuse => Reuse::Never,
+        _ if !spec.may_reuse => (Reuse::Never, Reuse::Never),
         // One object per slot in any case.
-        _ if payloads <= 1 => Reuse::PerPayload,
-        0..=MAX_PREPARED => Reuse::PerPayload,
-        _ if spec.must_keep_data => Reuse::Never,
-        _ => Reuse::Exchange,
+        _ if payloads <= 1 => (Reuse::PerPayload, Reuse::PerPayload),
+        0..=MAX_PREPARED => (Reuse::PerPayload, one),
+        _ => (one, one),
     }
 }
 
