@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use crate::plan::OutputPlan;
+use crate::plan::ReportPlan;
 
 /// What is written where.
 #[derive(Args, Debug)]
@@ -38,8 +38,8 @@ pub struct OutputArgs {
 
 impl OutputArgs {
     /// What is written where.
-    pub fn plan(&self) -> OutputPlan {
-        OutputPlan {
+    pub fn plan(&self) -> ReportPlan {
+        ReportPlan {
             csv: self.csv.clone(),
             verbose_csv: self.verbose_csv,
             profile_export: self.profile_export_file.clone(),

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::steps::{Stream, Value};
-use super::{Corpus, Responses, shapes};
+use crate::data::steps::{Stream, Value};
+use crate::data::{Corpus, Responses, shapes};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::Region;

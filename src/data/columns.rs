@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::OutputValues;
-use super::steps::{Stream, Target, Value};
+use crate::data::OutputValues;
+use crate::data::steps::{Stream, Target, Value};
 use crate::error::{Error, Result};
 
 /// The steps of one tensor.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::steps::{Loaded, Stream, Target};
-use super::{RandomRange, directory, json, npz, synthetic};
+use crate::data::steps::{Loaded, Stream, Target};
+use crate::data::{RandomRange, directory, json, npz, synthetic};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::shm::Region;

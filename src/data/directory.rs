@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::OutputValues;
-use super::columns::{Column, Columns};
-use super::npy;
-use super::steps::{Loaded, Target, Value, extent, location};
-use super::strings;
-use super::synthetic::open_shape;
+use crate::data::OutputValues;
+use crate::data::columns::{Column, Columns};
+use crate::data::npy;
+use crate::data::steps::{Loaded, Target, Value, extent, location};
+use crate::data::strings;
+use crate::data::synthetic::open_shape;
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::{Region, RegionBuilder, map_text};

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use super::json::JsonReader;
-use super::npy;
-use super::steps::Target;
-use super::{CorpusSpec, DataSource};
+use crate::data::json::JsonReader;
+use crate::data::npy;
+use crate::data::steps::Target;
+use crate::data::{CorpusSpec, DataSource};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 use crate::shm::RegionBuilder;
 

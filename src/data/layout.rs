@@ -1,6 +1,6 @@
 //! Where the batches of an input are in packed memory.
 
-use super::batches::Cycle;
+use crate::data::batches::Cycle;
 use crate::shm::ALIGNMENT;
 
 /// Where the elements of a cycle are in packed memory: in order, the first ones again at the end, so that every batch is

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::columns::Column;
-use super::shapes;
-use super::steps::{Target, Value, extent};
-use super::{OutputValues, strings};
+use crate::data::columns::Column;
+use crate::data::shapes;
+use crate::data::steps::{Target, Value, extent};
+use crate::data::{OutputValues, strings};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
 

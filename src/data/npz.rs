@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use zip::ZipArchive;
 
-use super::columns::{Column, Columns};
-use super::npy::{self, Header};
-use super::steps::{Loaded, Target, in_file, location};
+use crate::data::columns::{Column, Columns};
+use crate::data::npy::{self, Header};
+use crate::data::steps::{Loaded, Target, in_file, location};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::{Region, RegionBuilder, open_regular};

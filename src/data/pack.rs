@@ -6,11 +6,11 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::batches::{Cycle, Elements, cycles};
-use super::layout::Ring;
-use super::source::Source;
-use super::steps::{Stream, Value};
-use super::{Corpus, Expected, ExpectedStep, InputTensor, Payload};
+use crate::data::batches::{Cycle, Elements, cycles};
+use crate::data::layout::Ring;
+use crate::data::source::Source;
+use crate::data::steps::{Stream, Value};
+use crate::data::{Corpus, Expected, ExpectedStep, InputTensor, Payload};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::{ALIGNMENT, Placement, Region};

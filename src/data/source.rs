@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::steps::Value;
+use crate::data::steps::Value;
 use crate::error::Result;
 use crate::shm::{ALIGNMENT, Region};
 

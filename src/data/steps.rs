@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Region;
 
-use super::shapes::Shapes;
+use crate::data::shapes::Shapes;
 
 /// One batch element of one input: a part of one of the corpus' regions.
 #[derive(Clone, Debug, PartialEq, Eq)]

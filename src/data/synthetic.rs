@@ -8,9 +8,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use half::{bf16, f16};
 
-use super::range::{Bound, RandomRange};
-use super::shapes;
-use super::steps::{Loaded, Stream, Target, Value, extent};
+use crate::data::range::{Bound, RandomRange};
+use crate::data::shapes;
+use crate::data::steps::{Loaded, Stream, Target, Value, extent};
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;

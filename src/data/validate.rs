@@ -6,7 +6,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-use super::{OutputValues, Payload, shapes, strings};
+use crate::data::{OutputValues, Payload, shapes, strings};
 use crate::model::DataType;
 
 /// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
-use super::context::LoadContext;
-use super::control::Control;
-use super::worker::Share;
 use crate::backend::{
     Client, Completion, CompletionSink, Next, Request, Response, SequencePosition, SlotId, Threading,
 };
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::Result;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::worker::Share;
 use crate::record::{Finished, Sample, Source};
 
 /// What a slot remembers. Calls for one slot never overlap, so plain loads and stores of relaxed atomics are enough.

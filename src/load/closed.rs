@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::asynchronous;
-use super::context::LoadContext;
-use super::control::Control;
-use super::synchronous;
-use super::worker::{self, Share, Worker};
 use crate::backend::Threading;
 use crate::error::Result;
+use crate::load::asynchronous;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::synchronous;
+use crate::load::worker::{self, Share, Worker};
 
 /// The shape of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::feed::Feed;
 use crate::backend::{Backend, ClientSpec};
 use crate::data::PayloadId;
+use crate::load::feed::Feed;
 use crate::plan::Wait;
 use crate::record::{Observer, Recorder, Source};
 

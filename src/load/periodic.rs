@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
-use super::context::LoadContext;
-use super::control::Control;
-use super::worker::{self, Worker};
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::Result;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::worker::{self, Worker};
 use crate::record::{CoarseHistogram, Distribution, Finished, Sample, Source};
 
 /// How often the worker looks whether the load is over.

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::account::LoadReport;
-use super::closed::{self, ClosedLoop};
-use super::context::LoadContext;
-use super::control::Control;
-use super::open::{self, OpenLoop};
-use super::periodic::{self, PeriodicLoop};
-use super::worker::Worker;
 use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::load::account::LoadReport;
+use crate::load::closed::{self, ClosedLoop};
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::open::{self, OpenLoop};
+use crate::load::periodic::{self, PeriodicLoop};
+use crate::load::worker::Worker;
 
 /// The shape of a level's load.
 #[derive(Clone, Debug)]

@@ -10,13 +10,13 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::context::LoadContext;
-use super::control::Control;
-use super::wait::Signal;
-use super::worker::Share;
 use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::wait::Signal;
+use crate::load::worker::Share;
 use crate::plan::Wait;
 use crate::record::{Finished, Observer, Recorder, Sample, Source};
 

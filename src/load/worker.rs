@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::context::LoadContext;
-use super::control::Control;
 use crate::affinity;
 use crate::error::{Error, Result};
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
 
 /// Bytes of a worker's stack: enough for a TLS handshake, little enough for thousands of workers.
 const WORKER_STACK: usize = 512 << 10;

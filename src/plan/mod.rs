@@ -41,7 +41,7 @@ pub struct Plan {
     /// How long to measure, and when to believe it.
     pub measurement: MeasurementPlan,
     /// What is written where.
-    pub output: OutputPlan,
+    pub output: ReportPlan,
     /// Seed of every random draw.
     pub seed: u64,
     /// The same run several times over, along one dimension.
@@ -73,7 +73,7 @@ pub struct TraceFiles {
 
 /// What is written where.
 #[derive(Clone, Debug, Default)]
-pub struct OutputPlan {
+pub struct ReportPlan {
     /// CSV file (`-f`).
     pub csv: Option<PathBuf>,
     /// Further CSV columns.

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::distribution::Distribution;
-use super::histogram::AtomicHistogram;
-use super::sample::{RecorderSpec, Sample};
 use crate::backend::InferError;
+use crate::record::distribution::Distribution;
+use crate::record::histogram::AtomicHistogram;
+use crate::record::sample::{RecorderSpec, Sample};
 
 /// Sends later than this after their intended time count as delayed.
 pub const DELAYED_AFTER_NS: u64 = 1_000_000;

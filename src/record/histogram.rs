@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::distribution::{Distribution, MAX_TIME_NS};
+use crate::record::distribution::{Distribution, MAX_TIME_NS};
 
 /// Counts of nanoseconds in HdrHistogram's layout: buckets of equal steps, the step doubling from bucket to bucket, the lower
 /// half of all but the first unused. A half has `2^BITS` steps: with 10, values are told apart to 3 significant digits.

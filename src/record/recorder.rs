@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::bank::{Bank, Completed, Tally};
-use super::sample::{RecorderSpec, Sample};
 use crate::backend::InferError;
 use crate::clock::Stamp;
+use crate::record::bank::{Bank, Completed, Tally};
+use crate::record::sample::{RecorderSpec, Sample};
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

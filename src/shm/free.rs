@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Placement, cuda, dev_shm};
+use crate::shm::{Placement, cuda, dev_shm};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
 /// calls available, and what the control group leaves; for shared memory no more than is free in `/dev/shm`; for a GPU's what its driver

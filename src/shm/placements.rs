@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Placement;
+use crate::shm::Placement;
 
 /// Kinds of memory that regions take in turn, such as several devices. Clones share the turn.
 #[derive(Clone, Debug)]

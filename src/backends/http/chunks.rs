@@ -1,6 +1,6 @@
 //! The chunked transfer coding, undone byte by byte.
 
-use super::malformed::Malformed;
+use crate::backends::http::malformed::Malformed;
 
 /// Most bytes of chunk extensions and trailers of one reply.
 const MAX_CONTROL_BYTES: u32 = 16 * 1024;

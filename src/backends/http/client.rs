@@ -15,12 +15,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Route;
-use super::line::{Line, Stage, Step, TICK, Wire};
-use super::reply::{Checker, NoOutputs, ReplyOutputs, decompress, error_text};
-use super::template::Patch;
-use super::templates::Templates;
 use crate::backend::{Client, ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
+use crate::backends::http::Route;
+use crate::backends::http::line::{Line, Stage, Step, TICK, Wire};
+use crate::backends::http::reply::{Checker, NoOutputs, ReplyOutputs, decompress, error_text};
+use crate::backends::http::template::Patch;
+use crate::backends::http::templates::Templates;
 use crate::backends::net::regions::{SlotOutputs, slot_tag};
 use crate::backends::net::{Poller, failure, late, wait_for};
 use crate::clock::Stamp;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::headers::{Headers, write_field};
-use super::reader::{Head, ReplyReader};
-use super::reply::{decompress, error_text};
-use super::template::write_length;
 use crate::backend::InferError;
+use crate::backends::http::headers::{Headers, write_field};
+use crate::backends::http::reader::{Head, ReplyReader};
+use crate::backends::http::reply::{decompress, error_text};
+use crate::backends::http::template::write_length;
 use crate::backends::net::{Connector, closed, failure};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};

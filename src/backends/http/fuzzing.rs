@@ -1,8 +1,8 @@
 //! Entry for the fuzz target under `fuzz/`: bytes from a server, in pieces.
 
-use super::malformed::Malformed;
-use super::reader::ReplyReader;
-use super::reply::{Checker, Kept, ReplyOutputs};
+use crate::backends::http::malformed::Malformed;
+use crate::backends::http::reader::ReplyReader;
+use crate::backends::http::reply::{Checker, Kept, ReplyOutputs};
 
 /// Reads `bytes` as a reply in one piece and in pieces of `piece` bytes; both must come to the same. What is complete and
 /// of status 200 is then looked at as an answer; where the strict look takes it, the quick one must, too.

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
 
-use super::Route;
-use super::reader::ReplyReader;
-use super::reply::{Kept, malformed};
-use super::template::{Patch, SLICES, Template};
 use crate::backend::{InferError, Request};
+use crate::backends::http::Route;
+use crate::backends::http::reader::ReplyReader;
+use crate::backends::http::reply::{Kept, malformed};
+use crate::backends::http::template::{Patch, SLICES, Template};
 use crate::backends::net::{Poller, Stream, TalliedLine, closed, failure, wait_for};
 use crate::clock::Stamp;
 use crate::data::PayloadId;

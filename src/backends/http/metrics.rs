@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::control::{Control, Patience};
-use super::headers::Headers;
+use crate::backends::http::control::{Control, Patience};
+use crate::backends::http::headers::Headers;
 use crate::backends::net::{Connector, Endpoint, TlsClient};
 use crate::error::{Error, Result};
 use crate::plan::Connection;

@@ -1,7 +1,7 @@
 //! [`ReplyReader`]: one HTTP/1.x reply, read from whatever pieces it comes in. A pure function over bytes: no sockets.
 
-use super::chunks::Chunks;
-use super::malformed::Malformed;
+use crate::backends::http::chunks::Chunks;
+use crate::backends::http::malformed::Malformed;
 
 /// Longest head of a reply, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::control::{Control, Patience};
 use crate::backend::InferError;
+use crate::backends::http::control::{Control, Patience};
 use crate::backends::net::regions::{Handle, Kind, RegionCalls};
 
 impl RegionCalls for Control {

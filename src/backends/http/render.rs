@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::headers::{Headers, write_field};
-use super::json;
-use super::template::{SEQUENCE_WIDTH, Template, Tensor, compress, write_length};
 use crate::backend::{ParameterValue, RequestOptions};
+use crate::backends::http::headers::{Headers, write_field};
+use crate::backends::http::json;
+use crate::backends::http::template::{SEQUENCE_WIDTH, Template, Tensor, compress, write_length};
 use crate::backends::net::Endpoint;
 use crate::backends::net::regions::{InputRegions, OutputPlace, TAG_WIDTH};
 use crate::data::{InputTensor, Payload};

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use super::json::pack_elements;
-use super::reader::{Encoding, Head};
 use crate::backend::{InferError, OutputView, Outputs};
+use crate::backends::http::json::pack_elements;
+use crate::backends::http::reader::{Encoding, Head};
 use crate::backends::net::regions::SlotOutputs;
 use crate::model::DataType;
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::render::{Format, PlacedOutputs, Rendering};
-use super::template::Template;
 use crate::backend::{ClientSpec, InferError, OutputPlan, Request, RequestOptions};
+use crate::backends::http::render::{Format, PlacedOutputs, Rendering};
+use crate::backends::http::template::Template;
 use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::data::Payload;
 use crate::error::Result;

@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, DecodeSliceError, Engine};
 use half::{bf16, f16};
 
-use super::lexer::{Fault, Kind, Lexer};
+use crate::data::json::lexer::{Fault, Kind, Lexer};
 use crate::data::strings;
 use crate::model::DataType;
 use crate::shm::RegionBuilder;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use self::lexer::{Fault, Kind, Lexer, Stray};
 use self::tensor::read_tensor;
-use super::steps::{Loaded, Stream, Target, Value, in_file, location};
+use crate::data::steps::{Loaded, Stream, Target, Value, in_file, location};
 use crate::error::{Error, Result};
 use crate::shm::{RegionBuilder, map_text};
 

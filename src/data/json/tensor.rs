@@ -1,7 +1,7 @@
 //! One tensor in JSON: an array, or an object of content and shape.
 
-use super::elements::{read_array, read_base64};
-use super::lexer::{Fault, Kind, Lexer};
+use crate::data::json::elements::{read_array, read_base64};
+use crate::data::json::lexer::{Fault, Kind, Lexer};
 use crate::model::TensorSpec;
 use crate::shm::RegionBuilder;
 

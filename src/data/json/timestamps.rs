@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::lexer::{Fault, Kind, Lexer};
-use super::tensor::read_tensor;
-use super::{expect, located, named, other_format};
+use crate::data::json::lexer::{Fault, Kind, Lexer};
+use crate::data::json::tensor::read_tensor;
+use crate::data::json::{expect, located, named, other_format};
 use crate::error::Result;
 use crate::model::TensorSpec;
 use crate::shm::{RegionBuilder, map_text};

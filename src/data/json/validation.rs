@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::lexer::{Fault, Kind, Lexer};
-use super::tensor::read_tensor;
-use super::{Form, JsonReader, expect, located, unknown};
+use crate::data::json::lexer::{Fault, Kind, Lexer};
+use crate::data::json::tensor::read_tensor;
+use crate::data::json::{Form, JsonReader, expect, located, unknown};
 use crate::data::{OutputValues, Responses};
 
 impl JsonReader<'_> {

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use super::super::context::LoadContext;
-use super::super::control::Control;
-use super::super::pace::{Pacer, Wake};
-use super::super::schedule::Schedule;
-use super::sink::OpenSink;
-use super::{OpenLoop, Share};
 use crate::backend::{Client, CompletionSink, Request, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::open::sink::OpenSink;
+use crate::load::open::{OpenLoop, Share};
+use crate::load::pace::{Pacer, Wake};
+use crate::load::schedule::Schedule;
 
 /// Slots that a worker begins with; more are added as outstanding requests pile up.
 pub(super) const FIRST_SLOTS: usize = 64;

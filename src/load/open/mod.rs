@@ -14,12 +14,12 @@ mod sink;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::LoadContext;
-use super::control::Control;
-use super::schedule::Arrivals;
-use super::worker::{self, Worker};
 use crate::backend::Threading;
 use crate::error::Result;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::schedule::Arrivals;
+use crate::load::worker::{self, Worker};
 
 /// Outstanding requests that are allowed where nothing else is said.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;

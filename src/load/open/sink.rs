@@ -6,13 +6,13 @@ use std::thread::{self, Thread};
 
 use crossbeam::utils::CachePadded;
 
-use super::super::context::LoadContext;
-use super::super::control::Control;
-use super::super::slots::SlotTable;
-use super::Share;
 use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::open::Share;
+use crate::load::slots::SlotTable;
 use crate::record::{Finished, Sample, Source};
 
 /// What the issuing thread and the completions of its requests share.

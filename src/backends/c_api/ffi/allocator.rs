@@ -3,8 +3,8 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::library::Library;
-use super::sys;
+use crate::backends::c_api::ffi::library::Library;
+use crate::backends::c_api::ffi::sys;
 use crate::error::{Error, Result};
 
 /// What the server calls for the memory of outputs.

@@ -6,11 +6,11 @@ use std::ffi::{CStr, c_void};
 use std::os::raw::{c_char, c_ulong};
 use std::ptr;
 
-use super::memory::memory_type;
-use super::output_buffer::OutputBuffer;
-use super::response::InferenceResponse;
-use super::slot::{FINAL, RELEASE, Slot};
-use super::sys;
+use crate::backends::c_api::ffi::memory::memory_type;
+use crate::backends::c_api::ffi::output_buffer::OutputBuffer;
+use crate::backends::c_api::ffi::response::InferenceResponse;
+use crate::backends::c_api::ffi::slot::{FINAL, RELEASE, Slot};
+use crate::backends::c_api::ffi::sys;
 use crate::clock::Stamp;
 
 pub(super) unsafe extern "C" fn on_response(

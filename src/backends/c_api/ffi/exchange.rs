@@ -10,9 +10,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::memory::InputPlace;
-use super::request::InferenceRequest;
-use super::status::{Status, c_string};
+use crate::backends::c_api::ffi::memory::InputPlace;
+use crate::backends::c_api::ffi::request::InferenceRequest;
+use crate::backends::c_api::ffi::status::{Status, c_string};
 use crate::data::{Payload, PayloadId};
 
 /// What a payload is like. Those of the same kind have the model and the parameters in common, which an object cannot

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libloading::os::unix::{Library as UnixLibrary, RTLD_LOCAL, RTLD_NOW};
 
-use super::sys;
+use crate::backends::c_api::ffi::sys;
 use crate::error::{Error, Result};
 
 /// The loaded library: its functions, and what it says of itself. It stays in memory until the process ends, because threads

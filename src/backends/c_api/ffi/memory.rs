@@ -1,7 +1,7 @@
 //! Where tensors are, in the C API's words.
 
-use super::sys;
-use super::sys::TRITONSERVER_MemoryType;
+use crate::backends::c_api::ffi::sys;
+use crate::backends::c_api::ffi::sys::TRITONSERVER_MemoryType;
 use crate::data::InputTensor;
 use crate::shm::Placement;
 

@@ -1,8 +1,8 @@
 //! The request objects of one slot: made once, and used again without an allocation where the server allows it.
 
-use super::request::{Callbacks, InferenceRequest};
-use super::shared::{Reuse, Shared};
-use super::status::Status;
+use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
+use crate::backends::c_api::ffi::shared::{Reuse, Shared};
+use crate::backends::c_api::ffi::status::Status;
 use crate::data::PayloadId;
 
 /// So many objects stay in a processor's cache by themselves.

@@ -4,11 +4,11 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::memory::InputPlace;
-use super::server::Server;
-use super::status::{Status, c_string};
-use super::sys;
 use crate::backend::{CorrelationForm, ParameterValue, RequestOptions, SequencePosition};
+use crate::backends::c_api::ffi::memory::InputPlace;
+use crate::backends::c_api::ffi::server::Server;
+use crate::backends::c_api::ffi::status::{Status, c_string};
+use crate::backends::c_api::ffi::sys;
 use crate::data::{InputTensor, Payload};
 use crate::model::ModelSpec;
 

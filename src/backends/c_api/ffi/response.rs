@@ -5,11 +5,11 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
-use super::library::Library;
-use super::output_buffer::OutputBuffer;
-use super::status::Status;
-use super::sys;
 use crate::backend::{OutputView, Outputs};
+use crate::backends::c_api::ffi::library::Library;
+use crate::backends::c_api::ffi::output_buffer::OutputBuffer;
+use crate::backends::c_api::ffi::status::Status;
+use crate::backends::c_api::ffi::sys;
 use crate::model::DataType;
 
 /// An owned response.

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::library::Library;
-use super::options::ServerOptions;
-use super::start_log::StartLog;
-use super::status::{Status, c_string};
-use super::sys;
+use crate::backends::c_api::ffi::library::Library;
+use crate::backends::c_api::ffi::options::ServerOptions;
+use crate::backends::c_api::ffi::start_log::StartLog;
+use crate::backends::c_api::ffi::status::{Status, c_string};
+use crate::backends::c_api::ffi::sys;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::ModelId;

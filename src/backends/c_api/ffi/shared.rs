@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::allocator::ResponseAllocator;
-use super::exchange::ExchangeTable;
-use super::server::Server;
-use super::sys;
 use crate::backend::{ClientSpec, CompletionSink};
+use crate::backends::c_api::ffi::allocator::ResponseAllocator;
+use crate::backends::c_api::ffi::exchange::ExchangeTable;
+use crate::backends::c_api::ffi::server::Server;
+use crate::backends::c_api::ffi::sys;
 
 /// What all slots of a client share.
 pub(super) struct Shared {

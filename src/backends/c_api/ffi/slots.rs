@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use super::allocator::{AllocatorCallbacks, ResponseAllocator};
-use super::callbacks;
-use super::exchange::ExchangeTables;
-use super::server::Server;
-use super::shared::{Reuse, Shared};
-use super::slot::Slot;
 use crate::backend::{ClientSpec, CompletionSink, Request, SlotId};
+use crate::backends::c_api::ffi::allocator::{AllocatorCallbacks, ResponseAllocator};
+use crate::backends::c_api::ffi::callbacks;
+use crate::backends::c_api::ffi::exchange::ExchangeTables;
+use crate::backends::c_api::ffi::server::Server;
+use crate::backends::c_api::ffi::shared::{Reuse, Shared};
+use crate::backends::c_api::ffi::slot::Slot;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::options::ServerOptions;
+use crate::backends::c_api::ffi::options::ServerOptions;
 use crate::plan::{LogLevel, ServerLog};
 
 /// A log kept aside. The file disappears with this value.

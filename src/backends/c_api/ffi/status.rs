@@ -3,9 +3,9 @@
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
 
-use super::library::Library;
-use super::sys;
 use crate::backend::InferError;
+use crate::backends::c_api::ffi::library::Library;
+use crate::backends::c_api::ffi::sys;
 use crate::error::Error;
 
 /// What a failed call said. The C object is already deleted.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{GrpcClient, RETRY_PAUSE};
 use crate::backend::InferError;
+use crate::backends::grpc::client::{GrpcClient, RETRY_PAUSE};
 use crate::backends::grpc::h2::{Encoder, ErrorCode};
 use crate::backends::grpc::line::Line;
 use crate::backends::grpc::status;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Registration, is_shared};
 use crate::backend::{ClientSpec, OutputPlan};
+use crate::backends::net::regions::{Registration, is_shared};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::{Placement, Placements};
 

@@ -1,6 +1,6 @@
 //! Frames as they come in.
 
-use super::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway, Reset};
+use crate::backends::grpc::h2::connection::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway, Reset};
 use crate::backends::grpc::h2::error::{ConnectionError, ErrorCode};
 use crate::backends::grpc::h2::frame::{self, FrameHeader, HEADER_LEN, MAX_31_BITS, flag, kind};
 use crate::backends::grpc::h2::settings::OUR_MAX_FRAME;

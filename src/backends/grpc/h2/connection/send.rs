@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::Connection;
+use crate::backends::grpc::h2::connection::Connection;
 use crate::backends::grpc::h2::error::ErrorCode;
 use crate::backends::grpc::h2::frame::{self, FrameHeader, flag, kind};
 use crate::backends::grpc::h2::outbox::Outbox;
