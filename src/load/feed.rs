@@ -1,7 +1,7 @@
 //! What the next request of a lane carries: payload, model and place in a sequence.
 //!
 //! A *lane* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, a live
-//! sequence. Requests that are independent of each other walk through the data ([`Walk`]), one way per lane.
+//! sequence. Requests that are independent of each other walk through the data (`load::walk`), one way per lane.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
