@@ -48,11 +48,11 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
     if !control.wait_for_go() {
         return Ok(());
     }
-    let mut schedule = Schedule::share(&shape.arrivals, shape.seed, share.worker, share.workers);
     // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because
     // another worker was ahead.
     let count = context.quota.map_or(u64::MAX, |quota| share.part_of(quota));
-    let mut schedule = schedule.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX));
+    let schedule = Schedule::share(&shape.arrivals, shape.seed, share.worker, share.workers);
+    let mut schedule = schedule.take(usize::try_from(count).unwrap_or(usize::MAX));
     let played = issuer.play(&mut schedule, control.started());
     if let Some((first, last)) = issuer.sends {
         control.report_sends(first, last);
