@@ -384,7 +384,7 @@ fn request_options_act_in_a_real_server() {
 #[test]
 fn cancelled_requests_are_counted_apart() {
     let _turn = turns::shared();
-    let repository = Repository::counted(Model::sleeping("m", 30).parameter("cancellable", "true"));
+    let repository = Repository::counted(Model::sleeping("m", 300).parameter("cancellable", "true"));
     for flags in ["--async --concurrency-range 2", "--concurrency-range 2", "--request-rate-range 50"] {
         let run = Program::on(&repository, "m").args(flags).args("--cancel-after-us 5000");
         let report = requests(run, 50).report_with(3);

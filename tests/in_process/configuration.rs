@@ -16,7 +16,7 @@ fn cached() -> Model {
 #[test]
 fn a_cached_model_answers_on_the_callers_stack() {
     for mode in ["--sync", "--async --concurrency-range 8", "--async --concurrency-range 1"] {
-        let arguments = format!("--input-data zero --cache-config local,size=1048576 -p 200 -s 1000 {mode}");
+        let arguments = format!("--input-data zero --cache-config local,size=1048576 -p 200 -s 1000000 {mode}");
         let report = run(cached(), &arguments);
         let level = report.level();
         let (hits, requests) = (level.server_number("Cache hit count"), level.client_number("Request count"));

@@ -22,7 +22,7 @@ fn assert_between(what: &str, value: f64, low: f64, high: f64) {
 }
 
 fn median_of_a_delay(milliseconds: u64, mode: &str) {
-    let report = measure(Model::sleeping("m", milliseconds), &format!("-p 300 -s 1000 {mode}"));
+    let report = measure(Model::sleeping("m", milliseconds), &format!("-p 300 -s 1000000 {mode}"));
     let (median, delay) = (report.level().client_number("p50 latency"), milliseconds as f64 * 1000.0);
     assert_between("p50", median, delay, delay * 1.01 + NOISE_US);
     let seen = report.level().server_number("Avg request latency");
@@ -47,7 +47,7 @@ fn the_median_of_50_ms_is_50_ms() {
 /// Throughput of concurrency `c` on `k` instances of 20 ms is min(c, k) / 20 ms.
 fn throughput(instances: u32, arguments: &str) {
     let model = Model::sleeping("m", 20).instances(instances);
-    let report = measure(model, &format!("--concurrency-range 1:4 -p 300 -s 1000 {arguments}"));
+    let report = measure(model, &format!("--concurrency-range 1:4 -p 300 -s 1000000 {arguments}"));
     assert_eq!(report.values(), [1.0, 2.0, 3.0, 4.0]);
     for level in &report.levels {
         let capacity = level.value.min(f64::from(instances)) / 0.020;
@@ -73,7 +73,7 @@ fn throughput_ends_at_the_instances_of_a_model_async() {
 #[test]
 fn a_dynamic_batcher_lifts_throughput_by_the_batch() {
     let model = Model::sleeping("m", 20).with("dynamic_batching { max_queue_delay_microseconds: 2000 }");
-    let report = measure(model, "--concurrency-range 4 -p 300 -s 1000 --async");
+    let report = measure(model, "--concurrency-range 4 -p 300 -s 1000000 --async");
     let level = report.level();
     assert_between("throughput", level.client_number("Throughput"), 4.0 / 0.020 * 0.7, 4.0 / 0.020 * 1.1);
     let (inferences, executions) = (level.server_number("Inference count"), level.server_number("Execution count"));
@@ -82,7 +82,7 @@ fn a_dynamic_batcher_lifts_throughput_by_the_batch() {
 
 #[test]
 fn an_inference_is_a_batch_element() {
-    let report = measure(Model::sleeping("m", 20), "-b 4 -p 300 -s 1000");
+    let report = measure(Model::sleeping("m", 20), "-b 4 -p 300 -s 1000000");
     let level = report.level();
     assert_between("throughput", level.client_number("Throughput"), 4.0 / 0.020 * 0.7, 4.0 / 0.020 * 1.05);
     let (requests, inferences) = (level.client_number("Request count"), level.server_number("Inference count"));
@@ -111,8 +111,11 @@ fn levels_seen_by_the_server(arguments: &str) {
     let repository = Repository::of(&[]);
     let model = repository.counting(repository.journaling(Model::sleeping("m", 20).instances(8)));
     repository.add(&model);
-    let report =
-        Program::on(&repository, "m").args("--concurrency-range 2:6:2 -p 200 -s 1000").args(arguments).run().report();
+    let report = Program::on(&repository, "m")
+        .args("--concurrency-range 2:6:2 -p 200 -s 1000000")
+        .args(arguments)
+        .run()
+        .report();
     assert_eq!(report.values(), [2.0, 4.0, 6.0]);
     assert_eq!(repository.counters("m").get("max_simultaneous_requests"), 6);
     // Shortened, so that a worker's next request does not overlap its last one.
@@ -148,7 +151,7 @@ fn binary_search(arguments: &str) {
     let repository = Repository::of(&[Model::sleeping("m", 40).instances(3)]);
     let path = repository.file("export.json");
     let program = Program::on(&repository, "m")
-        .args("--binary-search --concurrency-range 1:9:1 -l 60 -p 300 -s 1000 --profile-export-file")
+        .args("--binary-search --concurrency-range 1:9:1 -l 60 -p 300 -s 1000000 --profile-export-file")
         .arg(&path);
     let report = program.args(arguments).run().report();
     // Latency is 40 ms up to the instances' number, and 4/3 of that just above: still within the limit; 5/3 is not.
@@ -174,8 +177,8 @@ fn a_binary_search_finds_the_limit_async() {
 fn three_windows_take_the_time_of_three_windows() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
-    let one = Program::on(&repository, "m").args("-p 100 -s 1000 --async").run();
-    let two = Program::on(&repository, "m").args("-p 1000 -s 1000 --async").run();
+    let one = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
+    let two = Program::on(&repository, "m").args("-p 1000 -s 1000000 --async").run();
     one.report();
     two.report();
     let extra = two.wall.saturating_sub(one.wall);

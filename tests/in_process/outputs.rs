@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Export, Finished, Model, Program, Repository, Running, turns};
+use crate::support::{Export, Finished, Model, Program, Report, Repository, Running, turns};
 
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
@@ -141,7 +141,7 @@ fn an_existing_table_is_replaced_only_at_the_end() {
     let repository = Repository::of(&[Model::identity("m")]);
     let path = repository.file("a.csv");
     fs::write(&path, "old").unwrap();
-    let running = Program::on(&repository, "m").args("-p 300 -s 1000 -f").arg(&path).start();
+    let running = Program::on(&repository, "m").args("-p 300 -s 1000000 -f").arg(&path).start();
     thread::sleep(Duration::from_millis(600));
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     running.finish().report();
@@ -276,7 +276,7 @@ fn a_closed_standard_output_is_an_error_and_no_crash() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let script = format!(
-        "{} --service-kind triton_c_api --triton-server-directory {} --model-repository {} -m m -p 100 -s 1000 | true",
+        "{} --service-kind triton_c_api --triton-server-directory {} --model-repository {} -m m -p 100 -s 1000000 | true",
         env!("CARGO_BIN_EXE_triton-bench"),
         crate::support::triton().display(),
         repository.path().display()
@@ -399,14 +399,22 @@ fn two_interrupts_leave_at_once() {
     assert!(!path.exists(), "nothing half-written");
 }
 
+/// Three windows are a level, but for a machine that stood still for a whole one.
+fn assert_windows(passes: usize, report: &Report) {
+    assert!((3..=10).contains(&passes), "{}", report.text);
+}
+
 #[test]
 fn pass_lines_come_with_v_and_no_progress_line_without_a_terminal() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let finished = Program::on(&repository, "m").quick().arg("-v").run();
     let report = finished.report();
-    let passes = report.text.lines().filter(|line| line.starts_with("  Pass [") && line.contains("throughput: "));
-    assert_eq!(passes.count(), 3, "{}", report.text);
+    let passes: Vec<&str> = report.text.lines().filter(|line| line.starts_with("  Pass [")).collect();
+    for (index, line) in passes.iter().enumerate() {
+        assert!(line.starts_with(&format!("  Pass [{}] throughput: ", index + 1)), "{}", report.text);
+    }
+    assert_windows(passes.len(), &report);
     assert_eq!(finished.stderr, "");
 }
 
@@ -423,7 +431,7 @@ fn v_given_twice_tells_more_of_windows_and_models() {
             && lines[1].contains(" 0 failed in ")
             && lines[2].starts_with("    Latency: avg ")
     });
-    assert_eq!(details.count(), 3, "{}", report.text);
+    assert_windows(details.count(), &report);
     assert_eq!(
         finished.stderr,
         "model 'm': platform 'bench', versions 1, max_batch_size 8, inputs: INPUT0 FP32 [16]; outputs: OUTPUT0 FP32 [16]\n"

@@ -35,7 +35,7 @@ fn sequences_are_whole() {
     for mode in MODES {
         let repository = accumulator();
         let program =
-            Program::on(&repository, "m").args("-p 150 -s 1000 --sequence-length 6 --sequence-length-variation 0");
+            Program::on(&repository, "m").args("-p 150 -s 1000000 --sequence-length 6 --sequence-length-variation 0");
         let report = program.args(mode).run().report();
         assert!(report.level().client_number("Sequence count") > 0.0, "{}", report.text);
         let counters = repository.counters("m");

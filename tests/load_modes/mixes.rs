@@ -98,7 +98,7 @@ fn failures_count_for_the_model_that_failed() {
 fn an_open_loop_takes_a_mix() {
     let _turn = turns::shared();
     let repository = two_models();
-    let report = run(&repository, "fast:0.8,slow:0.2", "--request-rate-range 100 -p 500 -s 1000 -r 3").run();
+    let report = run(&repository, "fast:0.8,slow:0.2", "--request-rate-range 100 -p 500 -s 1000000 -r 3").run();
     assert!([0, 4].contains(&report.code()), "{}", report.stderr);
     assert!(report.stdout.contains("    Models of the mix:\n"), "{}", report.stdout);
 }

@@ -17,7 +17,8 @@ fn open(finished: &Finished) -> crate::support::Report {
 #[test]
 fn a_concurrency_without_end_grows_to_the_threshold() {
     let _turn = turns::alone();
-    let finished = run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 250 -s 1000");
+    let finished =
+        run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 250 -s 1000000");
     let report = finished.report();
     // 20 ms up to two, which is the instances' number, 30 ms at three.
     assert_eq!(report.values(), [1.0, 2.0, 3.0], "{}", report.text);
@@ -31,7 +32,7 @@ fn the_knee_is_found_by_halving_in_both_ways_to_call() {
     let _turn = turns::alone();
     for calls in ["--sync", "--async"] {
         // Five at a time in 40 ms; a sixth waits for one of them.
-        let arguments = format!("{calls} --binary-search --concurrency-range 1:8 -l 46 -p 800 -s 1000 -r 3");
+        let arguments = format!("{calls} --binary-search --concurrency-range 1:8 -l 46 -p 800 -s 1000000 -r 3");
         let report = run(Model::sleeping("m", 40).instances(5), &arguments).report();
         let answer = report.text.lines().find(|line| line.starts_with("Highest level within 46 msec: ")).unwrap();
         assert!(answer.ends_with("concurrency 5"), "{calls}: {}", report.text);
@@ -43,7 +44,7 @@ fn the_knee_is_found_by_halving_in_both_ways_to_call() {
 fn the_level_after_an_overload_does_not_meet_its_queue() {
     let _turn = turns::alone();
     let repository = Repository::counted(Model::sleeping("m", 10));
-    let arguments = "--binary-search --request-rate-range 20:1500:1400 -l 60 -p 1000 -s 1000 -r 3";
+    let arguments = "--binary-search --request-rate-range 20:1500:1400 -l 60 -p 1000 -s 1000000 -r 3";
     let finished = Program::on(&repository, "m").args(arguments).run();
     assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
     assert!(!finished.stderr.contains("had no answer"), "{}", finished.stderr);
@@ -80,7 +81,7 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
 #[test]
 fn rates_are_searched_for_the_last_that_holds() {
     let _turn = turns::alone();
-    let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000 -r 3";
+    let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000000 -r 3";
     let finished = run(Model::sleeping("m", 20).instances(2), arguments);
     let report = open(&finished);
     // Two instances of 20 ms do 100 a second: 20 holds, 180 does not.
@@ -119,7 +120,7 @@ fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
 fn every_level_of_a_range_is_warmed_up() {
     let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 1));
-    let levels = "--request-rate-range 100:200:100 -p 200 -s 1000";
+    let levels = "--request-rate-range 100:200:100 -p 200 -s 1000000";
     let finished = Program::on(&repository, "m").args("--warmup-request-count 90").args(levels).run();
     let measured: f64 = open(&finished).levels.iter().map(|level| level.client_number("Request count")).sum();
     let sent = repository.counters("m").get("requests") as f64;
@@ -148,7 +149,7 @@ fn throughput_divides_by_the_true_span() {
 #[test]
 fn windows_may_be_made_of_requests() {
     let _turn = turns::shared();
-    let arguments = "--measurement-mode count_windows --measurement-request-count 20 -s 1000 -v";
+    let arguments = "--measurement-mode count_windows --measurement-request-count 20 -s 1000000 -v";
     let report = run(Model::sleeping("m", 30), arguments).report();
     let requests = report.level().client_number("Request count");
     assert!((60.0..90.0).contains(&requests), "three windows of 20 hold {requests}: {}", report.text);
@@ -159,7 +160,7 @@ fn windows_may_be_made_of_requests() {
 fn a_warm_up_time_is_waited_for() {
     let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 2));
-    let finished = Program::on(&repository, "m").args("--warmup-duration 1s -p 100 -s 1000").run();
+    let finished = Program::on(&repository, "m").args("--warmup-duration 1s -p 100 -s 1000000").run();
     let requests = finished.report().level().client_number("Request count");
     let all = repository.counters("m").get("requests") as f64;
     assert!(all > requests + 150.0, "{all} requests in all, {requests} of them measured");
@@ -267,7 +268,7 @@ fn a_sweep_finds_the_saturation() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 10).instances(2)]);
     let path = repository.file("export.json");
-    let program = Program::on(&repository, "m").args("--sweep linear:2 -p 700 -s 1000 -r 3 --profile-export-file");
+    let program = Program::on(&repository, "m").args("--sweep linear:2 -p 700 -s 1000000 -r 3 --profile-export-file");
     let finished = program.arg(&path).run();
     // The rate at saturation and the one past it may be unstable; that is no fault of the run.
     assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);

@@ -79,7 +79,7 @@ fn in_every_mode(strategy: &str, instances: u32) {
     ] {
         let repository = accumulator(strategy, instances);
         // Requests of a sequence that may overtake each other on the way are a matter of the load, not of the server.
-        let finished = run(&repository, &format!("-p 150 -s 1000 -r 3 --sequence-length 6 {load}"));
+        let finished = run(&repository, &format!("-p 150 -s 1000000 -r 3 --sequence-length 6 {load}"));
         let all = assert_well_formed(&repository);
         let report = finished.report_with(finished.code());
         assert!(report.level().client_number("Sequence count") > 0.0, "{load}: {}", report.text);
@@ -136,7 +136,8 @@ fn streams_of_data_are_dealt_round_robin() {
 fn stages_follow_each_other_without_meeting_each_others_sequences() {
     let _turn = turns::shared();
     let stages = "--stage rate:200:400ms --stage concurrency:3:30req --stage concurrency:2:200ms --num-of-sequences 4";
-    for range in ["", "--sequence-id-range 11:20"] {
+    // Serial where ids are scarce: overlapping requests of an ID's last sequence would meet those of its next one.
+    for range in ["", "--sequence-id-range 11:20 --serial-sequences"] {
         let repository = Repository::of(&[]);
         let model = Model::accumulator("m").instances(9).parameter("delay_us", "5000");
         repository.add(&repository.counting(repository.journaling(model)));
@@ -160,7 +161,7 @@ fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
     repository.add(&repository.counting(repository.journaling(model)));
     // Serial, because past saturation the overlapping requests of an ID's last sequence would meet those of its next one.
     let sequences = "--num-of-sequences 3 --sequence-id-range 1:4 --serial-sequences";
-    let finished = run(&repository, &format!("--sweep linear:2 -p 500 -s 1000 {sequences}"));
+    let finished = run(&repository, &format!("--sweep linear:2 -p 500 -s 1000000 {sequences}"));
     assert!(finished.stdout.contains("Saturation: "), "{}\n{}", finished.stdout, finished.stderr);
     let all = assert_well_formed(&repository);
     assert!(all.iter().all(|(id, _)| (1..4).contains(&id.parse::<u32>().unwrap())), "{all:?}");
@@ -262,8 +263,10 @@ fn an_error_ends_open_sequences() {
         let repository = Repository::of(&[]);
         let model = Model::accumulator("m").instances(2).parameter("fail_every", "7");
         repository.add(&repository.counting(repository.journaling(model)));
-        let finished =
-            Program::on(&repository, "m").args("-p 400 -s 1000 --sequence-length 20 --max-errors 5%").args(load).run();
+        let finished = Program::on(&repository, "m")
+            .args("-p 400 -s 1000000 --sequence-length 20 --max-errors 5%")
+            .args(load)
+            .run();
         assert_eq!(finished.code(), 3, "{}\n{}", finished.stdout, finished.stderr);
         let counters = repository.counters("m");
         assert!(counters.get("failures") > 0);
