@@ -8,6 +8,15 @@ use crate::data::PayloadId;
 /// So many objects stay in a processor's cache by themselves.
 const CACHED: usize = 64;
 
+/// So many payloads, those first that lie `slots` apart. A slot of a closed loop with so many slots goes through these for a
+/// while (`load::walk`): objects that are made in this order, and used together, fill few pages.
+pub(super) fn order_of_use(payloads: usize, slots: usize) -> impl Iterator<Item = PayloadId> {
+    let stride = slots.max(1);
+    (0..stride.min(payloads))
+        .flat_map(move |first| (first..payloads).step_by(stride))
+        .map(|payload| PayloadId(payload as u32))
+}
+
 /// The request objects of a slot.
 pub(super) struct Requests {
     reuse: Reuse,
@@ -87,5 +96,19 @@ impl Requests {
         if let Some(Some(object)) = self.prepared.get(next as usize) {
             object.prefetch();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_slot_goes_through_is_made_together() {
+        let order = |payloads, slots| order_of_use(payloads, slots).map(|payload| payload.0).collect::<Vec<_>>();
+        assert_eq!(order(7, 3), [0, 3, 6, 1, 4, 2, 5]);
+        assert_eq!(order(3, 8), [0, 1, 2]);
+        assert_eq!(order(3, 0), [0, 1, 2]);
+        assert!(order(0, 4).is_empty());
     }
 }

@@ -19,7 +19,7 @@ use crate::backend::{Completion, InferError, Next, OutputView, Outputs, Request,
 use crate::backends::c_api::ffi::hand_over::HandOver;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::output_buffer::{OutputBuffer, OutputPlace};
-use crate::backends::c_api::ffi::prepared::Requests;
+use crate::backends::c_api::ffi::prepared::{self, Requests};
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
 use crate::backends::c_api::ffi::response::InferenceResponse;
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
@@ -104,9 +104,8 @@ impl Slot {
             outputs,
         });
         if reuse == Reuse::PerPayload {
-            for payload in 0..payloads.len() {
-                slot.prepare(PayloadId(payload as u32))
-                    .map_err(|status| crate::error::Error::from(status).context("request"))?;
+            for payload in prepared::order_of_use(payloads.len(), shared.spec.load_slots) {
+                slot.prepare(payload).map_err(|status| crate::error::Error::from(status).context("request"))?;
             }
         }
         Ok(slot)
