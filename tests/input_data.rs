@@ -171,6 +171,38 @@ fn all_streams_of_all_files_are_cycled_through() {
     assert_eq!(checksums(&lines), [1, 2, 3, 4, 1].map(|value| fnv(&ints(&[value]))));
 }
 
+/// Metadata put the batch's dimension in front of a shape tensor, though the server takes it without.
+#[test]
+fn shape_tensors_of_batching_models_are_sent_without_a_batch() {
+    let _turn = turns::shared();
+    let folder = tempfile::tempdir().unwrap();
+    let list = [("A", "FP32", "dims: [-1]"), ("S", "INT32", "dims: [2] is_shape_tensor: true")];
+    let inputs = tensors(&list);
+    let (inputs, _) = inputs.split_once("output").unwrap();
+    let outputs = r#"output [{ name: "OUT_A" data_type: TYPE_FP32 dims: [-1] }]"#;
+    let model =
+        Model::identity("m").tensors(&format!("{inputs}{outputs}")).with("platform: \"tensorrt_plan\"").batches(8);
+    let step = json!({"data": [{"A": {"content": [1, 2, 3], "shape": [3]}, "S": [1, 2]}]});
+    let data = write(&folder, "data.json", step.to_string());
+    let repository = Repository::of(&[model]);
+    for batch in ["1", "2"] {
+        let run = Program::on(&repository, "m").args("-b").arg(batch).arg("--input-data").arg(&data);
+        assert_eq!(requests(run, 5).report().level().client_number("Request count"), 5.0);
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_no_missing_file() {
+    let _turn = turns::shared();
+    let folder = tempfile::tempdir().unwrap();
+    let list = [("A", "INT32", "dims: [1]"), ("B", "INT32", "dims: [1] optional: true")];
+    let repository = Repository::of(&[Model::identity("m").tensors(&tensors(&list)).batches(0)]);
+    write(&folder, "A", ints(&[1]));
+    std::os::unix::fs::symlink("/nonexistent", folder.path().join("B")).unwrap();
+    let run = Program::on(&repository, "m").args("--input-data").arg(folder.path());
+    requests(run, 2).refusal(&["failed to open file", "/B"]);
+}
+
 /// Beyond some number of steps, request objects are not kept per step but given other inputs before each use.
 #[test]
 fn more_steps_than_there_are_request_objects_arrive() {

@@ -123,6 +123,7 @@ impl Job {
             threads,
             max_outstanding: plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding(plan)),
             serial: sequences && plan.load.sequences.serial,
+            until: None,
             spin: DEFAULT_SPIN,
         };
         let quota = plan.measurement.request_count;

@@ -6,7 +6,7 @@ use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::app::session::IdBlock;
 use crate::error::Result;
-use crate::load::{LoadContext, prepare};
+use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
 use crate::plan::{Distribution, SequencePlan, Stage, StageLength};
@@ -58,8 +58,11 @@ impl Director for Play<'_> {
             StageLength::Time(_) => None,
             StageLength::Requests(requests) => Some(requests),
         };
-        let job = &Job { quota, ..self.jobs[number].clone() };
-        let level = runner.level_run(job);
+        let mut job = Job { quota, ..self.jobs[number].clone() };
+        if let (LoadShape::Open(shape), StageLength::Time(length)) = (&mut job.shape, length) {
+            shape.until = Some(length);
+        }
+        let level = runner.level_run(&job);
         let observer = runner.observers.map(|observers| observers.of_next_level(&level.recorder));
         let context = runner.session.context(runner.plan, job.lanes, &Arc::clone(&level.recorder), observer)?;
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;

@@ -39,7 +39,9 @@ pub fn run(
                 observe(&level, runner)
             }
             SweepStep::Confirm(rate) => {
-                let job = Job::rate(runner.plan, runner.session, rate, distribution)?;
+                // Evenly: random gaps bring a short window more or fewer requests than the rate says, and the search would take
+                // that for what the server can do.
+                let job = Job::rate(runner.plan, runner.session, rate, Distribution::Constant)?;
                 let level = runner.measure_quietly(&job, &search_plan)?;
                 let observed = observe(&level, runner);
                 let word = if observed.sustained { "sustained" } else { "not sustained" };

@@ -126,6 +126,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
 
 /// `name` or `name:version`.
 pub fn model(text: &str) -> Result<ModelId, String> {
+    let text = text.trim();
     let (name, version) = match text.split_once(':') {
         Some((name, version)) => (name, Some(integer(version, 1, u64::MAX)?)),
         None => (text, None),

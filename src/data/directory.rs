@@ -71,8 +71,9 @@ fn find(directory: &Path, tensor: &str) -> Result<Option<Found>> {
             array.display()
         ))),
         (false, true) => Ok(Some(Found { path: array, array: true })),
-        (false, false) if !plain.exists() => Ok(None),
-        // What is there and is no file is refused when it is opened.
+        // What is there and is no file, as a link that leads nowhere, is refused when it is opened.
+        (false, false) if array.symlink_metadata().is_ok() => Ok(Some(Found { path: array, array: true })),
+        (false, false) if plain.symlink_metadata().is_err() => Ok(None),
         _ => Ok(Some(Found { path: plain, array: false })),
     }
 }

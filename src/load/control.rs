@@ -27,6 +27,8 @@ pub(super) struct Control {
     /// First and last send of a schedule.
     pub(super) first_sent: AtomicU64,
     pub(super) last_sent: AtomicU64,
+    /// Requests sent by schedules, without those that end sequences.
+    pub(super) scheduled: AtomicU64,
     pub(super) sent: AtomicU64,
     pub(super) completed: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -47,6 +49,7 @@ impl Control {
             held_back: AtomicU64::new(0),
             first_sent: AtomicU64::new(Stamp::NEVER.0),
             last_sent: AtomicU64::new(0),
+            scheduled: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             completed: AtomicU64::new(0),
@@ -115,8 +118,9 @@ impl Control {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// Called by an open loop's worker that is done with its schedule: its first and last send.
-    pub(super) fn report_sends(&self, first: Stamp, last: Stamp) {
+    /// Called by an open loop's worker that is done with its schedule: its first and last send, and how many there were.
+    pub(super) fn report_sends(&self, (first, last): (Stamp, Stamp), count: u64) {
+        self.scheduled.fetch_add(count, Ordering::AcqRel);
         self.first_sent.fetch_min(first.0, Ordering::AcqRel);
         self.last_sent.fetch_max(last.0, Ordering::AcqRel);
     }

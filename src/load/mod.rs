@@ -24,4 +24,4 @@ pub use closed::ClosedLoop;
 pub use context::LoadContext;
 pub use open::OpenLoop;
 pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
-pub use run::{LoadShape, PreparedLoad, RunningLoad, prepare, start};
+pub use run::{LoadShape, PreparedLoad, RunningLoad, Sends, prepare, start};

@@ -16,6 +16,17 @@ use crate::load::open::{self, OpenLoop};
 use crate::load::periodic::{self, PeriodicLoop};
 use crate::load::worker::Worker;
 
+/// What the schedule of an open loop sent, without the requests that end sequences after it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sends {
+    /// The first send.
+    pub first: Stamp,
+    /// The last one.
+    pub last: Stamp,
+    /// How many there were.
+    pub count: u64,
+}
+
 /// The shape of a level's load.
 #[derive(Clone, Debug)]
 pub enum LoadShape {
@@ -169,11 +180,12 @@ impl RunningLoad {
         }
     }
 
-    /// First and last send of an open loop, once it has ended.
-    pub fn sends(&self) -> Option<(Stamp, Stamp)> {
-        let read = |stamp: &AtomicU64| Stamp(stamp.load(Ordering::Acquire));
-        let sends = (read(&self.control.first_sent), read(&self.control.last_sent));
-        self.ended().map(|_| sends).filter(|(first, last)| first <= last)
+    /// What the schedule of an open loop sent, once it has ended.
+    pub fn sends(&self) -> Option<Sends> {
+        let read = |number: &AtomicU64| number.load(Ordering::Acquire);
+        let Control { first_sent, last_sent, scheduled, .. } = &*self.control;
+        let sends = Sends { first: Stamp(read(first_sent)), last: Stamp(read(last_sent)), count: read(scheduled) };
+        self.ended().map(|_| sends).filter(|sends| sends.first <= sends.last)
     }
 
     /// When the last request was over, once every worker has ended.

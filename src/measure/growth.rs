@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Stamp;
+use crate::load::Sends;
 use crate::measure::summary::ClientSummary;
 
 /// Sending that is over sooner says too little: one slow request looks like a queue.
@@ -85,13 +85,12 @@ impl Growth {
 
 /// Corrects the rates of an open loop that was measured whole: sends from the first one to the last, where these are known,
 /// and completions by what piled up.
-pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Stamp)>, growth: &Growth) {
-    let sent = client.sent;
+pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, growth: &Growth) {
     let Some(open) = &mut client.open_loop else { return };
     let before = (open.achieved_rate, open.completed_rate);
-    if let Some((first, last)) = sends {
+    if let Some(Sends { first, last, count }) = sends {
         let seconds = last.since(first) as f64 / 1e9;
-        let gaps = sent.saturating_sub(1) as f64;
+        let gaps = count.saturating_sub(1) as f64;
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
     let piled_up = growth.per_second().unwrap_or(0.0);
@@ -113,6 +112,7 @@ pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<(Stamp, Sta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Stamp;
     use crate::measure::summary::{OpenLoopSummary, sample};
 
     /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
@@ -173,11 +173,12 @@ mod tests {
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())
         };
-        let second = Some((Stamp(5), Stamp(1_000_000_005)));
+        let sends = |last| Some(Sends { first: Stamp(5), last: Stamp(last), count: client.sent });
+        let second = sends(1_000_000_005);
         assert_eq!(rates(second, Growth::default()), (200.0, 200.0));
         assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
         assert_eq!(rates(None, Growth::default()), (100.0, 100.0));
-        assert_eq!(rates(Some((Stamp(5), Stamp(5))), Growth::default()).0, 200.0);
+        assert_eq!(rates(sends(5), Growth::default()).0, 200.0);
         client.entries = vec![client.clone()];
         settle_rates(&mut client, second, &Growth::default());
         assert_eq!(client.entries[0].open_loop.as_ref().unwrap().achieved_rate, 200.0);

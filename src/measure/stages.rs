@@ -241,6 +241,7 @@ mod tests {
                 threads: 1,
                 max_outstanding: 100,
                 serial: false,
+                until: None,
                 spin: DEFAULT_SPIN,
             }),
             None => LoadShape::Closed(ClosedLoop { concurrency: 1, max_threads: 1, synchronous: false }),

@@ -163,7 +163,9 @@ impl Sweep {
     pub fn result(&self) -> Option<SweepResult> {
         match self.phase {
             Phase::Measure { saturation, .. } => {
-                let sustained = self.points.iter().filter(|point| point.observed.sustained).map(|point| point.rate);
+                // What was completed, not what was asked for: random gaps may have brought fewer requests.
+                let completed = |point: &SweepPoint| point.rate.min(point.observed.completed_rate);
+                let sustained = self.points.iter().filter(|point| point.observed.sustained).map(completed);
                 Some(SweepResult { saturation: sustained.fold(saturation, f64::max), knee: knee(&self.points) })
             }
             _ => None,

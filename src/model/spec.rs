@@ -148,7 +148,8 @@ fn tensor(id: &ModelId, entry: &Value, config: &Value, batched: bool) -> Result<
     let flag = |key: &str| settings.and_then(|item| item[key].as_bool()).unwrap_or(false);
     let shape_tensor = flag("is_shape_tensor");
     let mut shape: Vec<i64> = entry["shape"].as_array().map_or(&[][..], Vec::as_slice).iter().map(signed).collect();
-    if batched && !shape_tensor && !shape.is_empty() {
+    // Metadata have it in front of shape tensors, too, though these are never batched.
+    if batched && !shape.is_empty() {
         shape.remove(0);
     }
     Ok(TensorSpec { name: name.to_owned(), datatype, shape, optional: flag("optional"), shape_tensor })
@@ -191,7 +192,7 @@ mod tests {
     fn batch_dimension_is_dropped_and_flags_are_read() {
         let metadata = json!({"name": "m", "versions": ["1"], "platform": "", "inputs": [
             {"name": "A", "datatype": "FP32", "shape": [-1, 16]},
-            {"name": "S", "datatype": "INT32", "shape": [2]}],
+            {"name": "S", "datatype": "INT32", "shape": [-1, 2]}],
             "outputs": [{"name": "B", "datatype": "BYTES", "shape": [-1, -1]}]});
         let config = json!({"max_batch_size": 8, "dynamic_batching": {},
             "input": [{"name": "A", "optional": true}, {"name": "S", "is_shape_tensor": true}]});

@@ -2,7 +2,7 @@
 
 use crate::assert_near;
 use crate::support::report::number_in;
-use crate::support::{Export, Finished, Model, Program, Repository, turns};
+use crate::support::{Export, Finished, Model, Program, Report, Repository, turns};
 
 fn run(model: Model, arguments: &str) -> Finished {
     let repository = Repository::of(&[model]);
@@ -10,7 +10,7 @@ fn run(model: Model, arguments: &str) -> Finished {
 }
 
 /// The report of an open loop, whose verdict on a busy machine may be that requests left late.
-fn open(finished: &Finished) -> crate::support::Report {
+fn open(finished: &Finished) -> Report {
     finished.report_with(if finished.code() == 4 { 4 } else { 0 })
 }
 
@@ -199,6 +199,38 @@ fn stages_follow_each_other_without_a_pause() {
     let offsets = crate::offsets_ms(&repository, "m");
     let pause = offsets.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
     assert!(pause < 150.0, "the server was left alone for {pause} ms");
+}
+
+/// The rate that a report's only level achieved.
+fn achieved_rate(report: &Report) -> f64 {
+    let (_, rate) = report.text.split_once(", achieved rate: ").expect("an open loop has one");
+    rate.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The request that would be due as the stage ends belongs to the next one.
+#[test]
+fn a_stage_of_a_rate_sends_what_is_due_in_it() {
+    let _turn = turns::alone();
+    for (rate, requests) in [(10, 5.0), (100, 50.0)] {
+        let repository = Repository::counted(Model::identity("m"));
+        let finished = Program::on(&repository, "m").args(&format!("--stage rate:{rate}:500ms")).run();
+        let report = open(&finished);
+        assert_eq!(report.level().client_number("Request count"), requests, "{}", report.text);
+        assert_eq!(repository.counters("m").get("requests") as f64, requests);
+        assert_near("achieved rate", achieved_rate(&report), f64::from(rate), 0.02 * f64::from(rate));
+    }
+}
+
+/// Requests that end sequences after the schedule are none of its rate.
+#[test]
+fn the_rate_of_a_schedule_is_that_of_its_own_requests() {
+    let _turn = turns::alone();
+    let repository = Repository::counted(Model::accumulator("m").instances(4));
+    let load = "--request-rate-range 50 --request-count 50 --num-of-sequences 4 --sequence-length 100";
+    let finished = Program::on(&repository, "m").args(load).run();
+    let report = open(&finished);
+    assert_eq!(repository.counters("m").get("requests"), 54, "four of them end sequences");
+    assert_near("achieved rate", achieved_rate(&report), 50.0, 1.0);
 }
 
 #[test]

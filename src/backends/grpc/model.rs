@@ -62,7 +62,8 @@ fn tensor(
             "model '{id}': tensor '{name}' has datatype '{datatype}', which this program does not know"
         ))
     })?;
-    let dropped = usize::from(batched && !shape_tensor && !entry.shape.is_empty());
+    // Metadata have it in front of shape tensors, too, though these are never batched.
+    let dropped = usize::from(batched && !entry.shape.is_empty());
     let shape = entry.shape[dropped..].to_vec();
     Ok(TensorSpec { name: name.clone(), datatype: known, shape, optional, shape_tensor })
 }
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn batch_dimension_is_dropped_and_flags_are_read() {
         let metadata = ModelMetadata {
-            inputs: vec![entry("A", "FP32", &[-1, 16]), entry("S", "INT32", &[2])],
+            inputs: vec![entry("A", "FP32", &[-1, 16]), entry("S", "INT32", &[-1, 2])],
             outputs: vec![entry("B", "BYTES", &[-1, -1])],
             ..ModelMetadata::default()
         };

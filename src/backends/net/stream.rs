@@ -94,6 +94,13 @@ impl Read for Stream {
     }
 }
 
+/// The kernel says of bytes that are gone, because an input file was cut short, what a processor says with a signal.
+fn end_where_bytes_are_gone(error: &io::Error) {
+    if error.raw_os_error() == Some(libc::EFAULT) {
+        let _ = signal_hook::low_level::raise(libc::SIGBUS);
+    }
+}
+
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
@@ -102,10 +109,11 @@ impl Write for Stream {
     #[inline]
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let Some(session) = &mut self.tls else {
-            return match slices {
+            let written = match slices {
                 [single] => self.socket.write(single),
                 several => self.socket.write_vectored(several),
             };
+            return written.inspect_err(end_where_bytes_are_gone);
         };
         send_pending(session, &mut self.socket)?;
         let taken = session.writer().write_vectored(slices)?;

@@ -42,6 +42,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
         turn: 0,
         sent: 0,
         sends: None,
+        until: shape.until.map_or(u64::MAX, |until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX)),
         client,
         sink,
     };
@@ -55,7 +56,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
     let mut schedule = schedule.take(usize::try_from(count).unwrap_or(usize::MAX));
     let played = issuer.play(&mut schedule, control.started());
     if let Some((first, last)) = issuer.sends {
-        control.report_sends(first, last);
+        control.report_sends((first, last), issuer.sent);
     }
     let worked = played.and_then(|()| issuer.finish());
     let (completed, failed) = issuer.sink.ended();
@@ -83,13 +84,16 @@ struct Issuer {
     sent: u64,
     /// First and last send.
     sends: Option<(Stamp, Stamp)>,
+    /// Offset from which on nothing is sent.
+    until: u64,
 }
 
 impl Issuer {
     /// Plays the schedule to its end, or until the load is over.
     fn play(&mut self, schedule: &mut impl Iterator<Item = u64>, start: Stamp) -> Result<()> {
         for offset in schedule {
-            let intended = start.plus(offset);
+            // A load that has a length is stopped from outside; until then nothing is due any more.
+            let intended = if offset < self.until { start.plus(offset) } else { Stamp::NEVER };
             if self.wait_until(intended)? == Wake::Stopped {
                 return Ok(());
             }

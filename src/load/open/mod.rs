@@ -45,6 +45,8 @@ pub struct OpenLoop {
     pub max_outstanding: usize,
     /// At most one request of a sequence outstanding; each lane of the feed is a sequence.
     pub serial: bool,
+    /// No request that is due so long after the start, or later, is sent.
+    pub until: Option<Duration>,
     /// How long before its time a thread stops sleeping and spins; see [`super::pace`].
     pub spin: Duration,
 }

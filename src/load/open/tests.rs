@@ -203,6 +203,7 @@ impl Setup {
             threads,
             max_outstanding: DEFAULT_MAX_OUTSTANDING,
             serial: false,
+            until: None,
             spin: DEFAULT_SPIN,
         };
         Self {
@@ -461,6 +462,7 @@ fn lanes_and_outstanding_requests_are_dealt_to_workers() {
         threads,
         max_outstanding,
         serial,
+        until: None,
         spin: DEFAULT_SPIN,
     };
     let dealt = |shape: OpenLoop, lanes| shape.shares(lanes).iter().map(|s| (s.lanes, s.slots)).collect::<Vec<_>>();
