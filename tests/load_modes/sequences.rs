@@ -153,6 +153,17 @@ fn stages_follow_each_other_without_meeting_each_others_sequences() {
     assert!(narrow.stderr.contains("holds 8 IDs, but 9 sequences are alive at once"), "{}", narrow.stderr);
 }
 
+/// The start of a sequence waits in the server for the place of another, which must not wait for it to be ended.
+#[test]
+fn serial_sequences_that_wait_for_each_other_are_ended() {
+    let _turn = turns::shared();
+    let repository = accumulator("sequence_batching { max_sequence_idle_microseconds: 60000000 }", 1);
+    let load = "--request-rate-range 40 --num-of-sequences 3 --serial-sequences --sequence-length 4 --request-count 41";
+    let finished = run(&repository, load);
+    assert!(!finished.stdout.contains("Failed request count"), "{}", finished.stdout);
+    assert_well_formed(&repository);
+}
+
 #[test]
 fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
     let _turn = turns::shared();

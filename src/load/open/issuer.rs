@@ -251,6 +251,9 @@ impl Issuer {
 
     /// Waits for outstanding requests, then ends every open sequence and waits for that.
     fn finish(&mut self) -> Result<()> {
+        if self.serial {
+            return self.finish_serial();
+        }
         self.settle()?;
         let Share { worker, workers, lanes, .. } = self.sink.share;
         for lane in (0..lanes).map(|number| worker + number * workers) {
@@ -267,6 +270,27 @@ impl Issuer {
             }
         }
         self.settle()
+    }
+
+    /// Ends every sequence as it comes to rest, without waiting for the others: the server may hold the start of one back
+    /// until another ends.
+    fn finish_serial(&mut self) -> Result<()> {
+        let Share { worker, workers, .. } = self.sink.share;
+        let mut at_rest = 0;
+        loop {
+            self.sink.slots.take_freed(&mut self.free);
+            for slot in std::mem::take(&mut self.free) {
+                let lane = worker + slot.index() * workers;
+                match self.sink.context.feed.close(lane) {
+                    Some(request) => self.submit(slot, request, lane, Stamp::now())?,
+                    None => at_rest += 1,
+                }
+            }
+            if at_rest == self.slots || self.sink.control.has_given_up() {
+                return Ok(());
+            }
+            self.await_completion()?;
+        }
     }
 
     /// Waits until no request is outstanding, or the load's patience ends.
