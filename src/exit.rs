@@ -4,6 +4,8 @@
 pub const OK: u8 = 0;
 /// A level did not become stable, or the first one is above the latency threshold; its data were printed all the same.
 pub const UNSTABLE: u8 = 2;
+/// The first level is above the latency threshold: [`UNSTABLE`] to our own callers, nothing to perf_analyzer's.
+pub const OVER_THRESHOLD: u8 = 5;
 /// A level failed: nothing succeeded, or more failed than `--max-errors` allows.
 pub const NO_VALID_REQUESTS: u8 = 3;
 /// A level was measured under another load than the one asked for: the rate was not reached, requests left late or were
@@ -19,14 +21,18 @@ pub const INTERRUPTED: u8 = 130;
 pub enum Codes {
     /// All of these.
     Own,
-    /// perf_analyzer's, which has no [`INVALID_LOAD`] and ends with 0 there. Tools that call it (GenAI-Perf) take every
-    /// other code for a failure and throw the results away.
+    /// perf_analyzer's, which has neither [`INVALID_LOAD`] nor [`OVER_THRESHOLD`] and ends with 0 there. Tools that call it
+    /// (GenAI-Perf) take every other code for a failure and throw the results away.
     PerfAnalyzers,
 }
 
 impl Codes {
     /// What to end with where `code` is meant.
     pub fn spoken(self, code: u8) -> u8 {
-        if self == Self::PerfAnalyzers && code == INVALID_LOAD { OK } else { code }
+        match (self, code) {
+            (Self::PerfAnalyzers, INVALID_LOAD | OVER_THRESHOLD) => OK,
+            (Self::Own, OVER_THRESHOLD) => UNSTABLE,
+            _ => code,
+        }
     }
 }

@@ -16,8 +16,10 @@ pub fn exit_code(mode: &LoadMode, levels: &[LevelSummary]) -> u8 {
     let first_is_over = levels.first().is_some_and(|level| level.ending == Ending::OverThreshold);
     if any(&|level| level.ending == Ending::Failed) {
         exit::NO_VALID_REQUESTS
-    } else if any(&|level| level.ending == Ending::Unstable) || first_is_over {
+    } else if any(&|level| level.ending == Ending::Unstable) {
         exit::UNSTABLE
+    } else if first_is_over {
+        exit::OVER_THRESHOLD
     } else if any(&load_was_not_delivered) {
         exit::INVALID_LOAD
     } else {
@@ -78,7 +80,7 @@ mod tests {
         assert_eq!(code(&[unstable, failed]), exit::NO_VALID_REQUESTS);
         assert_eq!(code(&[late]), exit::INVALID_LOAD);
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
-        assert_eq!(code(&[over]), exit::UNSTABLE, "no level is within the threshold");
+        assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
         assert_eq!(code(&[]), exit::OK);
     }
 }

@@ -243,6 +243,8 @@ fn a_first_level_above_the_latency_threshold_is_code_2() {
     assert!(finished.stderr.contains("Measured latency went over the set limit of 5 msec."), "{}", finished.stderr);
     assert_eq!(report.values(), [1.0]);
     assert!(report.summary()[0].contains("over latency threshold"), "{}", report.text);
+    // perf_analyzer's callers know no such code.
+    Program::on(&repository, "m").quick().args("-l 5").named_perf_analyzer().run().report_with(0);
 }
 
 #[test]
