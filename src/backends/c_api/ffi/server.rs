@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::backends::c_api::ffi::library::Library;
@@ -28,6 +29,8 @@ pub struct Server {
     start_log: Option<StartLog>,
     /// When the last load ended.
     loaded_at: AtomicU64,
+    /// The models that were asked for by name, in order.
+    named: Mutex<Vec<String>>,
 }
 
 // SAFETY: the C API documents server-level calls as thread-safe; the options object is used under `&self` by the
@@ -70,7 +73,7 @@ impl Server {
         // SAFETY: the options are live; `pointer` receives a server that this value owns.
         let started = unsafe { library.api.TRITONSERVER_ServerNew(&raw mut pointer, options.pointer) };
         library.check(started).map_err(|status| Error::server(format!("Triton did not start: {}", status.message)))?;
-        Ok(Self { library, pointer, options, start_log, loaded_at: AtomicU64::new(0) })
+        Ok(Self { library, pointer, options, start_log, loaded_at: AtomicU64::new(0), named: Mutex::default() })
     }
 
     /// Loads a model and what it is composed of.
@@ -81,6 +84,7 @@ impl Server {
         let name = c_string(model);
         let loaded = call!(self, TRITONSERVER_ServerLoadModel, name.as_ptr());
         self.loaded_at.store(Stamp::now().0, Ordering::Relaxed);
+        self.named.lock().push(model.to_owned());
         loaded.map_err(|status| {
             let logged = self.start_log.as_ref().and_then(|log| log.reason(model));
             let reason = logged.as_deref().unwrap_or(status.message.trim_end());
@@ -201,7 +205,11 @@ impl Server {
     fn unload_all(&self) -> Result<(), Status> {
         let settled = Stamp(self.loaded_at.load(Ordering::Relaxed)).plus_duration(LOAD_SETTLES);
         thread::sleep(settled.from_now());
-        for (model, _) in self.loaded() {
+        let mut models: Vec<String> = self.loaded().into_iter().map(|(model, _)| model).collect();
+        // Those that were named first: Triton complains of an ensemble that is left without its models.
+        let named = self.named.lock();
+        models.sort_by_key(|model| !named.contains(model));
+        for model in models {
             let name = c_string(&model);
             if self.library.api.TRITONSERVER_ServerUnloadModelAndDependents.is_ok() {
                 call!(self, TRITONSERVER_ServerUnloadModelAndDependents, name.as_ptr())?;
