@@ -219,8 +219,7 @@ fn notes(given: &Given) -> Vec<String> {
     let old = OLD.iter().filter(|(flag, _)| given.has(flag));
     let mut notes: Vec<String> = old.map(|(flag, new)| format!("{flag} is an old spelling: use {new}")).collect();
     if given.has("--cancel-after-us") && given.has("--streaming") {
-        let rule =
-            "a request is cancelled only while it is alone on its stream, and there are at most --max-threads streams";
+        let rule = "a request is cancelled only while it is alone on its stream, which those of a sequence share";
         notes.push(format!("--cancel-after-us: {rule}"));
     }
     if given.has("-c") && !given.has("-d") {

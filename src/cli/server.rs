@@ -33,7 +33,7 @@ pub struct ServerArgs {
     #[arg(short = 'H', long, value_name = "NAME:VALUE", value_parser = header)]
     header: Vec<(String, String)>,
 
-    /// gRPC: one stream per client in place of a call per request; decoupled models need it. Implies --async.
+    /// gRPC: a stream per slot in place of a call per request; decoupled models need it. Implies --async.
     /// Default: off
     #[arg(long)]
     streaming: bool,

@@ -1,8 +1,8 @@
-//! The common stream of `ModelStreamInfer`: answers that are matched by id, and what ends them.
+//! Streams of `ModelStreamInfer`: which requests they carry, answers that are matched by id, and what ends them.
 
 use std::time::Duration;
 
-use triton_bench::backend::SlotId;
+use triton_bench::backend::{Request, SequencePosition, SlotId};
 use triton_bench::clock::Stamp;
 
 use crate::peer::{
@@ -11,6 +11,9 @@ use crate::peer::{
 use crate::{Bench, PLAIN, Setup};
 
 const STREAMING: Setup = Setup { streaming: true, decoupled: true, watch: true, ..PLAIN };
+
+/// Settings that allow one stream at a time, which all requests must share.
+const NARROW: &[(u16, u32)] = &[(4, 1 << 30), (3, 1)];
 
 /// The ids of the requests that the client sends, one after the other.
 fn next_id(peer: &mut Peer) -> Option<(u32, Vec<u8>)> {
@@ -53,7 +56,7 @@ const EMPTY_FINAL: Reply<'_> = Reply { error: "", last: Some(true), outputs: fal
 #[test]
 fn decoupled_answers_are_counted_until_the_final_flag() {
     let mut bench = Bench::new(Setup { slots: 2, ..STREAMING }, |_, mut peer| {
-        peer.shake_hands(WIDE);
+        peer.shake_hands(NARROW);
         let (stream, first) = next_id(&mut peer).unwrap();
         let (same, second) = next_id(&mut peer).unwrap();
         assert_eq!(stream, same);
@@ -142,7 +145,7 @@ fn the_end_of_the_stream_ends_its_requests_and_the_next_opens_another() {
     ];
     for (ending, code, text) in endings {
         let mut bench = Bench::new(Setup { slots: 2, ..STREAMING }, move |_, mut peer| {
-            peer.shake_hands(WIDE);
+            peer.shake_hands(NARROW);
             let (stream, _) = next_id(&mut peer).unwrap();
             next_id(&mut peer).unwrap();
             peer.say(&response_headers(stream));
@@ -165,6 +168,76 @@ fn the_end_of_the_stream_ends_its_requests_and_the_next_opens_another() {
 }
 
 #[test]
+fn every_slot_has_a_stream_whose_end_is_not_that_of_others() {
+    let mut bench = Bench::new(Setup { slots: 3, ..STREAMING }, |_, mut peer| {
+        peer.shake_hands(WIDE);
+        let requests: Vec<_> = (0..3).map(|_| next_id(&mut peer).unwrap()).collect();
+        assert!(requests[0].0 < requests[1].0 && requests[1].0 < requests[2].0);
+        let (broken, reset, good) = (requests[0].0, requests[1].0, requests[2].0);
+        peer.say(&response_headers(broken));
+        peer.say(&data(broken, &message(&[0xff; 9])));
+        peer.say(&frame(RST_STREAM, 0, reset, &2_u32.to_be_bytes()));
+        assert_eq!(peer.next_of(RST_STREAM).unwrap().stream, broken);
+        peer.say(&response_headers(good));
+        peer.say(&reply(good, &requests[2].1, &EMPTY_FINAL));
+        // Those that ended are opened again at their next request, the other goes on.
+        let (again, first) = next_id(&mut peer).unwrap();
+        let (same, second) = next_id(&mut peer).unwrap();
+        assert!(again > good && same == good);
+        peer.say(&response_headers(again));
+        peer.say(&[reply(again, &first, &EMPTY_FINAL), reply(same, &second, &EMPTY_FINAL)].concat());
+        peer.linger();
+    });
+    (0..3).for_each(|slot| bench.submit(slot));
+    let outcomes = bench.outcomes(3);
+    assert_eq!(outcomes[0].1.as_ref().unwrap_err().0, "Protocol error");
+    assert_eq!(outcomes[1].1.as_ref().unwrap_err().0, "Stream reset");
+    assert_eq!(outcomes[2].1, Ok(0));
+    bench.submit(0);
+    bench.submit(2);
+    assert_eq!(bench.outcomes(2), [(0, Ok(0)), (2, Ok(0))]);
+}
+
+#[test]
+fn requests_of_a_sequence_stay_on_one_stream_whatever_their_slot() {
+    let mut bench = Bench::new(Setup { slots: 3, ..STREAMING }, |_, mut peer| {
+        peer.shake_hands(WIDE);
+        let requests: Vec<_> = (0..4).map(|_| next_id(&mut peer).unwrap()).collect();
+        let streams: Vec<u32> = requests.iter().map(|request| request.0).collect();
+        assert_eq!((streams[1], streams[3]), (streams[0], streams[2]), "{streams:?}");
+        assert_ne!(streams[0], streams[2]);
+        peer.say(&[response_headers(streams[0]), response_headers(streams[2])].concat());
+        let answers: Vec<_> = requests.iter().map(|(stream, id)| reply(*stream, id, &EMPTY_FINAL)).collect();
+        peer.say(&answers.concat());
+        peer.linger();
+    });
+    let request = |id, start, end| Request { sequence: Some(SequencePosition { id, start, end }), ..crate::REQUEST };
+    bench.client.submit(SlotId(0), request(7, true, false)).unwrap();
+    bench.client.submit(SlotId(1), request(7, false, true)).unwrap();
+    bench.client.submit(SlotId(2), request(8, true, false)).unwrap();
+    bench.client.grow(4).unwrap();
+    bench.client.submit(SlotId(3), request(8, false, true)).unwrap();
+    assert_eq!(bench.outcomes(4), [(0, Ok(0)), (1, Ok(0)), (2, Ok(0)), (3, Ok(0))]);
+}
+
+#[test]
+fn a_request_that_shares_its_stream_is_not_cancelled() {
+    let mut bench = Bench::new(Setup { slots: 2, ..STREAMING }, |_, mut peer| {
+        peer.shake_hands(NARROW);
+        let (stream, first) = next_id(&mut peer).unwrap();
+        let (_, second) = next_id(&mut peer).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        peer.say(&response_headers(stream));
+        peer.say(&[reply(stream, &first, &EMPTY_FINAL), reply(stream, &second, &EMPTY_FINAL)].concat());
+        peer.linger();
+    });
+    bench.submit(0);
+    bench.submit(1);
+    assert!(bench.client.cancel(SlotId(0), Stamp::now()));
+    assert_eq!(bench.outcomes(2), [(0, Ok(0)), (1, Ok(0))]);
+}
+
+#[test]
 fn the_only_request_of_a_stream_can_be_cancelled() {
     let mut bench = Bench::new(STREAMING, |_, mut peer| {
         peer.shake_hands(WIDE);
@@ -182,18 +255,22 @@ fn the_only_request_of_a_stream_can_be_cancelled() {
 }
 
 #[test]
-fn deadlines_hold_on_the_common_stream() {
+fn deadlines_hold_on_a_stream_that_requests_share() {
     let setup = Setup { deadline: Some(Duration::from_millis(100)), slots: 2, ..STREAMING };
     let mut bench = Bench::new(setup, |_, mut peer| {
-        peer.shake_hands(WIDE);
+        peer.shake_hands(NARROW);
         let (stream, late) = next_id(&mut peer).unwrap();
         let (_, early) = next_id(&mut peer).unwrap();
         peer.say(&response_headers(stream));
         peer.say(&reply(stream, &early, &EMPTY_FINAL));
         std::thread::sleep(Duration::from_millis(200));
         peer.say(&reply(stream, &late, &DATA_REPLY));
-        let (_, id) = next_id(&mut peer).unwrap();
-        peer.say(&reply(stream, &id, &EMPTY_FINAL));
+        // The late one was alone: its stream was given up.
+        assert_eq!(peer.next_of(RST_STREAM).unwrap().stream, stream);
+        let (other, id) = next_id(&mut peer).unwrap();
+        assert_ne!(other, stream);
+        peer.say(&response_headers(other));
+        peer.say(&reply(other, &id, &EMPTY_FINAL));
         peer.linger();
     });
     bench.submit(0);

@@ -14,6 +14,7 @@ mod metrics;
 mod parameters;
 mod regions;
 mod restarts;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -2,6 +2,7 @@
 
 use crate::backend::{Completion, InferError};
 use crate::backends::grpc::message::MessageReader;
+use crate::backends::grpc::streams::SequenceKey;
 use crate::clock::Stamp;
 use crate::plan::Compression;
 
@@ -24,10 +25,14 @@ pub enum Phase {
 pub struct Call {
     /// Where it is.
     pub phase: Phase,
-    /// Counts the slot's requests, so that what comes late for an earlier one is told apart.
+    /// Counts the slot's requests in 31 bits, so that what comes late for an earlier one is told apart.
     pub generation: u32,
     /// Its HTTP/2 stream, for calls of their own.
     pub stream: u32,
+    /// Index of the stream that it shares with requests before and after it, otherwise.
+    pub shared: usize,
+    /// The sequence that it ends.
+    pub ends: Option<SequenceKey>,
     /// Index of its model.
     pub model: usize,
     /// Whether its model is decoupled.
@@ -53,8 +58,8 @@ impl Call {
     /// Begins with a new request to a model, which may be decoupled.
     pub fn begin(&mut self, now: Stamp, model: usize, decoupled: bool) {
         self.phase = Phase::Queued;
-        self.generation = self.generation.wrapping_add(1);
-        self.stream = 0;
+        self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
+        (self.stream, self.shared, self.ends) = (0, 0, None);
         (self.model, self.decoupled) = (model, decoupled);
         (self.messages, self.responses) = (0, 0);
         self.error = None;

@@ -1,6 +1,6 @@
 //! The requests of a client as events of its connection tell of them.
 //!
-//! Requests are calls of their own, each a stream of HTTP/2, or messages on one common stream that their ids tell apart.
+//! Requests are calls of their own, each a stream of HTTP/2, or messages on streams that stay open, where ids tell them apart.
 
 use std::sync::Arc;
 
@@ -12,13 +12,9 @@ use crate::backends::grpc::message::{Arrived, MAX_MESSAGE, MessageReader};
 use crate::backends::grpc::proto::{InferReply, StreamReply};
 use crate::backends::grpc::regions::{PlacedOutputs, PlacedSlot};
 use crate::backends::grpc::status::{self, BROKEN};
+use crate::backends::grpc::streams::{InferStreams, parse_id, stream_of};
 use crate::clock::Stamp;
 use crate::plan::Compression;
-
-/// The common stream.
-pub const COMMON: Token = Token(u64::MAX);
-/// Characters of a request's id on the common stream: slot and generation in hexadecimal.
-pub const ID_LEN: usize = 17;
 
 /// The requests of a client.
 pub struct Calls {
@@ -32,14 +28,11 @@ pub struct Calls {
     pub over: Vec<u32>,
     /// Streams that are broken and must be reset.
     pub broken: Vec<u32>,
-    /// Whether the common stream is open, and which it is.
-    pub common: Option<u32>,
+    /// Those that stay open for many requests.
+    pub streams: InferStreams,
     sink: Arc<dyn CompletionSink>,
     watch: bool,
     late: Option<InferError>,
-    reader: MessageReader,
-    encoding: Compression,
-    rejected: Option<InferError>,
 }
 
 impl Calls {
@@ -51,13 +44,10 @@ impl Calls {
             outputs: Vec::new(),
             over: Vec::new(),
             broken: Vec::new(),
-            common: None,
+            streams: InferStreams::default(),
             sink,
             watch,
             late,
-            reader: MessageReader::default(),
-            encoding: Compression::None,
-            rejected: None,
         }
     }
 
@@ -100,28 +90,30 @@ impl Calls {
                 self.fail(slot, error.clone());
             }
         }
-        self.common = None;
+        self.streams.close_all();
     }
 
-    /// Ends the requests on the common stream with an error, or with a word for why they have no answer.
-    fn end_common(&mut self, error: Option<InferError>) {
+    /// Whether a slot's request is with the server, on this stream.
+    fn is_on(&self, slot: usize, stream: usize) -> bool {
+        self.slots[slot].phase == Phase::Outstanding && self.slots[slot].shared == stream
+    }
+
+    /// Whether a slot's request is the only one on its stream.
+    pub fn is_alone(&self, slot: usize) -> bool {
+        let stream = self.slots[slot].shared;
+        (0..self.slots.len()).all(|other| other == slot || !self.is_on(other, stream))
+    }
+
+    /// Ends the requests on a stream with an error, or with a word for why they have no answer. Its number, if it was open.
+    fn end_stream(&mut self, stream: usize, error: Option<InferError>) -> Option<u32> {
         let ended = || status::error(BROKEN, "the server ended the stream before all its answers");
         let error = error.unwrap_or_else(ended);
-        self.common = None;
-        self.reader.reset();
         for slot in 0..self.slots.len() {
-            if self.slots[slot].phase == Phase::Outstanding {
+            if self.is_on(slot, stream) {
                 self.fail(slot, error.clone());
             }
         }
-    }
-
-    /// The common stream is new.
-    pub fn common_opened(&mut self, stream: u32) {
-        self.common = Some(stream);
-        self.reader.reset();
-        self.encoding = Compression::None;
-        self.rejected = None;
+        self.streams.close(stream)
     }
 
     fn tell_error(&self, slot: usize, error: &InferError) {
@@ -184,16 +176,17 @@ impl Calls {
         }
     }
 
-    /// Body of the common stream.
-    fn common_data(&mut self, bytes: &[u8]) -> Result<(), InferError> {
-        let mut reader = std::mem::take(&mut self.reader);
-        let outcome = each_message(&mut reader, bytes, true, |arrived| self.common_message(arrived));
-        self.reader = reader;
+    /// Body of a stream that stays open.
+    fn stream_data(&mut self, stream: usize, bytes: &[u8]) -> Result<(), InferError> {
+        let state = self.streams.get_mut(stream);
+        let (mut reader, encoding) = (std::mem::take(&mut state.reader), state.encoding);
+        let outcome = each_message(&mut reader, bytes, true, |arrived| self.stream_message(arrived, encoding));
+        self.streams.get_mut(stream).reader = reader;
         outcome
     }
 
-    fn common_message(&mut self, arrived: &Arrived<'_>) -> Result<(), InferError> {
-        let unpacked = unpacked(arrived, self.encoding)?;
+    fn stream_message(&mut self, arrived: &Arrived<'_>, encoding: Compression) -> Result<(), InferError> {
+        let unpacked = unpacked(arrived, encoding)?;
         let message = unpacked.as_deref().or(arrived.bytes).unwrap_or_default();
         let reply = StreamReply::parse(message).ok_or_else(unreadable)?;
         let Some(slot) = self.named(reply.response.id) else {
@@ -208,7 +201,7 @@ impl Calls {
         Ok(())
     }
 
-    /// What a message on the common stream means for its request.
+    /// What a message on a stream means for its request.
     fn reply(&mut self, slot: usize, reply: &StreamReply<'_>) {
         let call = &mut self.slots[slot];
         call.messages += 1;
@@ -257,24 +250,8 @@ fn each_message(
     Ok(())
 }
 
-/// Word for failures that come without a code, as all do on the common stream.
+/// Word for failures that come without a code, as all do on streams that stay open.
 const FAILED: &str = "Inference failed";
-
-/// A request's id on the common stream.
-pub fn request_id(token: Token) -> [u8; ID_LEN] {
-    let mut id = [b'-'; ID_LEN];
-    let digit = |value: u64, place: usize| b"0123456789abcdef"[(value >> (4 * (7 - place)) & 15) as usize];
-    for place in 0..8 {
-        id[place] = digit(token.0 & 0xffff_ffff, place);
-        id[9 + place] = digit(token.0 >> 32, place);
-    }
-    id
-}
-
-fn parse_id(id: &str) -> Option<(usize, u32)> {
-    let (slot, generation) = id.split_once('-').filter(|_| id.len() == ID_LEN)?;
-    Some((u32::from_str_radix(slot, 16).ok()? as usize, u32::from_str_radix(generation, 16).ok()?))
-}
 
 fn unreadable() -> InferError {
     status::error(BROKEN, "an answer is no message of the protocol")
@@ -318,12 +295,13 @@ impl Events for Calls {
         let has_status = headers.get("grpc-status").is_some();
         let refused = accepted(headers).err().filter(|_| !has_status);
         let encoding = accepted(headers).unwrap_or_default();
-        if token == COMMON {
-            self.encoding = if end { self.encoding } else { encoding };
-            self.rejected = self.rejected.take().or(refused);
+        if let Some(stream) = stream_of(token) {
+            let state = self.streams.get_mut(stream);
+            state.encoding = if end { state.encoding } else { encoding };
+            state.rejected = state.rejected.take().or(refused);
             if end {
-                let error = status::of_trailers(headers).and_then(Result::err).or(self.rejected.take());
-                self.end_common(error);
+                let error = status::of_trailers(headers).and_then(Result::err).or(state.rejected.take());
+                self.end_stream(stream, error);
             }
             return;
         }
@@ -340,11 +318,11 @@ impl Events for Calls {
     }
 
     fn data(&mut self, token: Token, bytes: &[u8], end: bool) {
-        if token == COMMON {
-            let broken = self.common_data(bytes);
+        if let Some(stream) = stream_of(token) {
+            let broken = self.stream_data(stream, bytes);
             if broken.is_err() || end {
-                self.broken.extend(self.common.filter(|_| !end));
-                self.end_common(broken.err());
+                let number = self.end_stream(stream, broken.err());
+                self.broken.extend(number.filter(|_| !end));
             }
             return;
         }
@@ -360,8 +338,9 @@ impl Events for Calls {
     }
 
     fn reset(&mut self, token: Token, why: Reset<'_>) {
-        if token == COMMON {
-            return self.end_common(Some(status::of_reset(why)));
+        if let Some(stream) = stream_of(token) {
+            self.end_stream(stream, Some(status::of_reset(why)));
+            return;
         }
         if let Some(slot) = self.slot(token) {
             self.fail(slot, status::of_reset(why));
@@ -374,20 +353,4 @@ struct NoOutputs;
 
 impl Outputs for NoOutputs {
     fn visit(&self, _: &mut dyn FnMut(OutputView<'_>)) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_name_slot_and_generation() {
-        let token = Token(0xdead_beef_0000_0102);
-        let id = String::from_utf8(request_id(token).to_vec()).unwrap();
-        assert_eq!(id, "00000102-deadbeef");
-        assert_eq!(parse_id(&id), Some((0x102, 0xdead_beef)));
-        for bad in ["", "1-2", "0000000g-00000000", "00000000000000000"] {
-            assert_eq!(parse_id(bad), None, "{bad:?}");
-        }
-    }
 }

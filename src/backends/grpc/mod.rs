@@ -4,6 +4,7 @@
 //! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
 //! client        a worker's slots on one connection      control   single calls that are waited for
 //! calls, call   what events mean for requests           request   requests, encoded once
+//! streams       which stream a request goes on, with --streaming
 //! regions       shared memory, as gRPC speaks of it
 //! line          socket and connection                   message, status, compress, metadata: gRPC over HTTP/2
 //! h2            HTTP/2 without sockets                  proto     protocol buffers
@@ -23,6 +24,7 @@ mod proto;
 mod regions;
 mod request;
 mod status;
+mod streams;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,7 +211,7 @@ impl Backend for GrpcBackend {
         let plan = CallPlan {
             connector: Arc::clone(&self.connector),
             registry: Arc::clone(&self.registry),
-            // A deadline on the common stream would be one for all its requests together.
+            // A deadline of a stream would be one for all its requests together.
             fields: self.headers.fields(method, self.compression, self.deadline.filter(|_| !self.streaming)),
             streaming: self.streaming,
             compression: self.compression,

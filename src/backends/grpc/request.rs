@@ -109,7 +109,7 @@ impl Template {
 pub struct RequestForm {
     /// Compression of each message.
     pub encoding: Compression,
-    /// Whether they share a stream; such requests ask for empty final responses.
+    /// Whether they go on streams that stay open; such requests ask for empty final responses.
     pub streaming: bool,
 }
 

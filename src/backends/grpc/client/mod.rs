@@ -1,8 +1,9 @@
 //! A worker's line over gRPC: one connection, which the worker itself drives.
 //!
-//! All slots share the connection, each request as a stream of its own or as a message on one common stream. Answers that
-//! come in one read are all completed before anything is written, so that the requests which follow them leave in one
-//! write. With 16 outstanding against Triton on two cores, one connection was at least as fast as two, four or sixteen.
+//! All slots share the connection, each request as a stream of its own or as a message on a stream that its slot or its
+//! sequence keeps open. Answers that come in one read are all completed before anything is written, so that the requests
+//! which follow them leave in one write. With 16 outstanding against Triton on two cores, one connection was at least as
+//! fast as two, four or sixteen.
 
 mod connection;
 
@@ -12,13 +13,14 @@ use std::time::Duration;
 
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Next, Request, SlotId};
 use crate::backends::grpc::call::{Call, Phase};
-use crate::backends::grpc::calls::{COMMON, Calls, request_id};
+use crate::backends::grpc::calls::Calls;
 use crate::backends::grpc::h2::{Encoder, ErrorCode, Message, Token};
 use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::grpc::metadata::Fields;
 use crate::backends::grpc::regions::PlacedSlot;
 use crate::backends::grpc::request::{RequestEncoder, RequestForm};
 use crate::backends::grpc::status::{self, CANCELLED, UNAVAILABLE};
+use crate::backends::grpc::streams::{request_id, stream_token};
 use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, slot_tag};
 use crate::backends::net::{Connector, LineTally, TalliedLine, late};
 use crate::clock::Stamp;
@@ -43,7 +45,7 @@ pub struct CallPlan {
     pub registry: Arc<Registry>,
     /// Header fields of its calls.
     pub fields: Fields,
-    /// Whether requests share one stream.
+    /// Whether requests go on streams that stay open, one for each slot.
     pub streaming: bool,
     /// Compression of requests.
     pub compression: Compression,
@@ -122,7 +124,12 @@ impl GrpcClient {
         let model = self.spec.payloads[request.payload.0 as usize].model;
         let decoupled = self.spec.models[model].decoupled;
         let now = Stamp::now();
-        self.calls.slots[slot as usize].begin(now, model, decoupled);
+        let call = &mut self.calls.slots[slot as usize];
+        call.begin(now, model, decoupled);
+        if self.plan.streaming {
+            call.ends = request.sequence.filter(|position| position.end).map(|position| (model, position.id));
+            call.shared = self.calls.streams.assign(slot as usize, model, request.sequence);
+        }
         if let Some(limit) = self.plan.deadline {
             self.deadlines.push_back((now.plus_duration(limit), self.calls.token(slot as usize)));
         }
@@ -133,16 +140,14 @@ impl GrpcClient {
     /// Sends a request, or queues it, or ends it.
     fn send(&mut self, slot: u32, request: Request) -> Result<()> {
         let index = slot as usize;
-        let Some(line) = &mut self.line else {
+        if self.line.is_none() {
             let lost = self.lost.clone();
             self.calls.now = Stamp::now();
             self.calls.fail(index, lost);
             return Ok(());
-        };
-        let token = self.calls.token(index);
-        let common = self.calls.common.filter(|_| self.plan.streaming);
-        if common.is_none() && !line.h2.can_open() {
-            match line.h2.goaway() {
+        }
+        let Some(stream) = self.stream_for(index) else {
+            match self.line.as_ref().and_then(|line| line.h2.goaway()) {
                 Some(goaway) if !self.plan.reconnect => {
                     let error = status::of_goaway(goaway);
                     self.calls.now = Stamp::now();
@@ -151,33 +156,43 @@ impl GrpcClient {
                 _ => self.queued.push_back((slot, request)),
             }
             return Ok(());
-        }
-        let table_size = line.h2.peer().header_table_size;
-        let (stream, id) = if self.plan.streaming {
-            let stream = common.unwrap_or_else(|| {
-                let stream = line.h2.open(COMMON, self.headers.next_block(table_size));
-                self.calls.common_opened(stream);
-                stream
-            });
-            (stream, Some(request_id(token)))
-        } else {
-            (line.h2.open(token, self.headers.next_block(table_size)), None)
         };
+        let token = self.calls.token(index);
+        let id = self.plan.streaming.then(|| request_id(token));
         let model = self.calls.slots[index].model;
         let outputs = self.calls.outputs[index].as_ref().map_or(&[][..], |outputs| outputs.requested(model));
         let (head, parts) = self.requests.encode(request, id.as_ref().map_or(&[], |id| &id[..]), outputs)?;
-        line.h2.send(stream, Message { token, head, parts, end: !self.plan.streaming });
+        if let Some(line) = &mut self.line {
+            line.h2.send(stream, Message { token, head, parts, end: !self.plan.streaming });
+        }
         let call = &mut self.calls.slots[index];
         call.stream = stream;
         call.phase = Phase::Outstanding;
         Ok(())
     }
 
+    /// The stream of the connection that a slot's request goes on; opened, unless it is open. `None` where it must wait.
+    fn stream_for(&mut self, slot: usize) -> Option<u32> {
+        let line = self.line.as_mut()?;
+        let shared = self.calls.slots[slot].shared;
+        let found = if self.plan.streaming { self.calls.streams.find(shared) } else { None };
+        if found.is_none() && line.h2.can_open() {
+            let token = if self.plan.streaming { stream_token(shared) } else { self.calls.token(slot) };
+            let number = line.h2.open(token, self.headers.next_block(line.h2.peer().header_table_size));
+            if self.plan.streaming {
+                self.calls.streams.opened(shared, number);
+            }
+            return Some(number);
+        }
+        let (shared, number) = found.or_else(|| self.calls.streams.share(shared))?;
+        self.calls.slots[slot].shared = shared;
+        Some(number)
+    }
+
     /// Opens streams for requests that wait for one.
     fn open_queued(&mut self) -> Result<()> {
         for _ in 0..self.queued.len() {
-            let has_common = self.plan.streaming && self.calls.common.is_some();
-            if !has_common && self.line.as_ref().is_some_and(|line| !line.h2.can_open()) {
+            if !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open()) {
                 break;
             }
             let Some((slot, request)) = self.queued.pop_front() else { break };
@@ -205,14 +220,17 @@ impl GrpcClient {
         }
     }
 
-    /// Ends a request from our side and tells the server.
+    /// Ends a request from our side and tells the server, unless that would end others on its stream.
     fn give_up(&mut self, slot: usize, error: InferError) {
-        let (phase, stream) = (self.calls.slots[slot].phase, self.calls.slots[slot].stream);
+        let Call { phase, stream, shared, .. } = self.calls.slots[slot];
         if phase == Phase::Outstanding
-            && !self.plan.streaming
+            && (!self.plan.streaming || self.calls.is_alone(slot))
             && let Some(line) = &mut self.line
         {
             line.h2.reset(stream, ErrorCode::CANCEL);
+            if self.plan.streaming {
+                self.calls.streams.close(shared);
+            }
         }
         self.calls.fail(slot, error);
     }
@@ -226,6 +244,9 @@ impl GrpcClient {
         for slot in telling.drain(..) {
             let call: &mut Call = &mut self.calls.slots[slot as usize];
             call.phase = Phase::Free;
+            if let Some(sequence) = call.ends.take() {
+                self.calls.streams.ended(sequence);
+            }
             let error = call.error.take();
             let completion = call.completion(self.calls.now, error.as_ref());
             if let Next::Issue(request) = self.sink.complete(SlotId(slot), &completion) {
@@ -250,6 +271,9 @@ impl Client for GrpcClient {
     fn grow(&mut self, slots: usize) -> Result<()> {
         if slots > u32::MAX as usize {
             return Err(Error::usage(format!("{slots} outstanding requests on one client are too many")));
+        }
+        if self.plan.streaming {
+            self.calls.streams.grow(slots);
         }
         while self.calls.slots.len() < slots {
             let tag = slot_tag(self.number, self.calls.slots.len());
@@ -298,8 +322,8 @@ impl Client for GrpcClient {
         }
     }
 
-    /// A call of its own is reset. On the common stream nothing but the whole stream could be: there a request is
-    /// cancelled only while it is the only one.
+    /// A call of its own is reset. Of a stream that stays open nothing but the whole could be: there a request is cancelled
+    /// only while it is the only one.
     fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
         let slot = slot.index();
         if !self.calls.slots.get(slot).is_some_and(Call::is_pending) {
@@ -307,13 +331,9 @@ impl Client for GrpcClient {
         }
         self.calls.now = Stamp::now();
         let cancelled = || status::error(CANCELLED, "cancelled by the client");
-        if !self.plan.streaming {
+        let queued = self.calls.slots[slot].phase == Phase::Queued;
+        if !self.plan.streaming || queued || self.calls.is_alone(slot) {
             self.give_up(slot, cancelled());
-        } else if self.calls.slots.iter().filter(|call| call.is_pending()).count() == 1 {
-            if let (Some(line), Some(stream)) = (&mut self.line, self.calls.common.take()) {
-                line.h2.reset(stream, ErrorCode::CANCEL);
-            }
-            self.calls.fail(slot, cancelled());
         }
         self.flush();
         true
@@ -336,9 +356,7 @@ impl Drop for GrpcClient {
     fn drop(&mut self) {
         self.drain(self.spec.drain_limit.min(LAST_MOMENT));
         if let Some(line) = &mut self.line {
-            if let Some(stream) = self.calls.common {
-                line.h2.finish(stream);
-            }
+            self.calls.streams.numbers().for_each(|stream| line.h2.finish(stream));
             let _ = line.flush(|_| ());
             line.shutdown();
         }
