@@ -17,7 +17,7 @@ fn repository() -> Repository {
 
 /// A short matrix.
 fn brief(repository: &Repository, matrix: &str) -> Program {
-    Program::on(repository, "m").args("-p 100 -r 2 -s 900 --concurrency-range 2 --matrix").args(matrix)
+    Program::on(repository, "m").args("-p 100 -r 2 -s 1000000 --concurrency-range 2 --matrix").args(matrix)
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn metrics_are_collected_over_every_way() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start(&repository) else { return };
-    let collect = "--collect-metrics --metrics-interval 100 -p 500 -r 3 -s 900";
+    let collect = "--collect-metrics --metrics-interval 100 -p 500 -r 3 -s 1000000";
     let url = format!("--metrics-url {}/metrics", server.metrics());
     let remote = PROTOCOLS.map(|protocol| server.program(protocol, "m").args(&url));
     for program in remote.into_iter().chain([Program::on(&repository, "m")]) {
