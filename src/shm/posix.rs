@@ -239,6 +239,13 @@ pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
     unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) }.map(drop)
 }
 
+/// Does so where the kernel found the bytes of a system call gone, for which it has this error instead of a signal.
+pub fn end_if_cut_short(error: &io::Error) {
+    if error.raw_os_error() == Some(libc::EFAULT) {
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGBUS);
+    }
+}
+
 /// Makes an anonymous mapping longer; its address may change.
 pub(super) fn grow(mapping: &mut MmapMut, len: usize) -> Result<()> {
     // SAFETY: the mapping is anonymous and only gets longer, so every byte of it stays backed.

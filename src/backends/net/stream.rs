@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustls::ClientConnection;
 
 use crate::backends::net::{Endpoint, TlsClient};
+use crate::shm;
 
 /// A connected TCP socket, plain or under TLS. Blocking until [`Stream::set_nonblocking`].
 ///
@@ -94,13 +95,6 @@ impl Read for Stream {
     }
 }
 
-/// The kernel says of bytes that are gone, because an input file was cut short, what a processor says with a signal.
-fn end_where_bytes_are_gone(error: &io::Error) {
-    if error.raw_os_error() == Some(libc::EFAULT) {
-        let _ = signal_hook::low_level::raise(libc::SIGBUS);
-    }
-}
-
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
@@ -113,7 +107,7 @@ impl Write for Stream {
                 [single] => self.socket.write(single),
                 several => self.socket.write_vectored(several),
             };
-            return written.inspect_err(end_where_bytes_are_gone);
+            return written.inspect_err(shm::end_if_cut_short);
         };
         send_pending(session, &mut self.socket)?;
         let taken = session.writer().write_vectored(slices)?;
