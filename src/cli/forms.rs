@@ -230,6 +230,12 @@ mod tests {
     }
 
     #[test]
+    fn models_of_a_list_may_stand_behind_blanks() {
+        assert_eq!(model(" slow:2"), Ok(ModelId { name: "slow".into(), version: Some(2) }));
+        assert!(model(" ").is_err());
+    }
+
+    #[test]
     fn settings_are_spelt_as_the_server_program_spells_them() {
         assert_eq!(setting("local,size=1048576"), Ok(("local".into(), "size".into(), "1048576".into())));
         assert_eq!(setting("a,b=c=d,e"), Ok(("a".into(), "b".into(), "c=d,e".into())));

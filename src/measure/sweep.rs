@@ -323,6 +323,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_completed_is_no_saturation() {
+        let measured = |step| match step {
+            // Random gaps brought fewer requests than the rate says, and nothing piled up.
+            SweepStep::Measure(rate) => {
+                SweepObservation { completed_rate: rate * 0.8, sustained: true, latency_ns: 1.0 }
+            }
+            search => server(1000.0)(search),
+        };
+        let sweep = run(LINEAR, measured);
+        let saturation = sweep.result().unwrap().saturation;
+        assert!((0.95..=1.0).contains(&(saturation / 1000.0)), "{saturation}");
+    }
+
+    #[test]
     fn rates_are_spread_as_asked() {
         assert_eq!(rates(LINEAR, 100.0), [25.0, 50.0, 75.0, 100.0, 100.0 * JUST_PAST]);
         let geometric = rates(SweepPlan { spacing: Spacing::Geometric, rates: 5 }, 160.0);

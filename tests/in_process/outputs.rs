@@ -128,11 +128,13 @@ fn an_ensembles_models_have_tables_of_their_own() {
     let step = r#"
 platform: "ensemble"
 ensemble_scheduling { step [
-  { model_name: "part" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
+  { model_name: "inner" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
 ] }"#;
-    let repository = Repository::of(&[Model::identity("part"), Model::identity("m").backend("").with(step)]);
-    Program::on(&repository, "m").quick().arg("-f").arg(repository.file("a.csv")).run().report();
-    assert_eq!(repository.files(), ["a.csv", "models", "part_v1.a.csv"]);
+    let repository = Repository::of(&[Model::identity("inner"), Model::identity("m").backend("").with(step)]);
+    let finished = Program::on(&repository, "m").quick().arg("-f").arg(repository.file("a.csv")).run();
+    finished.report();
+    assert_eq!(finished.stderr, "", "the ensemble is unloaded before what it is made of");
+    assert_eq!(repository.files(), ["a.csv", "inner_v1.a.csv", "models"]);
 }
 
 #[test]

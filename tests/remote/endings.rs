@@ -159,3 +159,27 @@ fn a_server_that_falls_silent_ends_the_level_after_its_window() {
         }
     }
 }
+
+/// The kernel tells of bytes that are gone with an error of the system call that was to send them.
+#[test]
+fn a_file_that_is_cut_short_ends_the_run_over_the_network_too() {
+    let _turn = turns::shared();
+    let tensors = r#"
+input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [1048576] }]
+output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [1048576] }]"#;
+    let repository = Repository::of(&[Model::identity("m").tensors(tensors)]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("INPUT0");
+        std::fs::write(&file, vec![1; 4 << 20]).unwrap();
+        let running = server.program(protocol, "m").args("-p 60000 --input-data").arg(folder.path()).start();
+        let maps = format!("/proc/{}/maps", running.id());
+        while !std::fs::read_to_string(&maps).unwrap().contains(file.to_str().unwrap()) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(300));
+        std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
+        running.finish().failure(&["input data file was cut short", "leave input files as they are"]);
+    }
+}

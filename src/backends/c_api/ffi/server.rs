@@ -29,7 +29,7 @@ pub struct Server {
     start_log: Option<StartLog>,
     /// When the last load ended.
     loaded_at: AtomicU64,
-    /// The models that were asked for by name, in order.
+    /// The models that were asked for by name; others are parts of them.
     named: Mutex<Vec<String>>,
 }
 
