@@ -350,7 +350,7 @@ mod tests {
         );
         let counts: Vec<u64> = levels.iter().map(|level| level.summary.client.requests).collect();
         // What is due is sent, but for what a busy machine left too late for the stage.
-        assert!((100..=151).contains(&counts[0]) && (400..=601).contains(&counts[1]), "{counts:?}");
+        assert!((100..=150).contains(&counts[0]) && (400..=600).contains(&counts[1]), "{counts:?}");
         assert_eq!(counts[2], 500);
         for level in &levels {
             assert!(level.requests.adds_up());

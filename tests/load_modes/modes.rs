@@ -346,7 +346,7 @@ fn the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
         assert!(at("intended_timestamp") + 50_000_000 < at("timestamp"), "{request}");
         let average = report.level().client_number("Avg latency");
         // The last of 400 is due after 1 s and sent after 2 s; each takes 5 ms once it is sent.
-        let expected = if origin == "due" { 400_000.0..2_000_000.0 } else { 5_000.0..20_000.0 };
+        let expected = if origin == "due" { 400_000.0..900_000.0 } else { 5_000.0..20_000.0 };
         assert!(expected.contains(&average), "{origin}: {average} us, {}", report.text);
         assert!(finished.stderr.contains("--max-outstanding"), "{}", finished.stderr);
         let lines = ["Response time", "Service time", "Schedule delay"];
