@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
-use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit;
 use crate::load::{LoadShape, PeriodicLoop, StageBook};
@@ -51,7 +50,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
         observers.end_periodic(&shape.stages(), &stopped.as_ref().copied().unwrap_or_default());
     }
     let requests = stopped?;
-    let tally = level.recorder.advance(Stamp::NEVER);
+    let tally = level.recorder.close();
     let stages = shape.stages();
     let written = runner.plan.output.csv.as_ref().map_or(Ok(()), |path| write(path, &stages));
     runner.screen.print(&table(&stages))?;

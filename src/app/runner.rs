@@ -12,8 +12,9 @@ use crate::app::session::Session;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::{LoadContext, LoadReport, RunningLoad, start};
-use crate::measure::level::{LevelRun, MeasuredLevel, Measurement, measure};
-use crate::measure::server::read_statistics;
+use crate::measure::level::{LevelRun, MeasuredLevel, measure};
+use crate::measure::measurement::Measurement;
+use crate::measure::server::{Models, read_statistics};
 use crate::measure::summary::LevelSummary;
 use crate::measure::window::WindowFacts;
 use crate::plan::{MeasurementPlan, Plan};
@@ -96,7 +97,8 @@ impl Runner<'_> {
             observers.begin(job.load);
         }
         if run.finite {
-            run.baseline = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
+            let counters = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
+            run.baseline = counters.map(|counters| (Stamp::now(), counters));
         }
         let running = self.start(&run.recorder, job, job.quota)?;
         let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
@@ -150,9 +152,11 @@ impl Runner<'_> {
         act(&Measurement {
             plan,
             backend: self.session.backend.as_ref(),
-            roots: &self.session.roots,
-            specs: &self.session.all_models,
-            bls: &self.plan.target.bls_composing,
+            models: Models {
+                roots: &self.session.roots,
+                specs: &self.session.all_models,
+                bls: &self.plan.target.bls_composing,
+            },
             interrupts: self.interrupts,
             metrics: self.session.metrics.as_ref(),
             watcher: &watcher,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::error::Result;
-use crate::measure::level::Watcher;
+use crate::measure::measurement::Watcher;
 use crate::measure::summary::{ClientSummary, LevelLoad};
 use crate::plan::Plan;
 use crate::report::console;

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
+use crate::measure::complaint::Verdict;
+use crate::measure::counters::Counted;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals, is_precise};
+use crate::measure::server::Models;
 use crate::measure::stability::{STABLE_WINDOWS, is_stable};
-use crate::measure::summary::ClientSummary;
+use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::window::merge;
-use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::Interval;
 
@@ -16,9 +18,6 @@ use crate::stats::Interval;
 pub(super) struct Stretch {
     /// What the client saw.
     pub(super) client: ClientSummary,
-    /// The server's counters when it began and when it ended, where they could be read.
-    pub(super) before: Option<StatisticsSnapshot>,
-    pub(super) after: Option<StatisticsSnapshot>,
     /// The server's metrics meanwhile, where they are collected.
     pub(super) readings: Option<MetricsFold>,
 }
@@ -33,12 +32,27 @@ impl Stretch {
             }
             (all, more) => all.or_else(|| more.clone()),
         };
-        Self {
-            client: merge(self.client, &later.client),
-            before: self.before,
-            after: later.after.clone().or(self.after),
-            readings,
-        }
+        Self { client: merge(self.client, &later.client), readings }
+    }
+
+    /// The summary of a level whose result this is; not judged yet.
+    pub(super) fn summarize(
+        self,
+        models: &Models<'_>,
+        load: LevelLoad,
+        counted: Option<Counted>,
+        (ending, intervals): (Ending, Vec<(Statistic, Interval)>),
+    ) -> LevelSummary {
+        let Self { client, readings } = self;
+        let failed = client.requests == 0 && ending != Ending::Interrupted;
+        let ending = if failed { Ending::Failed } else { ending };
+        let mut servers = models.roots.iter().map(|id| models.summary(&counted.as_ref()?.delta, id));
+        let server = servers.next().flatten();
+        let further_servers = servers.flatten().collect();
+        let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
+        let verdict = Verdict::Valid;
+        let server_span = counted.as_ref().and_then(|counted| counted.other_span);
+        LevelSummary { load, client, server, further_servers, server_span, gpus, host, intervals, ending, verdict }
     }
 }
 
@@ -131,7 +145,7 @@ mod tests {
     }
 
     fn window(requests: u64) -> Stretch {
-        Stretch { client: sample::client(requests, 1_000_000), before: None, after: None, readings: None }
+        Stretch { client: sample::client(requests, 1_000_000), readings: None }
     }
 
     #[test]

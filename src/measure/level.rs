@@ -1,63 +1,27 @@
 //! One level: a load is started, watched window by window until the numbers are stable, and stopped.
 
 use std::cell::Cell;
-use std::mem;
+use std::hint;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
 use crate::measure::blocks::Blocks;
-use crate::measure::collect::Collector;
-use crate::measure::complaint::Verdict;
+use crate::measure::counters::{Counted, Counters};
 use crate::measure::growth::{Growth, Looks, settle_rates};
 use crate::measure::history::{History, Stretch};
-use crate::measure::metrics::MetricsFold;
-use crate::measure::server::{read_statistics, server_summary};
+use crate::measure::measurement::Measurement;
 use crate::measure::silence::Silence;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
-use crate::measure::verdict::{Circumstances, exceeds_errors, judge};
+use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::{WindowFacts, summarize};
 use crate::model::statistics::StatisticsSnapshot;
-use crate::model::{ModelId, ModelSpec};
-use crate::plan::{MeasurementPlan, Statistic, WindowRule};
-use crate::record::{Completed, Recorder};
-use crate::stats::Interval;
-
-/// What a level is measured with; the same for all levels of a run.
-pub struct Measurement<'a> {
-    /// How long, and when to believe it.
-    pub plan: &'a MeasurementPlan,
-    /// Where the server's own counters come from.
-    pub backend: &'a dyn Backend,
-    /// The models that requests are for, each once.
-    pub roots: &'a [ModelId],
-    /// Those, and every model that they call.
-    pub specs: &'a [ModelSpec],
-    /// Models that a BLS model calls.
-    pub bls: &'a [ModelId],
-    /// Raised by the user's interrupts: how often.
-    pub interrupts: &'a AtomicUsize,
-    /// Reads the server's metrics, where they are asked for.
-    pub metrics: Option<&'a Collector>,
-    /// Told of every window as it ends.
-    pub watcher: &'a dyn Watcher,
-    /// Waits until everything that has completed is recorded, also by those who look at requests later.
-    pub settle: &'a dyn Fn(),
-}
-
-/// Follows a measurement while it runs.
-pub trait Watcher {
-    /// Another window has ended; `trial` counts from 1.
-    fn window(&self, trial: usize, window: &ClientSummary);
-
-    /// Time goes by in window number `trial`.
-    fn progress(&self, trial: usize);
-}
+use crate::plan::{Statistic, WindowRule};
+use crate::record::Recorder;
 
 /// A load that is to be measured.
 pub struct LevelRun {
@@ -71,8 +35,9 @@ pub struct LevelRun {
     pub ramp: u64,
     /// The load ends by itself: it is one window.
     pub finite: bool,
-    /// The server's counters before such a load began, so that none of its requests is missing from their difference.
-    pub baseline: Option<StatisticsSnapshot>,
+    /// The server's counters before such a load began, and when they were read, so that none of its requests is missing from
+    /// their difference.
+    pub baseline: Option<(Stamp, StatisticsSnapshot)>,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
     /// How long a rate is sent for, where that is known.
@@ -100,8 +65,6 @@ const COUNT_LOOK_UP: Duration = Duration::from_millis(1);
 const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 /// Threads that were recording when a window ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
-/// Errors are judged before a window's end only after so much of it.
-const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
 
@@ -114,8 +77,7 @@ struct Trials<'a> {
     run: &'a LevelRun,
     running: &'a RunningLoad,
     history: History,
-    /// The server's counters at the last boundary, where it keeps any.
-    snapshot: Option<StatisticsSnapshot>,
+    counters: Counters,
     boundaries: Vec<Stamp>,
     /// The pace of a load that is measured whole; without it, windows tell.
     blocks: Blocks,
@@ -127,11 +89,24 @@ struct Trials<'a> {
 ///
 /// # Errors
 /// Where no window could be measured: a client broke, or the server's statistics cannot be read.
-pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: RunningLoad) -> Result<MeasuredLevel> {
-    let mut trials = Trials::new(measurement, run, &running);
+pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLoad) -> Result<MeasuredLevel> {
+    thread::scope(|scope| {
+        let counters = Counters::start(scope, measurement.backend, measurement.models.specs)?;
+        measure_with(measurement, run, running, counters)
+    })
+}
+
+fn measure_with(
+    measurement: &Measurement<'_>,
+    run: &LevelRun,
+    mut running: RunningLoad,
+    counters: Counters,
+) -> Result<MeasuredLevel> {
+    let mut trials = Trials::new(measurement, run, &running, counters);
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
+    let ended = trials.read_to_the_end(ended);
     let held_back = running.report().held_back;
-    let Trials { history, boundaries, under_way, blocks, .. } = trials;
+    let Trials { history, boundaries, under_way, blocks, counters, .. } = trials;
     if measurement.interrupts.load(Ordering::Relaxed) > 0 {
         running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
     }
@@ -157,71 +132,24 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, mut running: Runni
     };
     let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
     let intervals = whole.into_iter().chain(history.intervals(&result.client, measurement.plan.percentile)).collect();
-    let mut summary = result.summarize(measurement, run.load, (ending, intervals));
+    let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
+    if run.finite {
+        // Nothing but the load happened between its windows' edges and the readings.
+        counted = counted.map(|counted| Counted { other_span: None, ..counted });
+    }
+    let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, intervals));
     summary.verdict = judge(&summary, &circumstances);
     Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
 }
 
-impl Stretch {
-    /// The summary of a level whose result this is; not judged yet.
-    pub(super) fn summarize(
-        self,
-        measurement: &Measurement<'_>,
-        load: LevelLoad,
-        (ending, intervals): (Ending, Vec<(Statistic, Interval)>),
-    ) -> LevelSummary {
-        let Self { client, before, after, readings } = self;
-        let failed = client.requests == 0 && ending != Ending::Interrupted;
-        let ending = if failed { Ending::Failed } else { ending };
-        // Where the server went away during the last window, its counters are those of other windows.
-        let delta = before.zip(after).map(|(before, after)| after.since(&before));
-        let of = |id| server_summary(delta.as_ref()?, id, measurement.specs, measurement.bls);
-        let mut servers = measurement.roots.iter().map(of);
-        let server = servers.next().flatten();
-        let further_servers = servers.flatten().collect();
-        let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
-        let verdict = Verdict::Valid;
-        LevelSummary { load, client, server, further_servers, gpus, host, intervals, ending, verdict }
-    }
-}
-
-impl Measurement<'_> {
-    /// The server's metrics since the last call, where they are collected.
-    pub(super) fn readings(&self) -> Option<MetricsFold> {
-        self.metrics.map(Collector::advance)
-    }
-
-    /// Whether what was begun at `start` need not be waited for: too many of its requests failed.
-    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
-        let Completed { succeeded, failed, .. } = recorder.completed();
-        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
-    }
-
-    /// Whether the latency is above the one allowed.
-    pub(super) fn is_over_threshold(&self, client: &ClientSummary) -> bool {
-        let limit = self.plan.latency_threshold;
-        limit.is_some_and(|limit| client.key_latency_ns(self.plan.percentile) >= limit.as_nanos() as f64)
-    }
-
-    /// Whether more requests failed than may.
-    pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
-        exceeds_errors(self.plan.max_errors, succeeded, failed)
-    }
-
-    /// The server's counters of every model that takes part, or `None` where it keeps none.
-    pub(super) fn statistics(&self) -> Result<Option<StatisticsSnapshot>> {
-        read_statistics(self.backend, self.specs)
-    }
-}
-
 impl<'a> Trials<'a> {
-    fn new(measurement: &'a Measurement<'a>, run: &'a LevelRun, running: &'a RunningLoad) -> Self {
+    fn new(measurement: &'a Measurement<'a>, run: &'a LevelRun, running: &'a RunningLoad, counters: Counters) -> Self {
         Self {
             measurement,
             run,
             running,
             history: History::new(measurement.plan),
-            snapshot: None,
+            counters,
             boundaries: Vec::new(),
             blocks: Blocks::new(),
             under_way: Cell::default(),
@@ -230,7 +158,9 @@ impl<'a> Trials<'a> {
 
     /// One window over the whole load, which ends by itself.
     fn until_finished(&mut self) -> Result<Ending> {
-        self.snapshot = self.run.baseline.clone();
+        if let Some((at, counters)) = &self.run.baseline {
+            self.counters.add(*at, counters.clone());
+        }
         drop(self.measurement.readings());
         let start = self.running.started();
         self.boundaries.push(start);
@@ -247,10 +177,11 @@ impl<'a> Trials<'a> {
             thread::sleep(COUNT_LOOK_UP);
         }
         self.running.settle_if_stranded();
-        let end = self.running.ended().unwrap_or_else(Stamp::now);
+        let end = self.running.ended().unwrap_or_else(|| self.end_now());
+        self.counters.ask();
         thread::sleep(GRACE);
         let sends = self.running.sends();
-        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth))?;
+        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth));
         let over = self.over_threshold().then_some(Ending::OverThreshold);
         Ok(self.early_ending().or(over).unwrap_or(Ending::Complete))
     }
@@ -259,15 +190,22 @@ impl<'a> Trials<'a> {
     fn until_stable(&mut self) -> Result<Ending> {
         self.leave_out_start();
         let plan = self.measurement.plan;
-        self.snapshot = self.measurement.statistics()?;
+        let mut start = self.end_now();
+        self.counters.ask();
         drop(self.measurement.readings());
-        let mut start = Stamp::now();
         self.boundaries.push(start);
-        drop(self.run.recorder.advance(self.planned_end(start)));
+        let (_, mut planned) = self.run.recorder.next_window(self.planned_end(start));
         loop {
-            let end = self.wait_for_end(start);
+            let end = match self.wait_for_end(start, planned) {
+                Ok(end) => end,
+                Err(error) => {
+                    self.close_tail(start);
+                    return Err(error);
+                }
+            };
+            self.counters.ask();
             thread::sleep(GRACE);
-            self.close((start, end), self.planned_end(end), |_| ())?;
+            planned = self.close((start, end), self.planned_end(end), |_| ());
             start = end;
             if let Some(ending) = self.early_ending() {
                 return Ok(ending);
@@ -309,22 +247,29 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Waits until the window that began at `start` is over; returns when it ended.
-    fn wait_for_end(&self, start: Stamp) -> Stamp {
-        let planned = self.planned_end(start);
+    /// Ends the open window at once; returns when that was.
+    fn end_now(&self) -> Stamp {
+        let end = self.run.recorder.end_window(Stamp::now());
+        while Stamp::now() < end {
+            hint::spin_loop();
+        }
+        end
+    }
+
+    /// Waits until the window that began at `start` is over, `planned` if nothing ends it before; returns when it ended.
+    fn wait_for_end(&mut self, start: Stamp, planned: Stamp) -> Result<Stamp> {
         loop {
             self.running.settle_if_stranded();
-            let now = Stamp::now();
-            if now >= planned {
-                return planned;
+            self.counters.look()?;
+            if Stamp::now() >= planned {
+                return Ok(planned);
             }
             if self.is_full(start)
                 || self.is_interrupted()
                 || self.running.is_finished()
                 || self.measurement.fails_too_often(&self.run.recorder, start)
             {
-                self.run.recorder.set_boundary(now);
-                return now;
+                return Ok(self.end_now());
             }
             let look_up = if planned == Stamp::NEVER { COUNT_LOOK_UP } else { LOOK_UP };
             self.measurement.watcher.progress(self.history.closed() + 1);
@@ -340,36 +285,42 @@ impl<'a> Trials<'a> {
         self.run.recorder.completed().all() >= requests && Stamp::now() - start >= COUNT_WINDOW_LEAST
     }
 
-    /// Ends the window in the recorder and remembers it, as `correct` leaves it.
+    /// Closes the window in the recorder and remembers it, as `correct` leaves it; the next one ends at `next_end`, or later
+    /// where that has passed meanwhile. Returns when.
     fn close(
         &mut self,
         (start, end): (Stamp, Stamp),
         next_end: Stamp,
         correct: impl FnOnce(&mut ClientSummary),
-    ) -> Result<()> {
+    ) -> Stamp {
         (self.measurement.settle)();
-        let tally = self.run.recorder.advance(next_end);
+        let (tally, next_end) = self.run.recorder.next_window(next_end);
         let readings = self.measurement.readings();
-        let read = self.measurement.statistics();
-        let (after, taken) = read.map_or_else(|error| (None, Err(error)), |after| (after, Ok(())));
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         correct(&mut client);
         self.measurement.watcher.window(self.history.closed() + 1, &client);
-        let before = mem::replace(&mut self.snapshot, after.clone());
-        self.history.push(Stretch { client, before, after, readings });
+        self.history.push(Stretch { client, readings });
         self.boundaries.push(end);
-        taken.inspect_err(|_| self.close_tail(end))
+        next_end
+    }
+
+    /// Waits for the last reading of the server's counters; a run that was interrupted does without it where it fails.
+    fn read_to_the_end(&mut self, ended: Result<Ending>) -> Result<Ending> {
+        match (ended?, self.counters.wait()) {
+            (Ending::Interrupted, _) => Ok(Ending::Interrupted),
+            (ending, read) => read.map(|()| ending),
+        }
     }
 
     /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.
     fn close_tail(&mut self, start: Stamp) {
         thread::sleep(LOOK_UP);
         self.running.settle_if_stranded();
-        let end = Stamp::now();
-        let client = summarize(self.run.recorder.advance(Stamp::NEVER), start, end - start, &self.run.facts);
+        let end = self.end_now();
+        let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
         if client.failed > 0 {
             let readings = self.measurement.readings();
-            self.history.push(Stretch { client, before: None, after: None, readings });
+            self.history.push(Stretch { client, readings });
             self.boundaries.push(end);
         }
     }
@@ -395,3 +346,6 @@ impl<'a> Trials<'a> {
         self.history.latest().is_some_and(|window| self.measurement.is_over_threshold(window))
     }
 }
+
+#[cfg(test)]
+mod tests;

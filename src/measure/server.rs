@@ -88,26 +88,33 @@ impl ServerSummary {
     }
 }
 
-/// Builds the tree of `root` from differences of counters.
-///
-/// `specs` holds every model of the tree, `bls` the models that the root calls without naming them in its
-/// configuration. A composing model that the server did not report is left out. Cache figures are shown throughout as
-/// soon as one model of the tree may answer from the cache. `None` where the root was not reported.
-pub fn server_summary(
-    delta: &StatisticsSnapshot,
-    root: &ModelId,
-    specs: &[ModelSpec],
-    bls: &[ModelId],
-) -> Option<ServerSummary> {
-    let tree = Tree { delta, specs };
-    let mut summary = tree.node(root, &mut Vec::new())?;
-    for id in bls {
-        summary.composing.extend(tree.node(id, &mut vec![root.name.clone()]));
+/// The models that a run is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Models<'a> {
+    /// Those that requests are for, each once.
+    pub roots: &'a [ModelId],
+    /// Those, and every model that they call.
+    pub specs: &'a [ModelSpec],
+    /// Those that a BLS model calls without naming them in its configuration.
+    pub bls: &'a [ModelId],
+}
+
+impl Models<'_> {
+    /// Builds the tree of `root` from differences of counters.
+    ///
+    /// A composing model that the server did not report is left out. Cache figures are shown throughout as soon as one model
+    /// of the tree may answer from the cache. `None` where the root was not reported.
+    pub fn summary(&self, delta: &StatisticsSnapshot, root: &ModelId) -> Option<ServerSummary> {
+        let tree = Tree { delta, specs: self.specs };
+        let mut summary = tree.node(root, &mut Vec::new())?;
+        for id in self.bls {
+            summary.composing.extend(tree.node(id, &mut vec![root.name.clone()]));
+        }
+        sort(&mut summary.composing);
+        let cached = tree.cached(&summary);
+        mark(&mut summary, cached);
+        Some(summary)
     }
-    sort(&mut summary.composing);
-    let cached = tree.cached(&summary);
-    mark(&mut summary, cached);
-    Some(summary)
 }
 
 struct Tree<'a> {
@@ -165,6 +172,15 @@ mod tests {
     use super::*;
     use crate::model::Scheduler;
     use crate::model::statistics::{CountedTime, ModelStatistics};
+
+    fn server_summary(
+        delta: &StatisticsSnapshot,
+        root: &ModelId,
+        specs: &[ModelSpec],
+        bls: &[ModelId],
+    ) -> Option<ServerSummary> {
+        Models { roots: &[], specs, bls }.summary(delta, root)
+    }
 
     fn spec(name: &str, composing: &[&str], response_cache: bool) -> ModelSpec {
         ModelSpec {

@@ -13,14 +13,16 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
 use crate::measure::blocks::Blocks;
+use crate::measure::counters::{Counted, Counters};
 use crate::measure::growth::{Growth, settle_rates};
 use crate::measure::history::Stretch;
-use crate::measure::level::{LevelRun, MeasuredLevel, Measurement};
+use crate::measure::level::{LevelRun, MeasuredLevel};
+use crate::measure::measurement::Measurement;
+use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::summarize;
-use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::{StageLength, Statistic};
 
 /// How often a waiting stage looks around.
@@ -72,41 +74,106 @@ pub fn measure_stages(
     count: usize,
     director: &dyn Director,
 ) -> Result<Vec<MeasuredLevel>> {
-    let mut played: Vec<(Stage, LevelSummary, Option<Error>)> = Vec::with_capacity(count);
-    let mut before = measurement.statistics()?;
-    let first = director.prepare(0)?;
-    director.begun(0);
-    let mut current = Some(Stage::begin(first));
-    drop(measurement.readings());
-    while let Some(stage) = current.take() {
-        let number = played.len() + 1;
-        let next = if number < count { Some(director.prepare(number)?) } else { None };
-        let ending = stage.wait(measurement);
-        let end = stage.end();
-        stage.level.recorder.set_boundary(end);
-        // The next load starts before this one stops, so that the server sees no pause.
-        current = next.filter(|_| ending == Ending::Complete).map(Stage::begin);
-        stage.load.halt();
-        thread::sleep(GRACE);
-        let (after, trouble) = match measurement.statistics() {
-            Ok(after) => (after, None),
-            Err(error) => (None, Some(error)),
-        };
-        let ending = if trouble.is_some() { Ending::Failed } else { ending };
-        if let Some(next) = current.take_if(|_| trouble.is_some()) {
-            // The server is gone: what the next stage came to is not worth telling.
-            drop(next.load.stop());
+    thread::scope(|scope| {
+        let mut counters = Counters::start(scope, measurement.backend, measurement.models.specs)?;
+        let first = director.prepare(0)?;
+        counters.ask();
+        counters.wait()?;
+        let mut play = Play { measurement, director, counters, over: None, played: Vec::with_capacity(count) };
+        play.all(count, first)?;
+        Ok(play.played.into_iter().map(|(stage, summary, trouble)| stage.finish(summary, trouble)).collect())
+    })
+}
+
+/// A stage whose time is over, but for the server's counters, which are still being read.
+struct Over {
+    stage: Stage,
+    end: Stamp,
+    ending: Ending,
+    readings: Option<MetricsFold>,
+    /// Number of the stage that runs already.
+    next: Option<usize>,
+}
+
+/// The stages so far.
+struct Play<'a> {
+    measurement: &'a Measurement<'a>,
+    director: &'a dyn Director,
+    counters: Counters,
+    over: Option<Over>,
+    played: Vec<(Stage, LevelSummary, Option<Error>)>,
+}
+
+impl Play<'_> {
+    fn all(&mut self, count: usize, first: StageRun) -> Result<()> {
+        self.director.begun(0);
+        let mut current = Some(Stage::begin(first));
+        drop(self.measurement.readings());
+        let mut number = 0;
+        while let Some(stage) = current.take() {
+            number += 1;
+            let next = if number < count { Some(self.director.prepare(number)?) } else { None };
+            let ending = stage.wait(self.measurement, || self.look());
+            self.settle();
+            if self.is_in_trouble() {
+                // The server is gone: what this stage came to is not worth telling.
+                drop(stage.load.stop());
+                return Ok(());
+            }
+            let end = stage.end();
+            self.counters.ask();
+            // The next load starts before this one stops, so that the server sees no pause.
+            current = next.filter(|_| ending == Ending::Complete).map(Stage::begin);
+            stage.load.halt();
+            thread::sleep(GRACE);
+            let next = current.is_some().then_some(number);
+            self.over = Some(Over { stage, end, ending, readings: self.measurement.readings(), next });
+            if current.is_none() {
+                self.settle();
+            }
         }
-        let summary = stage.summarize(measurement, (end, ending), [before, after.clone()]);
-        measurement.watcher.window(number, &summary.client);
-        director.ended(&summary);
-        if current.is_some() {
-            director.begun(number);
-        }
-        before = after;
-        played.push((stage, summary, trouble));
+        Ok(())
     }
-    Ok(played.into_iter().map(|(stage, summary, trouble)| stage.finish(summary, trouble)).collect())
+
+    /// Sums up the stage that ended last as soon as the server's counters have come. Returns whether the next may go on.
+    fn look(&mut self) -> bool {
+        if self.over.is_some() {
+            let read = self.counters.look();
+            match read {
+                Ok(false) => {}
+                Ok(true) => self.sum_up(None),
+                Err(error) => self.sum_up(Some(error)),
+            }
+        }
+        !self.is_in_trouble()
+    }
+
+    /// The same, waiting for the counters.
+    fn settle(&mut self) {
+        if self.over.is_some() {
+            let read = self.counters.wait();
+            self.sum_up(read.err());
+        }
+    }
+
+    fn is_in_trouble(&self) -> bool {
+        self.played.last().is_some_and(|(_, _, trouble)| trouble.is_some())
+    }
+
+    fn sum_up(&mut self, trouble: Option<Error>) {
+        let Some(mut over) = self.over.take() else { return };
+        if trouble.is_some() && over.ending != Ending::Interrupted {
+            over.ending = Ending::Failed;
+        }
+        let counted = self.counters.between(over.stage.load.started(), over.end);
+        let (stage, next, summary) = over.summarize(self.measurement, counted);
+        self.measurement.watcher.window(self.played.len() + 1, &summary.client);
+        self.director.ended(&summary);
+        if let (Some(next), None) = (next, &trouble) {
+            self.director.begun(next);
+        }
+        self.played.push((stage, summary, trouble));
+    }
 }
 
 impl Stage {
@@ -117,15 +184,18 @@ impl Stage {
             StageLength::Time(length) => load.started().plus_duration(length),
             StageLength::Requests(_) => Stamp::NEVER,
         };
-        level.recorder.set_boundary(planned_end);
+        let planned_end = level.recorder.end_window(planned_end);
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
         let growth = Cell::new(Growth::of(level.sending.or(timed)));
         Self { growth, blocks: RefCell::new(Blocks::new()), level, load, planned_end }
     }
 
-    /// Waits until the stage is over.
-    fn wait(&self, measurement: &Measurement<'_>) -> Ending {
+    /// Waits until the stage is over, or may not go on.
+    fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
         while Stamp::now() < self.planned_end {
+            if !may_go_on() {
+                return Ending::Failed;
+            }
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
                 return Ending::Interrupted;
             }
@@ -147,41 +217,12 @@ impl Stage {
         Ending::Complete
     }
 
+    /// When the stage ended, which may be now.
     fn end(&self) -> Stamp {
-        self.planned_end.min(self.load.ended().unwrap_or_else(Stamp::now))
-    }
-
-    fn summarize(
-        &self,
-        measurement: &Measurement<'_>,
-        (end, ending): (Stamp, Ending),
-        [before, after]: [Option<StatisticsSnapshot>; 2],
-    ) -> LevelSummary {
-        let start = self.load.started();
-        (measurement.settle)();
-        let mut client = summarize(self.level.recorder.advance(Stamp::NEVER), start, end - start, &self.level.facts);
-        settle_rates(&mut client, self.load.sends(), &self.growth.get());
-        let ending = match ending {
-            Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
-            Ending::Complete if measurement.is_over_threshold(&client) => Ending::OverThreshold,
-            other => other,
-        };
-        let circumstances = Circumstances {
-            percentile: measurement.plan.percentile,
-            precision: measurement.plan.precision,
-            max_errors: measurement.plan.max_errors,
-            gap_variation: self.level.gap_variation,
-            outstanding: None,
-            held_back: self.load.report().held_back,
-        };
-        let percentile = measurement.plan.percentile;
-        let pace = self.blocks.borrow().throughput(client.batch_size).map(|pace| (Statistic::Throughput, pace));
-        let figures = intervals(&[WindowFigures::of(&client)], &client, percentile);
-        let intervals = pace.into_iter().chain(figures).collect();
-        let window = Stretch { client, before, after, readings: measurement.readings() };
-        let mut summary = window.summarize(measurement, self.level.load, (ending, intervals));
-        summary.verdict = judge(&summary, &circumstances);
-        summary
+        if Stamp::now() >= self.planned_end {
+            return self.planned_end;
+        }
+        self.load.ended().unwrap_or_else(|| self.level.recorder.end_window(Stamp::now()))
     }
 
     /// Waits for what is outstanding and gives the account of all requests.
@@ -193,6 +234,42 @@ impl Stage {
             Err(error) => (LoadReport::default(), Some(error)),
         };
         MeasuredLevel { summary, requests, boundaries, trouble: trouble.or(broken) }
+    }
+}
+
+impl Over {
+    /// Sums the stage up; gives back the number of the next one, too.
+    fn summarize(
+        self,
+        measurement: &Measurement<'_>,
+        counted: Option<Counted>,
+    ) -> (Stage, Option<usize>, LevelSummary) {
+        let Self { stage, end, ending, readings, next } = self;
+        let start = stage.load.started();
+        (measurement.settle)();
+        let mut client = summarize(stage.level.recorder.close(), start, end - start, &stage.level.facts);
+        settle_rates(&mut client, stage.load.sends(), &stage.growth.get());
+        let ending = match ending {
+            Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
+            Ending::Complete if measurement.is_over_threshold(&client) => Ending::OverThreshold,
+            other => other,
+        };
+        let circumstances = Circumstances {
+            percentile: measurement.plan.percentile,
+            precision: measurement.plan.precision,
+            max_errors: measurement.plan.max_errors,
+            gap_variation: stage.level.gap_variation,
+            outstanding: None,
+            held_back: stage.load.report().held_back,
+        };
+        let percentile = measurement.plan.percentile;
+        let pace = stage.blocks.borrow().throughput(client.batch_size).map(|pace| (Statistic::Throughput, pace));
+        let figures = intervals(&[WindowFigures::of(&client)], &client, percentile);
+        let intervals = pace.into_iter().chain(figures).collect();
+        let window = Stretch { client, readings };
+        let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, intervals));
+        summary.verdict = judge(&summary, &circumstances);
+        (stage, next, summary)
     }
 }
 
@@ -215,7 +292,8 @@ mod tests {
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
-    use crate::measure::level::Watcher;
+    use crate::measure::measurement::Watcher;
+    use crate::measure::server::Models;
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
@@ -318,11 +396,9 @@ mod tests {
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
         let interrupts = AtomicUsize::new(interrupts);
         let measurement = Measurement {
-            roots: &[],
             plan: &plan,
             backend: backend.as_ref(),
-            specs: &specs,
-            bls: &[],
+            models: Models { roots: &[], specs: &specs, bls: &[] },
             metrics: None,
             interrupts: &interrupts,
             watcher: &Silent,

@@ -234,6 +234,8 @@ pub struct LevelSummary {
     pub server: Option<ServerSummary>,
     /// The same of the further models of a mix.
     pub further_servers: Vec<ServerSummary>,
+    /// How long the server counted, where its counters could not be read at the windows' start and end.
+    pub server_span: Option<Duration>,
     /// GPU metrics, where collected.
     pub gpus: Option<Vec<GpuMetrics>>,
     /// Processor, memory and queue metrics, where collected.
@@ -341,6 +343,7 @@ pub(crate) mod sample {
             client: client(requests, latency_ns),
             server: None,
             further_servers: Vec::new(),
+            server_span: None,
             gpus: None,
             host: None,
             intervals: Vec::new(),

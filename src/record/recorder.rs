@@ -1,6 +1,9 @@
 //! The recorder: shards with two banks each, one for the window that is open and one for what completes after its end.
 
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
@@ -19,8 +22,8 @@ pub struct Source {
 /// Records requests by the window in which they complete.
 ///
 /// The end of the open window is known in advance where windows are made of time. A request that completes at or after it
-/// goes to the other bank, which becomes the open one at [`Recorder::advance`]. Its lowest bit says which bank is open, so
-/// that one atomic load tells both. Each entry of a mix has banks of its own, and the whole is their sum, so that a mix
+/// goes to the other bank, which becomes the open one at [`Recorder::next_window`]. Its lowest bit says which bank is open,
+/// so that one atomic load tells both. Each entry of a mix has banks of its own, and the whole is their sum, so that a mix
 /// costs a request no more than one model does.
 pub struct Recorder {
     spec: RecorderSpec,
@@ -28,7 +31,12 @@ pub struct Recorder {
     shards: usize,
     /// Per entry and shard two banks.
     banks: Box<[[Bank; 2]]>,
+    /// Of the open window: what was recorded beyond an end of it that was then put off. Per entry, or empty.
+    early: Mutex<Vec<Tally>>,
 }
+
+/// The end of a window is published this long ahead: longer than a clock reading and a store take.
+const LEAD_NS: u64 = 20_000;
 
 /// More threads than this share shards.
 const MAX_SHARDS: usize = 16;
@@ -42,7 +50,7 @@ impl Recorder {
         let most = (MAX_SHARDS.min(cores * 2) / spec.entries).max(1);
         let shards = writers.clamp(1, most);
         let banks = (0..shards * spec.entries).map(|_| [Bank::new(spec), Bank::new(spec)]).collect();
-        Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks }
+        Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default() }
     }
 
     /// Records a successful request.
@@ -74,34 +82,77 @@ impl Recorder {
 
     /// Requests that were over so far in the open window.
     pub fn completed(&self) -> Completed {
-        let (_, open) = decode(self.boundary.load(Ordering::Acquire));
+        let (_, open) = self.boundary();
         let each = self.banks.iter().map(|banks| banks[open].completed());
         let (sum, mismatched) = each.fold((Completed::default(), 0), |sum, one| (sum.0.plus(one.0), sum.1 + one.1));
         Completed { succeeded: sum.succeeded.saturating_sub(mismatched), ..sum }
     }
 
-    /// Says when the open window ends.
-    pub fn set_boundary(&self, end: Stamp) {
-        let (_, open) = decode(self.boundary.load(Ordering::Acquire));
+    /// Ends the open window at `end`, or a moment from now where that has passed: only an end that every thread knows in
+    /// advance divides the requests exactly. Returns when it ends.
+    pub fn end_window(&self, end: Stamp) -> Stamp {
+        self.publish(end)
+    }
+
+    /// Closes the window whose end has passed, and opens the next, which ends as [`Recorder::end_window`] has it: a caller
+    /// that comes late gets a longer window, never one with requests from beyond its end. Returns what the closed window
+    /// holds, and when the next one ends. A thread that was stopped in the middle of recording adds to a later window;
+    /// nothing is lost.
+    pub fn next_window(&self, end: Stamp) -> (Tally, Stamp) {
+        let closed = self.close();
+        (closed, self.publish(end))
+    }
+
+    /// Closes the open window, and returns what it holds; the next one has no end.
+    pub fn close(&self) -> Tally {
+        let (_, open) = self.boundary();
+        self.set_boundary(Stamp::NEVER, open ^ 1);
+        let mut entries = mem::take(&mut *self.early.lock());
+        entries.resize_with(self.spec.entries, || Tally::empty(self.spec));
+        self.drain(open, &mut entries);
+        Tally::sum(self.spec, entries.into_iter().map(Tally::settle).collect())
+    }
+
+    /// Publishes when the open window ends. This thread may be stopped meanwhile, and requests be recorded beyond an end
+    /// that has passed: they are taken back into the window, whose end is put off.
+    fn publish(&self, wanted: Stamp) -> Stamp {
+        let (published, open) = self.boundary();
+        let mut passed = published <= Stamp::now();
+        let mut lead = LEAD_NS;
+        loop {
+            if passed {
+                self.set_boundary(Stamp::NEVER, open);
+                let mut early = self.early.lock();
+                early.resize_with(self.spec.entries, || Tally::empty(self.spec));
+                self.drain(open ^ 1, &mut early);
+            }
+            let end = wanted.max(Stamp::now().plus(lead));
+            self.set_boundary(end, open);
+            if Stamp::now() < end {
+                return end;
+            }
+            (passed, lead) = (true, lead * 2);
+        }
+    }
+
+    fn boundary(&self) -> (Stamp, usize) {
+        decode(self.boundary.load(Ordering::Acquire))
+    }
+
+    fn set_boundary(&self, end: Stamp, open: usize) {
         self.boundary.store(encode(end, open), Ordering::Release);
     }
 
-    /// Closes the window whose end has passed, opens the next, which ends at `next_end`, and returns what the closed one
-    /// holds. A thread that was stopped in the middle of recording adds to a later window; nothing is lost.
-    pub fn advance(&self, next_end: Stamp) -> Tally {
-        let (_, open) = decode(self.boundary.load(Ordering::Acquire));
-        self.boundary.store(encode(next_end, open ^ 1), Ordering::Release);
-        let entries = self.banks.chunks(self.shards).map(|shards| {
-            let mut tally = Tally::empty(self.spec);
-            shards.iter().for_each(|banks| banks[open].drain_into(&mut tally));
-            tally.settle()
-        });
-        Tally::sum(self.spec, entries.collect())
+    /// Takes everything out of one bank of each shard, entry by entry.
+    fn drain(&self, bank: usize, entries: &mut [Tally]) {
+        for (shards, tally) in self.banks.chunks(self.shards).zip(entries) {
+            shards.iter().for_each(|banks| banks[bank].drain_into(tally));
+        }
     }
 
     #[inline]
     fn bank(&self, source: Source, at: Stamp) -> &Bank {
-        let (boundary, open) = decode(self.boundary.load(Ordering::Acquire));
+        let (boundary, open) = self.boundary();
         let bank = if at < boundary { open } else { open ^ 1 };
         &self.banks[source.entry * self.shards + source.writer % self.shards][bank]
     }
@@ -122,6 +173,13 @@ mod tests {
     use super::*;
     use crate::record::FURTHER_REASONS;
 
+    /// Closes the open window; the next one ends at `end`, in the past as these stamps are.
+    fn advance(recorder: &Recorder, end: Stamp) -> Tally {
+        let tally = recorder.close();
+        recorder.set_boundary(end, recorder.boundary().1);
+        tally
+    }
+
     const FIRST: Source = Source { writer: 0, entry: 0 };
 
     fn sample(sent: u64, end: u64) -> Sample {
@@ -141,17 +199,17 @@ mod tests {
     #[test]
     fn a_request_belongs_to_the_window_in_which_it_completes() {
         let recorder = Recorder::new(RecorderSpec::default(), 4);
-        recorder.set_boundary(Stamp(1_000));
+        recorder.set_boundary(Stamp(1_000), 0);
         for (writer, (sent, end)) in [(0, 999), (10, 998), (900, 1_000), (999, 5_000), (5, 6)].into_iter().enumerate() {
             recorder.record(Source { writer, entry: 0 }, &sample(sent, end));
         }
         assert_eq!(recorder.completed(), Completed { succeeded: 3, ..Completed::default() });
-        let first = recorder.advance(Stamp(2_000));
+        let first = advance(&recorder, Stamp(2_000));
         assert_eq!(first.requests, 3);
         recorder.record(FIRST, &sample(0, 1_500));
-        let second = recorder.advance(Stamp::NEVER);
+        let second = recorder.close();
         assert_eq!(second.requests, 3, "both that were late for the first window, and the new one");
-        assert_eq!(recorder.advance(Stamp::NEVER).requests, 0);
+        assert_eq!(recorder.close().requests, 0);
     }
 
     #[test]
@@ -160,7 +218,7 @@ mod tests {
         let error = InferError { code: "Internal".into(), message: "no".into() };
         recorder.fail(FIRST, Stamp(1), &error);
         recorder.fail(FIRST, Stamp(2), &error);
-        let tally = recorder.advance(Stamp::NEVER);
+        let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed), (0, 2));
         assert_eq!(tally.errors[&error], 2);
     }
@@ -170,13 +228,13 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec::default(), 1);
         let error = |message: String| InferError { code: "Internal".into(), message };
         (0..1000).for_each(|number| recorder.fail(FIRST, Stamp(1), &error(format!("request {number} of 9999 failed"))));
-        let tally = recorder.advance(Stamp::NEVER);
+        let tally = recorder.close();
         assert_eq!((tally.failed, tally.errors.len()), (1000, 65));
         assert_eq!(tally.errors[&error("request 63 of 9999 failed".into())], 1);
         assert_eq!(tally.errors[&error("request # of # failed".into())], 936);
         let letters = |number: u32| number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
         (0..1000).for_each(|number| recorder.fail(FIRST, Stamp(2), &error(letters(number))));
-        let tally = recorder.advance(Stamp::NEVER);
+        let tally = recorder.close();
         assert_eq!((tally.failed, tally.errors.len()), (1000, 129));
         assert_eq!(tally.errors[&error(FURTHER_REASONS.into())], 872);
     }
@@ -188,7 +246,7 @@ mod tests {
             let recorder = Recorder::new(RecorderSpec { cancels, ..RecorderSpec::default() }, 1);
             recorder.fail(FIRST, Stamp(1), &error);
             assert_eq!(recorder.completed().all(), 1);
-            let tally = recorder.advance(Stamp::NEVER);
+            let tally = recorder.close();
             assert_eq!(
                 (tally.failed, tally.cancelled, tally.errors.len()),
                 if cancels { (0, 1, 0) } else { (1, 0, 1) }
@@ -200,14 +258,14 @@ mod tests {
     fn a_mismatch_turns_a_success_into_a_failure_of_the_same_window() {
         let recorder = Recorder::new(RecorderSpec::default(), 4);
         let error = InferError { code: "Validation".into(), message: "wrong".into() };
-        recorder.set_boundary(Stamp(1_000));
+        recorder.set_boundary(Stamp(1_000), 0);
         for writer in 0..4 {
             recorder.record(Source { writer, entry: 0 }, &sample(0, 500 + 200 * writer as u64));
         }
         recorder.mismatch(FIRST, Stamp(900), &error);
         recorder.mismatch(FIRST, Stamp(1_100), &error);
         assert_eq!(recorder.completed(), Completed { succeeded: 2, failed: 1, cancelled: 0 });
-        let windows = [Stamp(2_000), Stamp::NEVER].map(|next| recorder.advance(next));
+        let windows = [Stamp(2_000), Stamp::NEVER].map(|next| advance(&recorder, next));
         assert_eq!(windows.map(|tally| (tally.requests, tally.failed)), [(2, 1), (0, 1)]);
     }
 
@@ -223,10 +281,10 @@ mod tests {
                 });
             }
             for end in 1..50_u64 {
-                total += recorder.advance(Stamp(end * 4_000)).requests;
+                total += advance(&recorder, Stamp(end * 4_000)).requests;
             }
         });
-        total += recorder.advance(Stamp::NEVER).requests + recorder.advance(Stamp::NEVER).requests;
+        total += recorder.close().requests + recorder.close().requests;
         assert_eq!(total, 400_000);
     }
 
@@ -243,11 +301,26 @@ mod tests {
         recorder.fail(Source { writer: 3, entry: 1 }, Stamp(1), &error);
         recorder.sent(Source { writer: 4, entry: 2 }, Stamp(1), 2_000_000);
         assert_eq!(recorder.completed(), Completed { succeeded: 12, failed: 1, cancelled: 0 });
-        let tally = recorder.advance(Stamp::NEVER);
+        let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed, tally.delayed, tally.service.sum_ns), (12, 1, 1, 5 * 10 + 7 * 12));
         assert_eq!(tally.errors[&error], 1);
         let each: Vec<_> = tally.entries.iter().map(|entry| (entry.requests, entry.failed, entry.sent)).collect();
         assert_eq!(each, [(5, 0, 0), (0, 1, 0), (7, 0, 1)]);
-        assert!(Recorder::new(RecorderSpec::default(), 1).advance(Stamp::NEVER).entries.is_empty());
+        assert!(Recorder::new(RecorderSpec::default(), 1).close().entries.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_has_passed_is_put_off_with_what_came_meanwhile() {
+        let recorder = Recorder::new(RecorderSpec::default(), 2);
+        recorder.set_boundary(Stamp(1_000), 0);
+        recorder.record(FIRST, &sample(0, 999));
+        recorder.record(Source { writer: 1, entry: 0 }, &sample(0, 1_000));
+        let wanted = Stamp(2_000);
+        let end = recorder.end_window(wanted);
+        assert!(end > wanted && Stamp::now() - end < std::time::Duration::from_secs(5));
+        recorder.record(FIRST, &sample(0, end.0 - 2));
+        recorder.record(FIRST, &sample(0, end.0));
+        assert_eq!(recorder.close().requests, 3, "up to the end that was published in time");
+        assert_eq!(recorder.close().requests, 1);
     }
 }

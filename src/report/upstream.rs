@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::backend::ClientTimes;
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
-use crate::measure::server::server_summary;
+use crate::measure::server::Models;
 use crate::measure::summary::{
     DecoupledSummary, Headline, LevelLoad, LevelSummary, OpenLoopSummary, RunSummary, ServerSummary, sample,
 };
@@ -454,7 +454,7 @@ fn server_figures_are_upstreams() {
         let fixture: serde_json::Value = serde_json::from_str(fixture).unwrap();
         let snapshot = |key: &str| StatisticsSnapshot::from_json(&fixture[key]).unwrap();
         let delta = snapshot("after").since(&snapshot("before"));
-        let summary = server_summary(&delta, &ModelId::latest(model), &specs, &[]).unwrap();
+        let summary = Models { roots: &[], specs: &specs, bls: &[] }.summary(&delta, &ModelId::latest(model)).unwrap();
         let run = Run::of(|run| run.server(summary));
         let report = run.report();
         let printed = fixture["printed"].as_str().unwrap();

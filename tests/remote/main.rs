@@ -6,6 +6,9 @@
 #[allow(dead_code)]
 mod authority;
 mod endings;
+mod far;
+#[path = "../support/far.rs"]
+mod far_away;
 #[path = "../support/http_server.rs"]
 #[allow(dead_code)]
 mod http_server;

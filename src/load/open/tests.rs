@@ -264,7 +264,7 @@ impl Setup {
         }
         let report = load.stop().unwrap();
         assert!(report.adds_up(), "{report:?}");
-        (report, recorder.advance(Stamp::NEVER))
+        (report, recorder.close())
     }
 }
 

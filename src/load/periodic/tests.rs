@@ -189,7 +189,7 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
     }
     let report = load.stop().unwrap();
     assert!(report.adds_up(), "{report:?}");
-    (report, recorder.advance(Stamp::NEVER))
+    (report, recorder.close())
 }
 
 fn server(responses: u32, threading: Threading) -> Decoupled {

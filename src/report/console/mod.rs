@@ -90,6 +90,7 @@ pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     for server in &level.further_servers {
         text += &server::server(server, true);
     }
+    text += &server::span(level);
     text += &server::metrics(level);
     text += &verdict_lines(level);
     text.push('\n');

@@ -9,6 +9,16 @@ use crate::report::number::{percent, significant};
 /// More GPUs than this are not listed one by one.
 const MAX_GPUS: usize = 16;
 
+/// Says that the server's counters could not be read at the windows' edges, where that is so.
+pub fn span(level: &LevelSummary) -> String {
+    let Some(span) = level.server_span else { return String::new() };
+    let (counted, windows) = (span.as_millis(), level.client.duration.as_millis());
+    format!(
+        "    [WARNING] The server's counts are those of {counted} msec, not of the windows' {windows}: reading them took \
+         too long; raise --measurement-interval\n"
+    )
+}
+
 /// The server's block; of several models, `named` ones.
 pub fn server(server: &ServerSummary, named: bool) -> String {
     let name = if named { format!("    Model: {}, version: {}\n", server.name, server.version) } else { String::new() };

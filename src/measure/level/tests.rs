@@ -1,0 +1,223 @@
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, OutputPlan, RequestOptions, Response};
+use crate::backends::null::NullBackend;
+use crate::data::PayloadId;
+use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::mix::Mix;
+use crate::load::pace::DEFAULT_SPIN;
+use crate::load::schedule::Arrivals;
+use crate::load::{LoadContext, OpenLoop, start};
+use crate::measure::measurement::Watcher;
+use crate::measure::server::Models;
+use crate::measure::summary::{Headline, sample};
+use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::{Distribution, MeasurementPlan, Wait};
+use crate::record::{Finished, Observer, RecorderSpec};
+use crate::seed::hash;
+use crate::shm::Placement;
+
+/// Delays in milliseconds, between these two, from a seed.
+struct Delays {
+    least_ms: u64,
+    most_ms: u64,
+    seed: u64,
+    drawn: AtomicU64,
+}
+
+impl Delays {
+    fn new(seed: u64, most_ms: u64) -> Self {
+        Self { least_ms: 0, most_ms, seed, drawn: AtomicU64::new(0) }
+    }
+
+    fn wait(&self) {
+        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let spread = (self.most_ms - self.least_ms) * 1_000 + 1;
+        thread::sleep(Duration::from_micros(self.least_ms * 1_000 + hash(self.seed, number) % spread));
+    }
+}
+
+/// Completes at once, and takes its time to tell its counters, which count every reading as an execution.
+struct Slow {
+    delays: Delays,
+    readings: AtomicU64,
+}
+
+impl Backend for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { statistics: true, ..NullBackend.capabilities() }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        NullBackend.model(id)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        self.delays.wait();
+        let executions = self.readings.fetch_add(1, Ordering::Relaxed);
+        let counters = ModelStatistics { executions, ..ModelStatistics::default() };
+        Ok(StatisticsSnapshot { models: [((id.name.clone(), "1".to_owned()), counters)].into() })
+    }
+
+    fn metrics(&self) -> Result<String> {
+        NullBackend.metrics()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        NullBackend.open_client(spec, sink)
+    }
+}
+
+/// Remembers when every request ended.
+#[derive(Default)]
+struct Log(Mutex<Vec<Stamp>>);
+
+impl Observer for Log {
+    fn response(&self, _: usize, _: &Response<'_>) {}
+
+    fn complete(&self, _: usize, finished: &Finished<'_>) {
+        self.0.lock().push(finished.end);
+    }
+}
+
+/// Remembers the windows, and takes its time with each.
+struct Windows {
+    delays: Delays,
+    seen: Mutex<Vec<ClientSummary>>,
+}
+
+impl Watcher for Windows {
+    fn window(&self, _: usize, window: &ClientSummary) {
+        self.seen.lock().push(window.clone());
+        self.delays.wait();
+    }
+
+    fn progress(&self, _: usize) {}
+}
+
+const RATE: f64 = 2_000.0;
+
+fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) -> RunningLoad {
+    let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
+    let context = LoadContext {
+        backend: Arc::clone(backend),
+        client: ClientSpec {
+            models: Arc::new([]),
+            payloads: Arc::new([]),
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
+            slots: 0,
+            load_slots: 0,
+            options: Arc::new(RequestOptions::default()),
+            watch_responses: true,
+            cancels: false,
+            drain_limit: Duration::from_secs(1),
+        },
+        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap()),
+        recorder: Arc::clone(recorder),
+        wait: Wait::Park,
+        worker_cpus: None,
+        quota: None,
+        cancel_after: None,
+        drain_limit: Duration::from_secs(1),
+        observer: Some(Arc::clone(log) as Arc<dyn Observer>),
+    };
+    let shape = OpenLoop {
+        arrivals: Arrivals::at_rate(RATE, Distribution::Constant).unwrap(),
+        seed: 0,
+        threads: 1,
+        max_outstanding: 100,
+        serial: false,
+        until: None,
+        spin: DEFAULT_SPIN,
+    };
+    start(context, shape).unwrap()
+}
+
+/// Measures eight windows as `rule` has them, where reading counters, settling and closing take so long.
+fn measured(
+    seed: u64,
+    rule: WindowRule,
+    (reading, settling, closing): (Delays, u64, u64),
+) -> (MeasuredLevel, Vec<ClientSummary>, Vec<Stamp>) {
+    let slow = Arc::new(Slow { delays: reading, readings: AtomicU64::new(0) });
+    let backend: Arc<dyn Backend> = slow;
+    let roots = [ModelId::latest("null")];
+    let specs = [backend.model(&roots[0]).unwrap()];
+    let recorder = Arc::new(Recorder::new(RecorderSpec { open_loop: true, ..RecorderSpec::default() }, 1));
+    let log = Arc::new(Log::default());
+    // No two windows agree so closely.
+    let plan = MeasurementPlan { window: rule, stability: 1e-12, max_trials: 8, ..sample::plan() };
+    let watcher = Windows { delays: Delays::new(seed + 1, closing), seen: Mutex::default() };
+    let settling = Delays::new(seed + 2, settling);
+    let run = LevelRun {
+        load: LevelLoad::RequestRate(RATE),
+        recorder: Arc::clone(&recorder),
+        facts: WindowFacts {
+            batch_size: 1,
+            headline: Headline::ResponseTime,
+            requested_rate: Some(RATE),
+            shares: [].into(),
+            issuers: 1,
+            client_cost_ns: 0.0,
+        },
+        ramp: 1,
+        finite: false,
+        baseline: None,
+        gap_variation: 0.0,
+        sending: None,
+    };
+    let measurement = Measurement {
+        plan: &plan,
+        backend: backend.as_ref(),
+        models: Models { roots: &roots, specs: &specs, bls: &[] },
+        interrupts: &AtomicUsize::new(0),
+        metrics: None,
+        watcher: &watcher,
+        settle: &|| settling.wait(),
+    };
+    let level = measure(&measurement, &run, load(&backend, &recorder, &log)).unwrap();
+    let ends = log.0.lock().clone();
+    (level, watcher.seen.into_inner(), ends)
+}
+
+/// A window counts exactly the requests that ended between its two ends, whatever was slow meanwhile. (A writer that was
+/// stopped in the middle of recording adds to a later one.)
+#[test]
+fn windows_count_what_ended_in_them_whatever_is_slow() {
+    const STOPPED: u64 = 3;
+    let rules = [WindowRule::Time(Duration::from_millis(50)), WindowRule::Count(100)];
+    let cases = rules.into_iter().flat_map(|rule| [(1, rule, 1), (2, rule, 40), (3, rule, 200)]);
+    for (seed, rule, most_ms) in cases {
+        let (level, windows, ends) = measured(seed, rule, (Delays::new(seed, most_ms), most_ms / 3, most_ms / 3));
+        assert_eq!((windows.len(), level.boundaries.len()), (8, 9), "{rule:?} {most_ms}");
+        for (window, edges) in windows.iter().zip(level.boundaries.windows(2)) {
+            assert_eq!((window.start, window.start.plus_duration(window.duration)), (edges[0], edges[1]));
+            let truth = ends.iter().filter(|end| (edges[0]..edges[1]).contains(end)).count() as u64;
+            let off = window.requests.abs_diff(truth);
+            assert!(off <= STOPPED, "{rule:?} {most_ms}: {} for {truth} in {:?}", window.requests, window.duration);
+        }
+        let result = &level.summary.client;
+        let last: Duration = windows[5..].iter().map(|window| window.duration).sum();
+        assert_eq!(result.duration, last, "the last three make the result");
+        assert_eq!(result.requests, windows[5..].iter().map(|window| window.requests).sum::<u64>());
+        assert!(level.requests.adds_up());
+    }
+}
+
+/// The server's counters are read beside the windows: these end on time, and counters of another time are said to be.
+#[test]
+fn slow_counters_hold_up_no_window() {
+    let rule = WindowRule::Time(Duration::from_millis(50));
+    let reading = Delays { least_ms: 400, ..Delays::new(7, 400) };
+    let (level, windows, _) = measured(7, rule, (reading, 0, 0));
+    let lengths: Vec<Duration> = windows.iter().map(|window| window.duration).collect();
+    let on_time = lengths.iter().filter(|length| **length == Duration::from_millis(50)).count();
+    assert!(on_time >= 6, "{lengths:?}");
+    let server = level.summary.server.expect("two readings there were");
+    assert!(server.delta.executions >= 1);
+    assert!(level.summary.server_span.is_some(), "readings of 400 ms do not meet windows of 50 ms");
+}

@@ -1,0 +1,68 @@
+//! What levels are measured with, and who follows.
+
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use crate::backend::Backend;
+use crate::clock::Stamp;
+use crate::measure::collect::Collector;
+use crate::measure::metrics::MetricsFold;
+use crate::measure::server::Models;
+use crate::measure::summary::ClientSummary;
+use crate::measure::verdict::exceeds_errors;
+use crate::plan::MeasurementPlan;
+use crate::record::{Completed, Recorder};
+
+/// Errors are judged before a window's end only after so much of it.
+const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
+
+/// What a level is measured with; the same for all levels of a run.
+pub struct Measurement<'a> {
+    /// How long, and when to believe it.
+    pub plan: &'a MeasurementPlan,
+    /// Where the server's own counters come from.
+    pub backend: &'a dyn Backend,
+    /// What it serves.
+    pub models: Models<'a>,
+    /// Raised by the user's interrupts: how often.
+    pub interrupts: &'a AtomicUsize,
+    /// Reads the server's metrics, where they are asked for.
+    pub metrics: Option<&'a Collector>,
+    /// Told of every window as it ends.
+    pub watcher: &'a dyn Watcher,
+    /// Waits until everything that has completed is recorded, also by those who look at requests later.
+    pub settle: &'a dyn Fn(),
+}
+
+/// Follows a measurement while it runs.
+pub trait Watcher {
+    /// Another window has ended; `trial` counts from 1.
+    fn window(&self, trial: usize, window: &ClientSummary);
+
+    /// Time goes by in window number `trial`.
+    fn progress(&self, trial: usize);
+}
+
+impl Measurement<'_> {
+    /// The server's metrics since the last call, where they are collected.
+    pub(super) fn readings(&self) -> Option<MetricsFold> {
+        self.metrics.map(Collector::advance)
+    }
+
+    /// Whether what was begun at `start` need not be waited for: too many of its requests failed.
+    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
+        let Completed { succeeded, failed, .. } = recorder.completed();
+        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
+    }
+
+    /// Whether the latency is above the one allowed.
+    pub(super) fn is_over_threshold(&self, client: &ClientSummary) -> bool {
+        let limit = self.plan.latency_threshold;
+        limit.is_some_and(|limit| client.key_latency_ns(self.plan.percentile) >= limit.as_nanos() as f64)
+    }
+
+    /// Whether more requests failed than may.
+    pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
+        exceeds_errors(self.plan.max_errors, succeeded, failed)
+    }
+}
