@@ -82,7 +82,7 @@ fn getopt_habits_are_kept() {
     assert_eq!(plan("-m m -v -v").output.verbosity, 2);
     assert_eq!(plan("-m m -vv").output.verbosity, 2);
     assert_eq!(plan("-m m --percentile -1").measurement.percentile, None);
-    assert_eq!(plan("-m m --percentile=95").measurement.percentile, Some(95));
+    assert_eq!(plan("-m m --percentile=95").measurement.percentile, Some(95.0));
     assert_eq!(plan("-m m -b 2 -b 3").data.batch_size, 3, "the last one wins");
     let strays = plan("1 -m m : -b 2 4 -- -b 9");
     assert_eq!(strays.data.batch_size, 2);

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::backend::Parameter;
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
-use crate::cli::values::{integer, one_of, whole};
+use crate::cli::values::{US, integer, one_of, period, whole};
 use crate::data::RandomRange;
 use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource};
@@ -56,14 +56,14 @@ pub struct DataArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     priority: u64,
 
-    /// Time in microseconds after which the server gives up a queued request, if the model's queue policy allows that
+    /// Time, in microseconds or as in 20ms, after which the server gives up a queued request, if the model's queue policy allows that
     /// and has a longer time of its own. 0: the model's default
-    #[arg(long, value_name = "US", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
-    request_timeout_us: u64,
+    #[arg(long, value_name = "US", default_value = "0", value_parser = period(US, Duration::ZERO))]
+    request_timeout_us: Duration,
 
-    /// Cancels every request this many microseconds after it was sent. Default: never
-    #[arg(long, value_name = "US", value_parser = whole::<u64>(1, 3_600_000_000))]
-    cancel_after_us: Option<u64>,
+    /// Cancels every request so long after it was sent, in microseconds or as in 20ms. Default: never
+    #[arg(long, value_name = "US", value_parser = period(US, US))]
+    cancel_after_us: Option<Duration>,
 
     /// Puts tensors into shared memory that the server is told about: POSIX, or CUDA on --cuda-device
     #[arg(long, value_name = "none|system|cuda", default_value = "none",
@@ -135,8 +135,8 @@ impl DataArgs {
             random_ranges: self.random_range.clone(),
             parameters: self.request_parameter.clone(),
             priority: self.priority,
-            timeout_us: self.request_timeout_us,
-            cancel_after: self.cancel_after_us.map(Duration::from_micros),
+            timeout_us: self.request_timeout_us.as_micros() as u64,
+            cancel_after: self.cancel_after_us,
             input_placement: shared.or(self.input_memory).unwrap_or_default(),
             output_placement: shared.or(self.output_memory).unwrap_or_default(),
             shared_memory: shared.is_some(),

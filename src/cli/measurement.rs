@@ -5,16 +5,16 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::forms::precision;
-use crate::cli::values::{number, one_of, share, time, whole};
+use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
 use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, Precision, WindowRule};
 
 /// How long to measure, and when to believe it.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Measurement")]
 pub struct MeasurementArgs {
-    /// Length of a window in milliseconds
-    #[arg(short = 'p', long, value_name = "MS", default_value = "5000", value_parser = whole::<u64>(1, 86_400_000))]
-    measurement_interval: u64,
+    /// Length of a window in milliseconds, or as in 500us or 5s
+    #[arg(short = 'p', long, value_name = "MS", default_value = "5000", value_parser = period(MS, MS))]
+    measurement_interval: Duration,
 
     /// What ends a window: its time, or --measurement-request-count completed requests
     #[arg(long, value_name = "time_windows|count_windows", default_value = "time_windows",
@@ -34,7 +34,7 @@ pub struct MeasurementArgs {
     warmup_request_count: u64,
 
     /// Time to run the load before the first window of each level, such as 500ms or 2s; a bare number is milliseconds. 0: none
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = milliseconds)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = period(MS, Duration::ZERO))]
     warmup_duration: Duration,
 
     /// Windows agree if the largest throughput and latency of the last three are at most so many percent above the
@@ -46,14 +46,14 @@ pub struct MeasurementArgs {
     #[arg(short = 'r', long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 1_000_000))]
     max_trials: usize,
 
-    /// Percentile of the latency, 1 to 99, that stability, search and the summary look at and that is reported too;
-    /// -1 is the average
+    /// Percentile of the latency, such as 99 or 99.9, that stability, search and the summary look at and that is reported
+    /// too; -1 is the average
     #[arg(long, value_name = "N", default_value = "-1", value_parser = percentile)]
-    percentile: i16,
+    percentile: Percentile,
 
-    /// Highest latency allowed in milliseconds: a range ends at the first level above it. 0: no limit
-    #[arg(short = 'l', long, value_name = "MS", default_value = "0", value_parser = whole::<u64>(0, 86_400_000))]
-    latency_threshold: u64,
+    /// Highest latency allowed, in milliseconds or as in 500us: a range ends at the first level above it. 0: no limit
+    #[arg(short = 'l', long, value_name = "MS", default_value = "0", value_parser = period(MS, Duration::ZERO))]
+    latency_threshold: Duration,
 
     /// Searches the range for the highest level within --latency-threshold by halving; the step is the precision.
     /// Default: walks through the range
@@ -96,6 +96,10 @@ pub enum MatrixKind {
     Transports,
 }
 
+/// A percentile, or the average.
+#[derive(Clone, Copy, Debug)]
+struct Percentile(Option<f64>);
+
 #[derive(Clone, Copy, Debug)]
 enum WindowKind {
     Time,
@@ -107,13 +111,13 @@ impl MeasurementArgs {
     pub fn plan(&self) -> MeasurementPlan {
         MeasurementPlan {
             window: match self.measurement_mode {
-                WindowKind::Time => WindowRule::Time(Duration::from_millis(self.measurement_interval)),
+                WindowKind::Time => WindowRule::Time(self.measurement_interval),
                 WindowKind::Count => WindowRule::Count(self.measurement_request_count),
             },
             stability: self.stability_percentage / 100.0,
             max_trials: self.max_trials,
-            percentile: u8::try_from(self.percentile).ok(),
-            latency_threshold: (self.latency_threshold > 0).then(|| Duration::from_millis(self.latency_threshold)),
+            percentile: self.percentile.0,
+            latency_threshold: (!self.latency_threshold.is_zero()).then_some(self.latency_threshold),
             binary_search: self.binary_search,
             request_count: (self.request_count > 0).then_some(self.request_count),
             warmup_requests: self.warmup_request_count,
@@ -131,14 +135,11 @@ impl MeasurementArgs {
     }
 }
 
-fn milliseconds(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_millis(1))
-}
-
-/// 1 to 99, or -1.
-fn percentile(text: &str) -> Result<i16, String> {
-    match text.parse() {
-        Ok(number @ (-1 | 1..=99)) => Ok(number),
-        _ => Err("it must be a whole number from 1 to 99, or -1 for the average".to_owned()),
+/// Above 0 and below 100, at a resolution that reports can show, or -1.
+fn percentile(text: &str) -> Result<Percentile, String> {
+    let rule = |_| "it must be a number from 1 to 99.999, or -1 for the average".to_owned();
+    match text {
+        "-1" => Ok(Percentile(None)),
+        _ => decimal(text, 1.0, 99.999).map(|number| Percentile(Some(number))).map_err(rule),
     }
 }

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
-use crate::cli::values::{filled, integer, one_of, time, whole};
+use crate::cli::values::{MS, US, filled, integer, one_of, period, time, whole};
 use crate::plan::{Compression, Connection, MetricsPlan, Protocol, TraceLevel, TraceSettings};
 
 /// Words of compression.
@@ -64,10 +64,10 @@ pub struct ServerArgs {
     #[arg(long)]
     reconnect: bool,
 
-    /// How long an answer may take in microseconds; then the client gives the request up, and it counts as failed. Over
+    /// How long an answer may take, in microseconds or as in 20ms; then the client gives the request up, and it counts as failed. Over
     /// gRPC this is the call's deadline, of which the server is told. Default: no limit
-    #[arg(long, value_name = "US", value_parser = whole::<u64>(1, 3_600_000_000))]
-    client_timeout_us: Option<u64>,
+    #[arg(long, value_name = "US", value_parser = period(US, US))]
+    client_timeout_us: Option<Duration>,
 
     /// Collects the server's own metrics (GPU load, power, memory and more). Default: off
     #[arg(long)]
@@ -77,9 +77,9 @@ pub struct ServerArgs {
     #[arg(long, value_name = "URL", value_parser = filled)]
     metrics_url: Option<String>,
 
-    /// Time between two readings of the metrics, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = whole::<u64>(1, 86_400_000))]
-    metrics_interval: u64,
+    /// Time between two readings of the metrics, in milliseconds or as in 2s
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = period(MS, MS))]
+    metrics_interval: Duration,
 
     /// What the server traces of requests; repeat it for both. Default: as the server has it
     #[arg(long, value_name = "OFF|TIMESTAMPS|TENSORS", value_parser = one_of(&[
@@ -137,7 +137,7 @@ impl ServerArgs {
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,
-            client_timeout: self.client_timeout_us.map(Duration::from_micros),
+            client_timeout: self.client_timeout_us,
         }
     }
 
@@ -153,10 +153,7 @@ impl ServerArgs {
 
     /// How the server's metrics are collected, if they are.
     pub fn metrics(&self) -> Option<MetricsPlan> {
-        self.collect_metrics.then(|| MetricsPlan {
-            url: self.metrics_url.clone(),
-            interval: Duration::from_millis(self.metrics_interval),
-        })
+        self.collect_metrics.then(|| MetricsPlan { url: self.metrics_url.clone(), interval: self.metrics_interval })
     }
 
     /// Trace settings, if any was given.

@@ -76,6 +76,23 @@ pub fn time(text: &str, unit: Duration) -> Result<Duration, String> {
     if seconds > 3_600_000.0 { Err(rule()) } else { Ok(Duration::from_secs_f64(seconds)) }
 }
 
+/// A millisecond, as a unit of [`period`].
+pub const MS: Duration = Duration::from_millis(1);
+/// A microsecond.
+pub const US: Duration = Duration::from_micros(1);
+
+/// A reader of times from `least` to a day; a bare number counts in `unit`.
+pub fn period(
+    unit: Duration,
+    least: Duration,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    const MOST: Duration = Duration::from_secs(86_400);
+    move |text| {
+        let rule = || format!("it must be a time such as 500us, 500ms or 2s, from {least:?} to a day");
+        time(text, unit).ok().filter(|time| (least..=MOST).contains(time)).ok_or_else(rule)
+    }
+}
+
 /// A share of a whole: `0.05` or `5%`.
 pub fn share(text: &str) -> Result<f64, String> {
     let rule = |_| "it must be a share from 0 to 1, or from 0% to 100%".to_owned();
@@ -149,6 +166,16 @@ mod tests {
         assert_eq!(time("1.5m", unit), Ok(Duration::from_secs(90)));
         assert_eq!(time("20us", unit), Ok(Duration::from_micros(20)));
         assert!(["", "s", "-1s", "1d", "1e9h", "nan", "infs"].iter().all(|text| time(text, unit).is_err()));
+    }
+
+    #[test]
+    fn periods_have_bounds() {
+        let ms = Duration::from_millis(1);
+        let read = period(ms, Duration::from_micros(100));
+        assert_eq!(read("0.5"), Ok(Duration::from_micros(500)));
+        assert_eq!(read("86400s"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(read("0.05"), Err("it must be a time such as 500us, 500ms or 2s, from 100µs to a day".into()));
+        assert!(["0", "25h", "", "5x"].iter().all(|text| read(text).is_err()));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Complaint {
     /// A figure is not known as well as it should be.
     Imprecise(Precision),
     /// Too few samples for a percentile: percentile, samples, samples needed.
-    TooFewSamples(u8, u64, u64),
+    TooFewSamples(f64, u64, u64),
     /// Rate times latency differs from the requests under way by this share (signed).
     LittlesLaw(f64),
 }

@@ -125,7 +125,7 @@ impl History {
     }
 
     /// How well the figures of the result are known.
-    pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<u8>) -> Vec<(Statistic, Interval)> {
+    pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<f64>) -> Vec<(Statistic, Interval)> {
         intervals(&self.each(), result, percentile)
     }
 

@@ -20,7 +20,7 @@ pub struct Round {
 
 impl Round {
     /// A round from its windows.
-    pub fn of(client: &ClientSummary, percentile: Option<u8>) -> Self {
+    pub fn of(client: &ClientSummary, percentile: Option<f64>) -> Self {
         Self { throughput: client.throughput(), latency_ns: client.key_latency_ns(percentile), failed: client.failed }
     }
 }

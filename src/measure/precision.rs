@@ -45,9 +45,13 @@ pub fn interval(of: Statistic, windows: &[WindowFigures], all: &ClientSummary) -
 }
 
 /// The intervals that a level's report gives: throughput, mean latency, the usual percentiles and the one asked for.
-pub fn intervals(windows: &[WindowFigures], all: &ClientSummary, percentile: Option<u8>) -> Vec<(Statistic, Interval)> {
+pub fn intervals(
+    windows: &[WindowFigures],
+    all: &ClientSummary,
+    percentile: Option<f64>,
+) -> Vec<(Statistic, Interval)> {
     let mut percentiles = vec![50.0, 90.0, 95.0, 99.0];
-    percentiles.extend(percentile.map(f64::from).filter(|asked| !percentiles.contains(asked)));
+    percentiles.extend(percentile.filter(|asked| !percentiles.contains(asked)));
     let wanted = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let wanted = wanted.chain(percentiles.into_iter().map(Statistic::Percentile));
     wanted.filter_map(|of| Some((of, interval(of, windows, all)?))).collect()

@@ -9,7 +9,7 @@ pub const STABLE_WINDOWS: usize = 3;
 
 /// Whether the last three windows agree: the largest throughput, and the largest key latency, exceed the smallest by no
 /// more than `share` (0.1 is 10 %), and no throughput is zero. This is upstream's rule.
-pub fn is_stable<W: Borrow<ClientSummary>>(windows: &[W], share: f64, percentile: Option<u8>) -> bool {
+pub fn is_stable<W: Borrow<ClientSummary>>(windows: &[W], share: f64, percentile: Option<f64>) -> bool {
     let Some(last) = windows.len().checked_sub(STABLE_WINDOWS).map(|first| &windows[first..]) else { return false };
     let throughputs = last.iter().map(|window| window.borrow().throughput());
     let latencies = last.iter().map(|window| window.borrow().key_latency_ns(percentile));
@@ -36,7 +36,7 @@ mod tests {
         assert!(is_stable(&drifting, 0.15, None));
         let slowing = [client(100, 1_000_000), client(100, 1_000_000), client(100, 1_200_000)];
         assert!(!is_stable(&slowing, 0.1, None));
-        assert!(!is_stable(&slowing, 0.1, Some(99)));
+        assert!(!is_stable(&slowing, 0.1, Some(99.0)));
         let settled: Vec<_> = [client(10, 9_000_000)].into_iter().chain(steady).collect();
         assert!(is_stable(&settled, 0.1, None), "only the last three count");
     }

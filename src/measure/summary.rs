@@ -145,8 +145,8 @@ impl ClientSummary {
     }
 
     /// The latency that stability and search look at: the percentile where one is given, else the mean. Nanoseconds.
-    pub fn key_latency_ns(&self, percentile: Option<u8>) -> f64 {
-        percentile.map_or_else(|| self.latency.mean_ns(), |p| self.latency.percentile_ns(f64::from(p)) as f64)
+    pub fn key_latency_ns(&self, percentile: Option<f64>) -> f64 {
+        percentile.map_or_else(|| self.latency.mean_ns(), |p| self.latency.percentile_ns(p) as f64)
     }
 
     fn per_second(&self, events: u64) -> f64 {

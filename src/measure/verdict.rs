@@ -22,7 +22,7 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Circumstances {
     /// Percentile that the headline and the search look at.
-    pub percentile: Option<u8>,
+    pub percentile: Option<f64>,
     /// What decides that a level is over, in place of windows that agree.
     pub precision: Option<Precision>,
     /// Largest share of failed requests, 0 to 1.
@@ -110,9 +110,9 @@ fn lateness(client: &ClientSummary) -> Option<Complaint> {
     (client.delayed > 1 && share > DELAYED_TOLERANCE).then_some(Complaint::IssuersLate(share))
 }
 
-fn samples(client: &ClientSummary, percentile: Option<u8>) -> Option<Complaint> {
+fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<Complaint> {
     let percentile = percentile?;
-    let needed = early_stopping_floor(f64::from(percentile))?;
+    let needed = early_stopping_floor(percentile)?;
     let count = client.latency.count();
     (count < needed).then_some(Complaint::TooFewSamples(percentile, count, needed))
 }
@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn good_levels_are_valid() {
-        let strict = Circumstances { percentile: Some(99), outstanding: Some((4.0, 5000)), ..Circumstances::default() };
+        let strict =
+            Circumstances { percentile: Some(99.0), outstanding: Some((4.0, 5000)), ..Circumstances::default() };
         assert_eq!(judge(&closed(), &strict), Verdict::Valid);
         assert_eq!(judge(&open(), &strict), Verdict::Valid);
     }
@@ -228,7 +229,7 @@ mod tests {
         assert!(complains(|_, circumstances| circumstances.outstanding = Some((5.0, 20))).is_empty(), "few looks");
         let few = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
             level.client.latency = times(661, 5_000_000);
-            circumstances.percentile = Some(99);
+            circumstances.percentile = Some(99.0);
         };
         assert_eq!(complains(few), ["too_few_samples"]);
     }
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn complaints_say_their_numbers_and_a_remedy() {
-        let text = Complaint::TooFewSamples(99, 10, 662).to_string();
+        let text = Complaint::TooFewSamples(99.0, 10, 662).to_string();
         assert_eq!(text, "p99 needs 662 samples, there are 10");
         let precision = Precision { of: Statistic::Percentile(99.9), share: 0.07 };
         assert_eq!(Complaint::Imprecise(precision).to_string(), "not known: p99.9 latency to within 7%");

@@ -13,7 +13,7 @@ pub struct MeasurementPlan {
     /// Most windows per level.
     pub max_trials: usize,
     /// Percentile that stability, search and the headline look at, instead of the mean.
-    pub percentile: Option<u8>,
+    pub percentile: Option<f64>,
     /// Largest latency allowed.
     pub latency_threshold: Option<Duration>,
     /// Halve the range instead of walking through it.

@@ -105,7 +105,7 @@ fn main_table(plan: &Plan, run: &RunSummary, levels: &[&LevelSummary]) -> Table 
     });
     columns.add("Client Recv", |level| receive_us(run, level).to_string());
     for percentile in percentiles(percentile) {
-        columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, f64::from(percentile)));
+        columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, percentile));
     }
     if plan.output.verbose_csv {
         verbose_columns(&mut columns, plan, run, levels);
@@ -382,7 +382,7 @@ mod tests {
         let row =
             "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid";
         assert_eq!(text(&table), [golden.as_str(), row]);
-        plan.measurement.percentile = Some(42);
+        plan.measurement.percentile = Some(42.0);
         let header = &main_table(&plan, &sample::run(), &[&level])[0];
         assert_eq!(header[9], "p42 latency");
         assert!(!header.contains(&"Avg latency".to_owned()));

@@ -12,7 +12,7 @@ const COLUMNS: [&str; 4] = ["Infer/sec", "Latency", "Latency more", "Throughput"
 const WIDTH: usize = 24;
 
 /// The table; `percentile` is what the latency is, the mean where absent. Ends with an empty line.
-pub fn table(table: &MatrixTable, percentile: Option<u8>) -> String {
+pub fn table(table: &MatrixTable, percentile: Option<f64>) -> String {
     let Some(base) = table.rows.first() else { return String::new() };
     let latency = percentile.map_or("average".to_owned(), |percentile| format!("p{percentile}"));
     let rounds = table.rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
@@ -74,7 +74,7 @@ mod tests {
         let mut failing = row("HTTP", &[(500.0, 20.0), (500.0, 20.0)]);
         failing.rounds[0].failed = 3;
         let rows = vec![row("C API", &[(1000.0, 10.0), (1000.0, 10.0)]), failing, broken];
-        let text = table(&MatrixTable { load: LevelLoad::Concurrency(4), rows }, Some(99));
+        let text = table(&MatrixTable { load: LevelLoad::Concurrency(4), rows }, Some(99.0));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("Concurrency: 4, 2 rounds, p99 latency in usec"), "{}", lines[0]);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");

@@ -21,13 +21,13 @@ pub use file::{SafeFile, check_new, check_writable, is_same_file};
 pub use number::significant;
 
 /// Percentiles that every report shows.
-const PERCENTILES: [u8; 4] = [50, 90, 95, 99];
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
 /// The percentiles of a report in ascending order: the usual ones and the one asked for.
-fn percentiles(asked: Option<u8>) -> Vec<u8> {
+fn percentiles(asked: Option<f64>) -> Vec<f64> {
     let mut all = PERCENTILES.to_vec();
     all.extend(asked);
-    all.sort_unstable();
+    all.sort_by(f64::total_cmp);
     all.dedup();
     all
 }

@@ -191,9 +191,9 @@ fn plain_reports() {
     same_report(fixture!("http_async_verbose.txt"), &Run::verbose(|run| run.plan.load.synchronous = false));
     same_report(
         fixture!("http_percentile_verbose.txt"),
-        &Run::verbose(|run| run.plan.measurement.percentile = Some(95)),
+        &Run::verbose(|run| run.plan.measurement.percentile = Some(95.0)),
     );
-    same_report(fixture!("http_percentile.txt"), &Run::of(|run| run.plan.measurement.percentile = Some(42)));
+    same_report(fixture!("http_percentile.txt"), &Run::of(|run| run.plan.measurement.percentile = Some(42.0)));
     same_report(fixture!("count_windows.txt"), &Run::of(|run| run.plan.measurement.window = WindowRule::Count(20)));
     same_report(
         fixture!("binary_search.txt"),
@@ -330,10 +330,10 @@ fn columns() {
     same_columns(fixture!("http.csv"), &plain().tables()[0], false);
     let row = fixture!("http.csv").lines().last().unwrap();
     assert_eq!(shape(&plain().tables()[0]).lines().last(), Some(row));
-    let percentile = |run: &mut Run| run.plan.measurement.percentile = Some(42);
+    let percentile = |run: &mut Run| run.plan.measurement.percentile = Some(42.0);
     same_columns(fixture!("http_percentile.csv"), &Run::of(percentile).tables()[0], false);
     same_columns(fixture!("http_async_verbose.csv"), &Run::verbose(|_| {}).tables()[0], true);
-    let verbose = Run::verbose(|run| run.plan.measurement.percentile = Some(95));
+    let verbose = Run::verbose(|run| run.plan.measurement.percentile = Some(95.0));
     same_columns(fixture!("http_percentile_verbose.csv"), &verbose.tables()[0], true);
     same_columns(fixture!("c_api_verbose.csv"), &in_process().tables()[0], true);
     same_columns(fixture!("decoupled_verbose.csv"), &decoupled().tables()[0], true);

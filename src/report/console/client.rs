@@ -79,7 +79,7 @@ fn lateness(client: &ClientSummary) -> String {
     )
 }
 
-fn latencies(client: &ClientSummary, percentile: Option<u8>) -> String {
+fn latencies(client: &ClientSummary, percentile: Option<f64>) -> String {
     let mut text = String::new();
     if percentile.is_none() {
         let mean = whole_us(client.latency.mean_ns());
@@ -87,7 +87,7 @@ fn latencies(client: &ClientSummary, percentile: Option<u8>) -> String {
         let _ = writeln!(text, "    Avg latency: {mean} usec (standard deviation {deviation} usec)");
     }
     for percentile in percentiles(percentile) {
-        let value = whole_us(client.latency.percentile_ns(f64::from(percentile)) as f64);
+        let value = whole_us(client.latency.percentile_ns(percentile) as f64);
         let _ = writeln!(text, "    p{percentile} latency: {value} usec");
     }
     text

@@ -34,7 +34,7 @@ pub fn header(load: LevelLoad) -> Option<String> {
 }
 
 /// The line of one window (`-v`); `trial` counts from 1.
-pub fn pass(trial: usize, window: &ClientSummary, percentile: Option<u8>) -> String {
+pub fn pass(trial: usize, window: &ClientSummary, percentile: Option<f64>) -> String {
     let throughput = significant(window.throughput());
     let latency = whole_us(window.key_latency_ns(percentile));
     let rest = match percentile {

@@ -117,7 +117,7 @@ fn every_setting_has_its_line() {
     let mut plan = plans::plan();
     plan.target.service = ServiceKind::TritonCApi;
     plan.measurement.window = WindowRule::Count(50);
-    plan.measurement.percentile = Some(95);
+    plan.measurement.percentile = Some(95.0);
     plan.measurement.binary_search = true;
     plan.measurement.warmup_requests = 8;
     plan.measurement.latency_threshold = Some(Duration::from_millis(7));
@@ -167,7 +167,7 @@ fn windows_are_listed_when_asked_for() {
     let report = plans::printed(&plan, &run, &level(), 3);
     let pass = "  Pass [3] throughput: 89 infer/sec. Avg latency: 11001 usec (std 0 usec). \n";
     assert!(report.contains(pass), "{report}");
-    plan.measurement.percentile = Some(42);
+    plan.measurement.percentile = Some(42.0);
     let report = plans::printed(&plan, &run, &level(), 3);
     assert!(report.contains("  Pass [1] throughput: 89 infer/sec. p42 latency: 11001 usec\n"), "{report}");
     assert!(report.contains("    p42 latency: 11001 usec\n    p50 latency:"), "{report}");
