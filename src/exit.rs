@@ -2,15 +2,15 @@
 
 /// Everything that was asked for was measured, or the user interrupted and what was there was reported.
 pub const OK: u8 = 0;
-/// A level did not become stable, or the first one is above the latency threshold; its data were printed all the same.
+/// A level did not become stable; its data were printed all the same.
 pub const UNSTABLE: u8 = 2;
-/// The first level is above the latency threshold: [`UNSTABLE`] to our own callers, nothing to perf_analyzer's.
-pub const OVER_THRESHOLD: u8 = 5;
 /// A level failed: nothing succeeded, or more failed than `--max-errors` allows.
 pub const NO_VALID_REQUESTS: u8 = 3;
-/// A level was measured under another load than the one asked for: the rate was not reached, requests left late or were
-/// held back, or the server completed fewer than were sent.
-pub const INVALID_LOAD: u8 = 4;
+/// A level's numbers cannot be believed as they are: the load was not the one asked for, the server did not keep up, there
+/// were too few requests for the percentile, or the figures contradict each other.
+pub const INVALID: u8 = 4;
+/// The first level is above the latency threshold.
+pub const OVER_THRESHOLD: u8 = 5;
 /// Bad flags, bad input, a server that cannot be loaded, a file that cannot be written.
 pub const FAILED: u8 = 99;
 /// Interrupted twice, or before there was anything to report: 128 and the number of SIGINT, as shells have it.
@@ -21,7 +21,7 @@ pub const INTERRUPTED: u8 = 130;
 pub enum Codes {
     /// All of these.
     Own,
-    /// perf_analyzer's, which has neither [`INVALID_LOAD`] nor [`OVER_THRESHOLD`] and ends with 0 there. Tools that call it
+    /// perf_analyzer's, which has neither [`INVALID`] nor [`OVER_THRESHOLD`] and ends with 0 there. Tools that call it
     /// (GenAI-Perf) take every other code for a failure and throw the results away.
     PerfAnalyzers,
 }
@@ -30,8 +30,7 @@ impl Codes {
     /// What to end with where `code` is meant.
     pub fn spoken(self, code: u8) -> u8 {
         match (self, code) {
-            (Self::PerfAnalyzers, INVALID_LOAD | OVER_THRESHOLD) => OK,
-            (Self::Own, OVER_THRESHOLD) => UNSTABLE,
+            (Self::PerfAnalyzers, INVALID | OVER_THRESHOLD) => OK,
             _ => code,
         }
     }

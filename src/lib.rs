@@ -53,7 +53,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
         return ExitCode::from(exit::FAILED);
     }
     let outcome = match cli::parse(args) {
-        Ok(Command::Run(plan)) => app::run(*plan),
+        Ok(Command::Run(plan)) => app::run(*plan, codes),
         Ok(Command::TraceSummary(wanted)) => app::summarise_traces(&wanted),
         Ok(Command::Help(text)) => stdio::print(&text).map(|()| exit::OK),
         Ok(Command::Version(line)) => {

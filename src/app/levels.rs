@@ -5,10 +5,14 @@ use crate::app::outcome::exit_code;
 use crate::app::runner::Runner;
 use crate::app::{periodic, stages, sweep};
 use crate::error::{Error, Result};
-use crate::exit;
+use crate::exit::{self, Codes};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::{LevelValue, LoadMode, Outcome, Plan, Range, Search};
+use crate::report;
 use crate::stdio::note;
+
+/// Most levels of a range that are measured once more at its end.
+const MOST_REPEATED: usize = 4;
 
 /// An error in the middle of a run, and the levels that were measured before it.
 pub struct Stopped {
@@ -38,7 +42,8 @@ pub fn run(runner: &Runner<'_>) -> Result<(Vec<LevelSummary>, u8), Stopped> {
         Ok(()) => {
             // A sweep may have no level to show for it.
             let gone = runner.session.backend.is_gone();
-            let code = if gone { exit::NO_VALID_REQUESTS } else { exit_code(&runner.plan.load.mode, &levels) };
+            let code =
+                if gone { exit::NO_VALID_REQUESTS } else { exit_code(&runner.plan.load.mode, runner.codes, &levels) };
             Ok((levels, code))
         }
         Err(error) => Err(Stopped { error, levels }),
@@ -52,7 +57,10 @@ fn walk(runner: &Runner<'_>, levels: &mut Vec<LevelSummary>) -> Result<()> {
             let limit = plan.load.most_concurrency();
             let bounded = Range { end: range.end.or(Some(limit)), ..*range };
             search(runner, bounded, levels, |concurrency| Ok(Job::closed(plan, session, concurrency)))?;
-            if range.end.is_none() && !runner.is_interrupted() && levels.last().is_some_and(passes) {
+            if range.end.is_none()
+                && !runner.is_interrupted()
+                && levels.last().is_some_and(|level| passes(runner.codes, level))
+            {
                 note!("{}", end_of_growth(plan, *range, limit));
             }
             Ok(())
@@ -78,15 +86,71 @@ fn search<T: LevelValue>(
     job: impl Fn(T) -> Result<Job>,
 ) -> Result<()> {
     let mut search = Search::new(range, runner.plan.measurement.binary_search);
-    let mut last = None;
+    let mut unsettled = Vec::new();
+    let (mut last, mut confirmed) = (None, false);
     while let Some(value) = search.next(last) {
         runner.level(&job(value)?, levels)?;
-        last = levels.last().map(|level| if passes(level) { Outcome::Pass } else { Outcome::Fail });
-        if runner.is_interrupted() || runner.session.backend.is_gone() {
+        if !confirmed && ends_a_range(runner, levels) {
+            confirmed = true;
+            note!("{}: above the latency threshold; measured once more, because the range ends there", name(levels));
+            again(runner, &job(value)?, levels)?;
+        }
+        let Some(level) = levels.last() else { break };
+        if level.ending == Ending::Unstable {
+            unsettled.push((levels.len() - 1, value));
+        }
+        last = Some(if passes(runner.codes, level) { Outcome::Pass } else { Outcome::Fail });
+        if runner.must_stop() {
             break;
         }
     }
+    settle(runner, levels, unsettled, job)
+}
+
+/// Measures levels whose windows did not agree once more: what disturbed them may be over. perf_analyzer gives up at such a
+/// level.
+fn settle<T: LevelValue>(
+    runner: &Runner<'_>,
+    levels: &mut Vec<LevelSummary>,
+    unsettled: Vec<(usize, T)>,
+    job: impl Fn(T) -> Result<Job>,
+) -> Result<()> {
+    if runner.codes == Codes::PerfAnalyzers || levels.len() < 2 {
+        return Ok(());
+    }
+    for (index, value) in unsettled.into_iter().take(MOST_REPEATED) {
+        if runner.must_stop() {
+            break;
+        }
+        note!("{}: its windows did not agree; measured once more", name(&levels[..=index]));
+        let mut repeated = vec![levels[index].clone()];
+        again(runner, &job(value)?, &mut repeated)?;
+        levels[index] = repeated.swap_remove(0);
+    }
     Ok(())
+}
+
+/// Measures the last level again; what it comes to now counts.
+fn again(runner: &Runner<'_>, job: &Job, levels: &mut Vec<LevelSummary>) -> Result<()> {
+    let mut repeated = Vec::new();
+    runner.level(job, &mut repeated)?;
+    let (Some(last), Some(level)) = (levels.last_mut(), repeated.pop()) else { return Ok(()) };
+    // A repetition that the user broke off says less than what was there.
+    if level.ending != Ending::Interrupted {
+        *last = level;
+    }
+    Ok(())
+}
+
+/// How the last level is called.
+fn name(levels: &[LevelSummary]) -> String {
+    levels.last().map(|level| report::level_name(level.load)).unwrap_or_default()
+}
+
+/// Whether the last level is the first above the threshold, after others below it.
+fn ends_a_range(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
+    let over = levels.last().is_some_and(|level| level.ending == Ending::OverThreshold);
+    over && levels.len() > 1 && runner.codes == Codes::Own && !runner.must_stop()
 }
 
 /// What is said where a range without an end met the limit of its growth before the latency threshold.
@@ -100,7 +164,12 @@ fn end_of_growth(plan: &Plan, range: Range<u32>, limit: u32) -> String {
     format!("--concurrency-range {start}:0:{step} ended before the latency threshold was met: {reason}")
 }
 
-/// Whether a search may go on above this level.
-fn passes(level: &LevelSummary) -> bool {
-    matches!(level.ending, Ending::Stable | Ending::Complete)
+/// Whether a search may go on above this level. One whose windows do not agree says nothing against the next, but ends
+/// perf_analyzer's ranges.
+fn passes(codes: Codes, level: &LevelSummary) -> bool {
+    match level.ending {
+        Ending::Stable | Ending::Complete => true,
+        Ending::Unstable => codes == Codes::Own && !level.limit.is_some_and(|check| check.over),
+        Ending::OverThreshold | Ending::Interrupted | Ending::Failed => false,
+    }
 }

@@ -28,6 +28,7 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
+use crate::exit::Codes;
 use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
@@ -36,7 +37,7 @@ use crate::stdio::{self, note};
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(mut plan: Plan) -> Result<u8> {
+pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
     plan.notes.iter().for_each(|note| note!("{note}"));
     check_output_paths(&plan)?;
     check_devices(&plan)?;
@@ -56,7 +57,8 @@ pub fn run(mut plan: Plan) -> Result<u8> {
     }
     screen.print(&console::settings(&plan, &session.run))?;
     let observers = session.observers(&plan)?;
-    let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, observers: observers.as_ref() };
+    let observed = observers.as_ref();
+    let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, codes, observers: observed };
     let measured = levels::run(&runner);
     let (levels, ended) = match measured {
         Ok((levels, code)) => (levels, Ok(code)),

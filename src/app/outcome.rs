@@ -1,50 +1,41 @@
 //! From what the levels came to, to the exit code.
 
-use crate::exit;
-use crate::measure::complaint::{Complaint, Verdict};
+use crate::exit::{self, Codes};
+use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::LoadMode;
 
 /// The gravest thing that can be said of the run. A sweep goes to saturation and past it on purpose, so what the last two of
-/// its rates came to is no fault.
-pub fn exit_code(mode: &LoadMode, levels: &[LevelSummary]) -> u8 {
+/// its rates came to is no fault; and a search ends at its threshold.
+pub fn exit_code(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
     let levels = match mode {
         LoadMode::Sweep { points, .. } => &levels[..levels.len().min((*points as usize).saturating_sub(1))],
         _ => levels,
     };
-    let any = |test: &dyn Fn(&LevelSummary) -> bool| levels.iter().any(test);
-    let first_is_over = levels.first().is_some_and(|level| level.ending == Ending::OverThreshold);
-    if any(&|level| level.ending == Ending::Failed) {
+    let outcomes: Vec<Outcome> = levels.iter().map(Outcome::of).collect();
+    if outcomes.contains(&Outcome::Failed) {
         exit::NO_VALID_REQUESTS
-    } else if any(&|level| level.ending == Ending::Unstable) {
+    } else if outcomes.contains(&Outcome::Unstable) || (codes == Codes::PerfAnalyzers && levels.iter().any(is_unstable))
+    {
         exit::UNSTABLE
-    } else if first_is_over {
+    } else if outcomes.first() == Some(&Outcome::OverThreshold) {
         exit::OVER_THRESHOLD
-    } else if any(&load_was_not_delivered) {
-        exit::INVALID_LOAD
+    } else if outcomes.iter().any(|outcome| !outcome.is_sound() && *outcome != Outcome::Interrupted) {
+        exit::INVALID
     } else {
         exit::OK
     }
 }
 
-/// Whether the level's numbers are those of another load than the one that was asked for.
-fn load_was_not_delivered(level: &LevelSummary) -> bool {
-    let Verdict::Invalid(complaints) = &level.verdict else { return false };
-    let undelivered = |complaint: &Complaint| {
-        matches!(
-            complaint,
-            Complaint::RateNotReached(..)
-                | Complaint::Overloaded(..)
-                | Complaint::HeldBack(_)
-                | Complaint::IssuersLate(_)
-        )
-    };
-    level.ending != Ending::Interrupted && complaints.iter().any(undelivered)
+/// perf_analyzer has no word for a server that does not keep up: its windows do not agree.
+fn is_unstable(level: &LevelSummary) -> bool {
+    level.ending == Ending::Unstable
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::complaint::{Complaint, Verdict};
     use crate::measure::summary::{LevelLoad, sample};
     use crate::plan::{Distribution, Spacing};
 
@@ -54,7 +45,7 @@ mod tests {
     }
 
     fn code(levels: &[LevelSummary]) -> u8 {
-        exit_code(&LoadMode::FixedSchedule, levels)
+        exit_code(&LoadMode::FixedSchedule, Codes::Own, levels)
     }
 
     #[test]
@@ -63,9 +54,9 @@ mod tests {
         let mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 3, distribution };
         let stable = || level(Ending::Stable, &[]);
         let past = || level(Ending::Unstable, &[Complaint::Overloaded(2.0, 1.0)]);
-        assert_eq!(exit_code(&mode, &[stable(), stable(), past(), past()]), exit::OK);
-        assert_eq!(exit_code(&mode, &[stable(), past(), past(), past()]), exit::UNSTABLE);
-        assert_eq!(exit_code(&mode, &[stable()]), exit::OK);
+        assert_eq!(exit_code(&mode, Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
+        assert_eq!(exit_code(&mode, Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
+        assert_eq!(exit_code(&mode, Codes::Own, &[stable()]), exit::OK);
     }
 
     #[test]
@@ -78,9 +69,15 @@ mod tests {
         assert_eq!(code(std::slice::from_ref(&stable)), exit::OK);
         assert_eq!(code(&[stable.clone(), unstable.clone()]), exit::UNSTABLE);
         assert_eq!(code(&[unstable, failed]), exit::NO_VALID_REQUESTS);
-        assert_eq!(code(&[late]), exit::INVALID_LOAD);
+        assert_eq!(code(&[late]), exit::INVALID);
+        let few = level(Ending::Stable, &[Complaint::TooFewSamples(99.0, 7, 662)]);
+        assert_eq!(code(&[few]), exit::INVALID);
+        assert_eq!(code(&[level(Ending::Interrupted, &[Complaint::Interrupted])]), exit::OK);
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
         assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
         assert_eq!(code(&[]), exit::OK);
+        let overloaded = [level(Ending::Unstable, &[Complaint::Overloaded(2.0, 1.0), Complaint::Unstable])];
+        assert_eq!(code(&overloaded), exit::INVALID);
+        assert_eq!(exit_code(&LoadMode::FixedSchedule, Codes::PerfAnalyzers, &overloaded), exit::UNSTABLE);
     }
 }

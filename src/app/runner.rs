@@ -11,6 +11,7 @@ use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::exit::Codes;
 use crate::load::{LoadContext, LoadReport, RunningLoad, start};
 use crate::measure::level::{LevelRun, MeasuredLevel, measure};
 use crate::measure::measurement::Measurement;
@@ -36,6 +37,8 @@ pub struct Runner<'a> {
     pub screen: &'a Screen,
     /// How often the user has interrupted.
     pub interrupts: &'a AtomicUsize,
+    /// Whose habits the program follows.
+    pub codes: Codes,
     /// Who else sees requests.
     pub observers: Option<&'a Observers>,
 }
@@ -44,6 +47,11 @@ impl Runner<'_> {
     /// Whether the user has asked for the end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether no further level can be measured: the user has asked for the end, or the server is gone.
+    pub fn must_stop(&self) -> bool {
+        self.is_interrupted() || self.session.backend.is_gone()
     }
 
     /// Measures a level as the plan says, adds it to `levels`, and prints it.

@@ -12,7 +12,7 @@ use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, Precision, W
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Measurement")]
 pub struct MeasurementArgs {
-    /// Length of a window in milliseconds, or as in 500us or 5s
+    /// Length of a window, in milliseconds or as in 5s
     #[arg(short = 'p', long, value_name = "MS", default_value = "5000", value_parser = period(MS, MS))]
     measurement_interval: Duration,
 

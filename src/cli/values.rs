@@ -88,7 +88,10 @@ pub fn period(
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
     const MOST: Duration = Duration::from_secs(86_400);
     move |text| {
-        let rule = || format!("it must be a time such as 500us, 500ms or 2s, from {least:?} to a day");
+        let rule = || {
+            let unit = if unit == MS { "milliseconds" } else { "microseconds" };
+            format!("it must be a number of {unit} or a time such as 500us, 20ms or 2s, from {least:?} to a day")
+        };
         time(text, unit).ok().filter(|time| (least..=MOST).contains(time)).ok_or_else(rule)
     }
 }
@@ -174,7 +177,10 @@ mod tests {
         let read = period(ms, Duration::from_micros(100));
         assert_eq!(read("0.5"), Ok(Duration::from_micros(500)));
         assert_eq!(read("86400s"), Ok(Duration::from_secs(86_400)));
-        assert_eq!(read("0.05"), Err("it must be a time such as 500us, 500ms or 2s, from 100µs to a day".into()));
+        assert_eq!(
+            read("0.05"),
+            Err("it must be a number of milliseconds or a time such as 500us, 20ms or 2s, from 100µs to a day".into())
+        );
         assert!(["0", "25h", "", "5x"].iter().all(|text| read(text).is_err()));
     }
 

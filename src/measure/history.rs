@@ -8,7 +8,7 @@ use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals, is_precise};
 use crate::measure::server::Models;
 use crate::measure::stability::{STABLE_WINDOWS, is_stable};
-use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::Interval;
@@ -41,7 +41,7 @@ impl Stretch {
         models: &Models<'_>,
         load: LevelLoad,
         counted: Option<Counted>,
-        (ending, intervals): (Ending, Vec<(Statistic, Interval)>),
+        (ending, limit, intervals): (Ending, Option<LimitCheck>, Vec<(Statistic, Interval)>),
     ) -> LevelSummary {
         let Self { client, readings } = self;
         let failed = client.requests == 0 && ending != Ending::Interrupted;
@@ -52,44 +52,62 @@ impl Stretch {
         let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
         let verdict = Verdict::Valid;
         let server_span = counted.as_ref().and_then(|counted| counted.other_span);
-        LevelSummary { load, client, server, further_servers, server_span, gpus, host, intervals, ending, verdict }
+        LevelSummary {
+            load,
+            client,
+            server,
+            further_servers,
+            server_span,
+            gpus,
+            host,
+            intervals,
+            ending,
+            limit,
+            verdict,
+        }
     }
 }
 
-/// The windows of a level so far. Of each only the throughput and the mean latency stay, and only where a precision is
-/// measured for; whole distributions stay of the last three, and of all together where all make the result.
+/// The windows of a level so far. Whole distributions stay of the last three, and of all that make the result together; of
+/// each of these by itself only the throughput and the mean latency.
 pub(super) struct History {
     closed: usize,
     last: VecDeque<Stretch>,
-    /// All windows as one, where all of them make the result.
-    all: Option<Stretch>,
-    figures: VecDeque<WindowFigures>,
+    /// The windows that make the result as one: those since three agreed, or all where a precision is measured for. Without
+    /// it, the last three do.
+    kept: Option<Stretch>,
+    figures: Vec<WindowFigures>,
     whole: bool,
 }
 
 impl History {
-    /// No window yet. Where a precision is measured for, all windows make the result, else the last three.
+    /// No window yet.
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
         let whole = plan.precision.is_some();
-        Self { closed: 0, last: VecDeque::new(), all: None, figures: VecDeque::new(), whole }
+        Self { closed: 0, last: VecDeque::new(), kept: None, figures: Vec::new(), whole }
     }
 
     /// Adds the window that has just ended.
-    pub(super) fn push(&mut self, window: Stretch) {
+    pub(super) fn push(&mut self, window: Stretch, plan: &MeasurementPlan) {
         self.closed += 1;
-        if self.whole {
-            self.all = Some(match self.all.take() {
-                Some(all) => all.absorb(&window),
-                None => window.clone(),
-            });
-        } else if self.figures.len() == STABLE_WINDOWS {
-            self.figures.pop_front();
-        }
-        self.figures.push_back(WindowFigures::of(&window.client));
+        let figures = WindowFigures::of(&window.client);
         if self.last.len() == STABLE_WINDOWS {
             self.last.pop_front();
         }
-        self.last.push_back(window);
+        self.last.push_back(window.clone());
+        if let Some(kept) = self.kept.take() {
+            self.kept = Some(kept.absorb(&window));
+            self.figures.push(figures);
+        } else if self.whole {
+            self.kept = Some(window);
+            self.figures.push(figures);
+        } else {
+            self.figures = self.last.iter().map(|window| WindowFigures::of(&window.client)).collect();
+            let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
+            if is_stable(&last, plan.stability, plan.percentile) {
+                self.kept = self.last_as_one();
+            }
+        }
     }
 
     /// How many windows there were.
@@ -102,35 +120,36 @@ impl History {
         self.last.back().map(|window| &window.client)
     }
 
-    /// Whether the windows are enough: they agree, or the figure that was asked for is known well enough.
+    /// Whether the windows are enough: three agreed, or the figure that was asked for is known well enough.
     pub(super) fn is_settled(&self, plan: &MeasurementPlan) -> bool {
-        match (plan.precision, &self.all) {
+        match (plan.precision, &self.kept) {
             // Fewer windows do not tell what neighbouring requests have in common.
-            (Some(wanted), Some(all)) if self.closed >= STABLE_WINDOWS => is_precise(wanted, &self.each(), &all.client),
-            (Some(_), _) => false,
-            (None, _) => {
-                let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
-                is_stable(&last, plan.stability, plan.percentile)
+            (Some(wanted), Some(kept)) if self.closed >= STABLE_WINDOWS => {
+                is_precise(wanted, &self.figures, &kept.client)
             }
+            (Some(_), _) => false,
+            (None, kept) => kept.is_some(),
         }
     }
 
     /// The windows that make the result, as one; `None` where there was none.
     pub(super) fn result(&self) -> Option<Stretch> {
+        self.kept.clone().or_else(|| self.last_as_one())
+    }
+
+    fn last_as_one(&self) -> Option<Stretch> {
         let mut last = self.last.iter();
-        match &self.all {
-            Some(all) => Some(all.clone()),
-            None => last.next().map(|first| last.fold(first.clone(), Stretch::absorb)),
-        }
+        last.next().map(|first| last.fold(first.clone(), Stretch::absorb))
     }
 
     /// How well the figures of the result are known.
     pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<f64>) -> Vec<(Statistic, Interval)> {
-        intervals(&self.each(), result, percentile)
+        intervals(&self.figures, result, percentile)
     }
 
-    fn each(&self) -> Vec<WindowFigures> {
-        self.figures.iter().copied().collect()
+    /// The figures of each window that makes the result.
+    pub(super) fn each(&self) -> &[WindowFigures] {
+        &self.figures
     }
 }
 
@@ -149,13 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn memory_does_not_grow_with_the_windows() {
-        let mut history = History::new(&plan(None));
-        (1..=1000).for_each(|requests| history.push(window(requests)));
+    fn memory_does_not_grow_with_windows_that_do_not_agree() {
+        let plan = plan(None);
+        let mut history = History::new(&plan);
+        (0..1000).for_each(|number| history.push(window(10_u64.pow(number % 4)), &plan));
         assert_eq!((history.closed(), history.last.len(), history.figures.len()), (1000, 3, 3));
-        let last: Vec<u64> = history.last.iter().map(|window| window.client.requests).collect();
-        assert_eq!((last, history.latest().unwrap().requests), (vec![998, 999, 1000], 1000));
-        assert_eq!(history.result().unwrap().client.requests, 998 + 999 + 1000);
+        assert_eq!(history.latest().unwrap().requests, 1_000);
+        assert_eq!(history.result().unwrap().client.requests, 10 + 100 + 1_000);
+        assert!(!history.is_settled(&plan));
+    }
+
+    #[test]
+    fn windows_since_three_agreed_make_the_result() {
+        let plan = plan(None);
+        let mut history = History::new(&plan);
+        for requests in [10, 500, 505, 510, 9_000, 495] {
+            history.push(window(requests), &plan);
+        }
+        assert!(history.is_settled(&plan));
+        assert_eq!(history.result().unwrap().client.requests, 500 + 505 + 510 + 9_000 + 495);
+        assert_eq!(history.each().len(), 5);
     }
 
     #[test]
@@ -163,7 +195,7 @@ mod tests {
         let wanted = plan(Some(Precision { of: Statistic::Percentile(50.0), share: 0.5 }));
         let mut history = History::new(&wanted);
         let settled = |history: &mut History| {
-            history.push(window(10_000));
+            history.push(window(10_000), &wanted);
             history.is_settled(&wanted)
         };
         let each: Vec<bool> = (0..3).map(|_| settled(&mut history)).collect();
@@ -172,12 +204,13 @@ mod tests {
 
     #[test]
     fn a_precision_is_measured_from_all_windows() {
-        let mut history = History::new(&plan(Some(Precision { of: Statistic::Throughput, share: 0.2 })));
+        let wanted = plan(Some(Precision { of: Statistic::Throughput, share: 0.2 }));
+        let mut history = History::new(&wanted);
         assert!(history.result().is_none());
-        (0..100).for_each(|_| history.push(window(10)));
-        assert_eq!((history.last.len(), history.figures.len()), (3, 100));
+        (0..100).for_each(|_| history.push(window(10), &wanted));
+        assert_eq!((history.last.len(), history.each().len()), (3, 100));
         let result = history.result().unwrap().client;
         assert_eq!((result.requests, result.latency.count()), (1000, 1000));
-        assert!(history.is_settled(&plan(Some(Precision { of: Statistic::Throughput, share: 0.2 }))));
+        assert!(history.is_settled(&wanted));
     }
 }

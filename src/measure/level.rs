@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
 use crate::measure::blocks::Blocks;
 use crate::measure::counters::{Counted, Counters};
+use crate::measure::decision::{check_with, complete, decide};
 use crate::measure::growth::{Growth, Looks, settle_rates};
 use crate::measure::history::{History, Stretch};
 use crate::measure::measurement::Measurement;
@@ -131,13 +132,16 @@ fn measure_with(
         held_back,
     };
     let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
-    let intervals = whole.into_iter().chain(history.intervals(&result.client, measurement.plan.percentile)).collect();
+    let intervals = whole.into_iter().chain(history.intervals(&result.client, measurement.plan.percentile));
+    let intervals: Vec<_> = intervals.collect();
+    let limit = check_with(measurement.plan, &result.client, &intervals);
+    let ending = if ending == Ending::Complete { complete(limit) } else { ending };
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
     if run.finite {
         // Nothing but the load happened between its windows' edges and the readings.
         counted = counted.map(|counted| Counted { other_span: None, ..counted });
     }
-    let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, intervals));
+    let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
     summary.verdict = judge(&summary, &circumstances);
     Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
 }
@@ -182,8 +186,7 @@ impl<'a> Trials<'a> {
         thread::sleep(GRACE);
         let sends = self.running.sends();
         self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth));
-        let over = self.over_threshold().then_some(Ending::OverThreshold);
-        Ok(self.early_ending().or(over).unwrap_or(Ending::Complete))
+        Ok(self.early_ending().unwrap_or(Ending::Complete))
     }
 
     /// Windows that abut, until they agree or there are enough.
@@ -210,14 +213,8 @@ impl<'a> Trials<'a> {
             if let Some(ending) = self.early_ending() {
                 return Ok(ending);
             }
-            if self.over_threshold() {
-                return Ok(Ending::OverThreshold);
-            }
-            if self.history.is_settled(plan) {
-                return Ok(Ending::Stable);
-            }
-            if self.history.closed() >= plan.max_trials {
-                return Ok(Ending::Unstable);
+            if let Some(ending) = decide(&self.history, plan) {
+                return Ok(ending);
             }
         }
     }
@@ -299,7 +296,7 @@ impl<'a> Trials<'a> {
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         correct(&mut client);
         self.measurement.watcher.window(self.history.closed() + 1, &client);
-        self.history.push(Stretch { client, readings });
+        self.history.push(Stretch { client, readings }, self.measurement.plan);
         self.boundaries.push(end);
         next_end
     }
@@ -320,7 +317,7 @@ impl<'a> Trials<'a> {
         let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
         if client.failed > 0 {
             let readings = self.measurement.readings();
-            self.history.push(Stretch { client, readings });
+            self.history.push(Stretch { client, readings }, self.measurement.plan);
             self.boundaries.push(end);
         }
     }
@@ -340,10 +337,6 @@ impl<'a> Trials<'a> {
         } else {
             None
         }
-    }
-
-    fn over_threshold(&self) -> bool {
-        self.history.latest().is_some_and(|window| self.measurement.is_over_threshold(window))
     }
 }
 

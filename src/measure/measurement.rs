@@ -55,12 +55,6 @@ impl Measurement<'_> {
         failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
     }
 
-    /// Whether the latency is above the one allowed.
-    pub(super) fn is_over_threshold(&self, client: &ClientSummary) -> bool {
-        let limit = self.plan.latency_threshold;
-        limit.is_some_and(|limit| client.key_latency_ns(self.plan.percentile) >= limit.as_nanos() as f64)
-    }
-
     /// Whether more requests failed than may.
     pub(super) fn exceeds_errors(&self, succeeded: u64, failed: u64) -> bool {
         exceeds_errors(self.plan.max_errors, succeeded, failed)

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
 use crate::measure::blocks::Blocks;
 use crate::measure::counters::{Counted, Counters};
+use crate::measure::decision::{check_with, complete};
 use crate::measure::growth::{Growth, settle_rates};
 use crate::measure::history::Stretch;
 use crate::measure::level::{LevelRun, MeasuredLevel};
@@ -251,7 +252,6 @@ impl Over {
         settle_rates(&mut client, stage.load.sends(), &stage.growth.get());
         let ending = match ending {
             Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
-            Ending::Complete if measurement.is_over_threshold(&client) => Ending::OverThreshold,
             other => other,
         };
         let circumstances = Circumstances {
@@ -265,9 +265,11 @@ impl Over {
         let percentile = measurement.plan.percentile;
         let pace = stage.blocks.borrow().throughput(client.batch_size).map(|pace| (Statistic::Throughput, pace));
         let figures = intervals(&[WindowFigures::of(&client)], &client, percentile);
-        let intervals = pace.into_iter().chain(figures).collect();
+        let intervals: Vec<_> = pace.into_iter().chain(figures).collect();
+        let limit = check_with(measurement.plan, &client, &intervals);
+        let ending = if ending == Ending::Complete { complete(limit) } else { ending };
         let window = Stretch { client, readings };
-        let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, intervals));
+        let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
         summary.verdict = judge(&summary, &circumstances);
         (stage, next, summary)
     }

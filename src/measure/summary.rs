@@ -223,6 +223,17 @@ pub enum Ending {
     Failed,
 }
 
+/// How a level's latency stands to the one allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitCheck {
+    /// The latency allowed.
+    pub limit: Duration,
+    /// Whether the level's is as high, or higher.
+    pub over: bool,
+    /// Whether its whole confidence interval is on that side of the limit.
+    pub certain: bool,
+}
+
 /// One level, measured.
 #[derive(Clone, Debug)]
 pub struct LevelSummary {
@@ -244,6 +255,8 @@ pub struct LevelSummary {
     pub intervals: Vec<(Statistic, Interval)>,
     /// Why the measurement ended.
     pub ending: Ending,
+    /// How the latency stands to `--latency-threshold`, where there is one.
+    pub limit: Option<LimitCheck>,
     /// Whether its numbers can be believed.
     pub verdict: Verdict,
 }
@@ -348,6 +361,7 @@ pub(crate) mod sample {
             host: None,
             intervals: Vec::new(),
             ending: Ending::Stable,
+            limit: None,
             verdict: Verdict::Valid,
         }
     }

@@ -40,6 +40,11 @@ fn load_name(load: LevelLoad) -> &'static str {
     }
 }
 
+/// How messages call a level.
+pub fn level_name(load: LevelLoad) -> String {
+    format!("{} {}", load_name(load).to_lowercase(), load_value(load))
+}
+
 /// The level's value.
 fn load_value(load: LevelLoad) -> String {
     match load {

@@ -3,6 +3,8 @@
 //! This is the default of C++ streams (`%g`), which tools that read the report expect. The form depends on the value
 //! alone; nothing printed earlier changes it.
 
+use std::time::Duration;
+
 /// Significant digits.
 const DIGITS: usize = 6;
 
@@ -33,6 +35,11 @@ fn bare(number: &str) -> &str {
 /// A ratio (1 is all) as a percentage with two decimals: `0.18%`.
 pub fn percent(share: f64) -> String {
     format!("{:.2}%", share * 100.0)
+}
+
+/// Milliseconds: `500`, `0.5`.
+pub fn msec(time: Duration) -> String {
+    significant(time.as_secs_f64() * 1_000.0)
 }
 
 /// Whole microseconds, rounded down, of a time in nanoseconds.

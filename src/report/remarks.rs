@@ -4,6 +4,7 @@
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::plan::{MeasurementPlan, WindowRule};
+use crate::report::number::msec;
 
 /// perf_analyzer's sentence about a level that did not come out well, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
@@ -12,7 +13,7 @@ pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
         Ending::Unstable if is_overloaded(level) => None,
         Ending::Unstable => Some(unstable(plan, level.load)),
         Ending::OverThreshold => {
-            let limit = plan.latency_threshold.unwrap_or_default().as_millis();
+            let limit = msec(plan.latency_threshold.unwrap_or_default());
             Some(format!("Measured latency went over the set limit of {limit} msec."))
         }
         // Where requests failed, a larger window is no help.

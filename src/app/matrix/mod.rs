@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::backends;
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::exit::Codes;
 use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
 use crate::measure::summary::Ending;
 use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
@@ -114,7 +115,14 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) 
             }
             let Some(job) = job(&way.plan, session, level)? else { return Ok(None) };
             load = Some(job.load);
-            let runner = Runner { plan: &way.plan, session, screen, interrupts, observers: way.observers.as_ref() };
+            let runner = Runner {
+                plan: &way.plan,
+                session,
+                screen,
+                interrupts,
+                codes: Codes::Own,
+                observers: way.observers.as_ref(),
+            };
             let once = MeasurementPlan { max_trials: 1, precision: None, ..way.plan.measurement.clone() };
             match runner.measure_quietly(&job, &once) {
                 Ok(_) if runner.is_interrupted() => break,

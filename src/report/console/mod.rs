@@ -12,12 +12,13 @@ mod settings;
 use std::fmt::Write as _;
 
 use crate::measure::complaint::Verdict;
+use crate::measure::outcome::Outcome;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
 use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
-use crate::report::number::{significant, whole_us};
-use crate::report::{load_name, load_value};
+use crate::report::number::{msec, significant, whole_us};
+use crate::report::{level_name, load_name, load_value};
 use crate::stats::Interval;
 
 pub use settings::settings;
@@ -124,7 +125,7 @@ pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
             load_value(level.load),
             significant(level.client.throughput()),
             whole_us(level.client.key_latency_ns(plan.measurement.percentile)),
-            mark(level.ending),
+            mark(Outcome::of(level)),
         );
     }
     text
@@ -147,30 +148,37 @@ fn answer(plan: &Plan, levels: &[LevelSummary]) -> String {
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
     };
     let best = held.max_by(|a, b| value(a).total_cmp(&value(b)));
-    let found = best.map_or_else(
-        || "none".to_owned(),
-        |level| format!("{} {}", load_name(level.load).to_lowercase(), load_value(level.load)),
-    );
-    format!("Highest level within {} msec: {found}\n", limit.as_millis())
+    let found = best.map_or_else(|| "none".to_owned(), |level| answer_of(plan, level));
+    format!("Highest level within {} msec: {found}\n", msec(limit))
 }
 
-/// What a final line ends with where the level is not a full result.
-fn mark(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Stable | Ending::Complete => "",
-        Ending::Unstable => " [unstable]",
-        Ending::OverThreshold => " [over latency threshold]",
-        Ending::Interrupted => " [interrupted]",
-        Ending::Failed => " [failed]",
-    }
+/// The level that a search found, and how sure that is.
+fn answer_of(plan: &Plan, level: &LevelSummary) -> String {
+    let (key, name) = match plan.measurement.percentile {
+        Some(percentile) => (Statistic::Percentile(percentile), format!("p{percentile}")),
+        None => (Statistic::MeanLatency, "avg".to_owned()),
+    };
+    let latency = whole_us(level.client.key_latency_ns(plan.measurement.percentile));
+    let interval = level.intervals.iter().find(|(of, _)| *of == key);
+    let known = interval.map_or_else(
+        || "not known how well".to_owned(),
+        |(_, known)| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
+    );
+    let sure = if level.limit.is_some_and(|check| check.certain) { "" } else { ", undecided" };
+    format!("{} ({name} {latency} usec, {known}{sure})", level_name(level.load))
+}
+
+/// What a line ends with where the level is not simply valid.
+fn mark(outcome: Outcome) -> String {
+    if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
 }
 
 fn verdict_lines(level: &LevelSummary) -> String {
-    match (&level.verdict, level.ending) {
-        (Verdict::Valid, Ending::OverThreshold) => "  Verdict: valid, above the latency threshold\n".to_owned(),
-        (Verdict::Valid, _) => "  Verdict: valid\n".to_owned(),
-        (Verdict::Invalid(complaints), ending) => {
-            let mut text = format!("  Verdict: invalid{}\n", mark(ending));
+    let outcome = Outcome::of(level);
+    match &level.verdict {
+        Verdict::Valid => format!("  Verdict: {outcome}\n"),
+        Verdict::Invalid(complaints) => {
+            let mut text = format!("  Verdict: invalid [{outcome}]\n");
             for complaint in complaints {
                 let _ = writeln!(text, "    {complaint}: {}", complaint.remedy());
             }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::measure::summary::{Headline, RunSummary};
 use crate::plan::{Distribution, LoadMode, Plan, ServiceKind, Stage, StageLoad, TokenInput, WindowRule};
-use crate::report::number::significant;
+use crate::report::number::{msec, significant};
 use crate::shm::Placement;
 
 /// The settings, ending with an empty line.
@@ -101,7 +101,7 @@ fn windows(plan: &Plan) -> String {
         return text + whole;
     }
     let (mode, size) = match measurement.window {
-        WindowRule::Time(interval) => ("time_windows", format!("Measurement window: {} msec", interval.as_millis())),
+        WindowRule::Time(interval) => ("time_windows", format!("Measurement window: {} msec", msec(interval))),
         WindowRule::Count(count) => ("count_windows", format!("Minimum number of samples in each window: {count}")),
     };
     let _ = writeln!(text, "  Using \"{mode}\" mode for stabilization");
@@ -149,7 +149,7 @@ fn gaps(distribution: Distribution) -> String {
 /// The end of the range, where there is one to walk to, and how a rate is kept.
 fn limits(plan: &Plan) -> String {
     let mut text = String::new();
-    let threshold = plan.measurement.latency_threshold.map_or(0, |limit| limit.as_millis());
+    let threshold = msec(plan.measurement.latency_threshold.unwrap_or_default());
     let latency = format!("  Latency limit: {threshold} msec\n");
     match &plan.load.mode {
         LoadMode::Concurrency(range) if range.end != Some(range.start) => {

@@ -283,11 +283,11 @@ fn late_open_loops_say_so() {
         "    Service time: avg 2000 usec, p50 200",
         "    Schedule delay: avg 10000 usec, p50 100",
         "    Avg HTTP time: 2000 usec (send/recv 0 usec + response wait 2000 usec)\n",
-        "  Verdict: invalid\n    sent 89.0 requests a second where 300.0 were asked for: give issuing threads",
+        "  Verdict: invalid [load not delivered]\n    sent 89.0 requests a second where 300.0 were asked for: give issuing threads",
     ] {
         assert!(report.contains(line), "{line}\n---\n{report}");
     }
-    let line = "Request Rate: 300, throughput: 89 infer/sec, latency 11001 usec\n";
+    let line = "Request Rate: 300, throughput: 89 infer/sec, latency 11001 usec [load not delivered]\n";
     assert!(summary(&plan, &[level]).ends_with(line));
 }
 
@@ -326,11 +326,8 @@ fn failures_are_counted_by_reason() {
     let report = plans::printed(&plan, &run, &level, 3);
     let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
     assert!(report.contains(lines), "{report}");
-    assert!(
-        report.contains("  Verdict: invalid [unstable]\n    11 of 100 requests failed: see the errors"),
-        "{report}"
-    );
-    assert!(summary(&plan, &[level.clone()]).ends_with(" usec [unstable]\n"));
+    assert!(report.contains("  Verdict: invalid [failed]\n    11 of 100 requests failed: see the errors"), "{report}");
+    assert!(summary(&plan, &[level.clone()]).ends_with(" usec [failed]\n"));
     level.client.requests = 0;
     let report = plans::printed(&plan, &run, &level, 3);
     assert!(report.contains("    Request count: 0\n") && !report.contains("Throughput"), "{report}");

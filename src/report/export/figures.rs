@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::outcome::Outcome;
 use crate::measure::summary::{ClientSummary, Distribution, EntrySummary, Headline, LevelSummary};
 use crate::plan::Statistic;
 
@@ -17,7 +18,15 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
         Verdict::Invalid(complaints) => complaints.iter().map(Complaint::word).collect(),
     };
     let mut all = client(&level.client, headline);
-    all.insert("valid".to_owned(), json!(reasons.is_empty()));
+    let outcome = Outcome::of(level);
+    all.insert("outcome".to_owned(), json!(outcome.word()));
+    all.insert("valid".to_owned(), json!(outcome == Outcome::Valid));
+    if let Some(check) = level.limit {
+        let limit_ns = u64::try_from(check.limit.as_nanos()).unwrap_or(u64::MAX);
+        all.insert("latency_threshold_ns".to_owned(), json!(limit_ns));
+        all.insert("over_threshold".to_owned(), json!(check.over));
+        all.insert("threshold_certain".to_owned(), json!(check.certain));
+    }
     all.insert("reasons".to_owned(), json!(reasons));
     let interval = |(of, interval): &(Statistic, crate::stats::Interval)| {
         let name = match of {

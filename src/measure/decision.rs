@@ -1,0 +1,135 @@
+//! Whether a level's windows are enough, and what the level came to: a function of its windows and the plan.
+//!
+//! A limit is judged by the interval of its figure over all windows that make the result: one noisy window decides nothing.
+//! Where the interval holds the limit, or a percentile has too few samples, further windows are added.
+
+use crate::measure::history::History;
+use crate::measure::precision::interval;
+use crate::measure::stability::STABLE_WINDOWS;
+use crate::measure::summary::{ClientSummary, Ending, LimitCheck};
+use crate::plan::{MeasurementPlan, Statistic};
+use crate::stats::{Interval, early_stopping_floor};
+
+/// What the level ends with; `None` where it needs another window.
+pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending> {
+    let exhausted = history.closed() >= plan.max_trials;
+    if history.closed() < STABLE_WINDOWS && !exhausted {
+        return None;
+    }
+    let result = history.result()?.client;
+    let check = check_limit(plan, &result, || interval(key_statistic(plan), history.each(), &result));
+    let (settled, sampled) = (history.is_settled(plan), has_enough_samples(&result, plan.percentile));
+    match check {
+        Some(LimitCheck { over: true, certain: true, .. }) if sampled => Some(Ending::OverThreshold),
+        Some(LimitCheck { over: false, certain: true, .. }) | None if settled && sampled => Some(Ending::Stable),
+        _ if !exhausted => None,
+        Some(LimitCheck { over: true, .. }) => Some(Ending::OverThreshold),
+        _ if settled => Some(Ending::Stable),
+        _ => Some(Ending::Unstable),
+    }
+}
+
+/// How the result stands to the plan's limit, where it has one: `interval` is that of its key latency, if one is known.
+pub(super) fn check_limit(
+    plan: &MeasurementPlan,
+    result: &ClientSummary,
+    interval: impl FnOnce() -> Option<Interval>,
+) -> Option<LimitCheck> {
+    let limit = plan.latency_threshold?;
+    let limit_ns = limit.as_nanos() as f64;
+    let over = result.key_latency_ns(plan.percentile) >= limit_ns;
+    let certain = interval().is_some_and(|known| if over { known.low >= limit_ns } else { known.high < limit_ns });
+    Some(LimitCheck { limit, over, certain })
+}
+
+/// The same, where the intervals of the result are known already.
+pub(super) fn check_with(
+    plan: &MeasurementPlan,
+    result: &ClientSummary,
+    intervals: &[(Statistic, Interval)],
+) -> Option<LimitCheck> {
+    let key = key_statistic(plan);
+    check_limit(plan, result, || intervals.iter().find(|(of, _)| *of == key).map(|(_, interval)| *interval))
+}
+
+/// How a load that ended by itself ends, as it stands to the limit.
+pub(super) fn complete(limit: Option<LimitCheck>) -> Ending {
+    if limit.is_some_and(|check| check.over) { Ending::OverThreshold } else { Ending::Complete }
+}
+
+/// The figure that a limit is for.
+fn key_statistic(plan: &MeasurementPlan) -> Statistic {
+    plan.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)
+}
+
+/// Whether there are as many samples as the percentile needs to be told at all.
+fn has_enough_samples(result: &ClientSummary, percentile: Option<f64>) -> bool {
+    let needed = percentile.and_then(early_stopping_floor).unwrap_or(0);
+    // Without any, more of the same windows are no help.
+    result.latency.count() >= needed || result.requests == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measure::history::Stretch;
+    use crate::measure::summary::sample;
+
+    const LIMIT: Duration = Duration::from_millis(5);
+
+    fn plan(percentile: Option<f64>, max_trials: usize) -> MeasurementPlan {
+        MeasurementPlan { percentile, max_trials, latency_threshold: Some(LIMIT), ..sample::plan() }
+    }
+
+    /// Windows of `requests` each, one after the other, until the level is decided: what it ended with, and after how many.
+    fn decided(plan: &MeasurementPlan, requests: u64, windows: &[u64]) -> Option<(Ending, usize)> {
+        let mut history = History::new(plan);
+        windows.iter().enumerate().find_map(|(index, latency_us)| {
+            let client = sample::client(requests, latency_us * 1_000);
+            history.push(Stretch { client, readings: None }, plan);
+            decide(&history, plan).map(|ending| (ending, index + 1))
+        })
+    }
+
+    #[test]
+    fn one_noisy_window_decides_nothing() {
+        let plan = plan(None, 10);
+        assert_eq!(decided(&plan, 1_000, &[4_000; 10]), Some((Ending::Stable, 3)));
+        assert_eq!(decided(&plan, 1_000, &[9_000; 10]), Some((Ending::OverThreshold, 3)));
+        let noisy = [4_000, 4_000, 9_000, 4_000, 4_000, 4_000, 4_000, 4_000, 4_000, 4_000];
+        assert_eq!(decided(&plan, 1_000, &noisy), Some((Ending::Stable, 6)));
+    }
+
+    #[test]
+    fn windows_are_added_until_the_limit_is_on_one_side() {
+        let plan = plan(None, 10);
+        // They agree within 10 %, and their mean is as near to the limit as their spread.
+        let near = [4_700, 5_100, 4_750, 4_800, 4_700, 4_750, 4_800, 4_700, 4_750, 4_800];
+        let (ending, windows) = decided(&plan, 1_000, &near).unwrap();
+        assert!(ending == Ending::Stable && (4..10).contains(&windows), "{ending:?} after {windows}");
+        // Undecided to the end: the value decides.
+        let at_it = [4_900, 5_150, 4_850, 5_100, 4_900, 5_150, 4_850, 5_100, 4_900, 5_150];
+        assert_eq!(decided(&plan, 1_000, &at_it), Some((Ending::OverThreshold, 10)));
+    }
+
+    #[test]
+    fn no_percentile_is_judged_on_fewer_samples_than_it_needs() {
+        let plan = plan(Some(99.0), 20);
+        for (latency, ending) in [(1_000, Ending::Stable), (9_000, Ending::OverThreshold)] {
+            let (found, windows) = decided(&plan, 40, &[latency; 20]).unwrap();
+            assert!(found == ending && windows * 40 >= 662, "{found:?} after {windows} windows");
+        }
+        let without_limit = MeasurementPlan { latency_threshold: None, ..plan };
+        assert_eq!(decided(&without_limit, 40, &[1_000; 20]), Some((Ending::Stable, 17)), "662 samples");
+        assert_eq!(decided(&without_limit, 10, &[1_000; 20]), Some((Ending::Stable, 20)), "there will not be as many");
+    }
+
+    #[test]
+    fn windows_that_never_agree_are_unstable() {
+        let plan = MeasurementPlan { latency_threshold: None, ..plan(None, 4) };
+        assert_eq!(decided(&plan, 100, &[1_000, 2_000, 1_000, 2_000]), Some((Ending::Unstable, 4)));
+        assert_eq!(decided(&MeasurementPlan { max_trials: 2, ..plan }, 100, &[1_000; 2]), Some((Ending::Unstable, 2)));
+    }
+}

@@ -1,0 +1,136 @@
+//! What a level came to, in one word: the same in every report, and what the exit code follows.
+
+use std::fmt;
+
+use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::summary::{Ending, LevelSummary};
+
+/// What a level came to. Of several that hold, the gravest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Measured, and within the latency threshold where there is one.
+    Valid,
+    /// The latency is above the threshold.
+    OverThreshold,
+    /// The confidence interval of the latency holds the threshold: its value is below, and it may be above all the same.
+    Undecided,
+    /// Rate and latency do not belong to the same requests (Little's law).
+    Inconsistent,
+    /// Fewer requests than the percentile needs, or a figure is not known as well as `--precision` asks for.
+    Imprecise,
+    /// The client sent another load than the one asked for.
+    Undelivered,
+    /// The windows did not agree.
+    Unstable,
+    /// The server did not keep up with the rate. (Its windows do not agree either; what to change is the rate.)
+    Overloaded,
+    /// The user interrupted.
+    Interrupted,
+    /// Nothing succeeded, or more failed than may.
+    Failed,
+}
+
+impl Outcome {
+    /// What `level` came to.
+    pub fn of(level: &LevelSummary) -> Self {
+        let complaints = match &level.verdict {
+            Verdict::Valid => &[][..],
+            Verdict::Invalid(complaints) => complaints,
+        };
+        let of_complaints = complaints.iter().map(of_complaint).max_by_key(|outcome| *outcome as u8);
+        let of_ending = match level.ending {
+            Ending::Failed => Self::Failed,
+            Ending::Interrupted => Self::Interrupted,
+            Ending::OverThreshold => {
+                return of_complaints.filter(|gravest| gravest.is_grave()).unwrap_or(Self::OverThreshold);
+            }
+            Ending::Unstable => Self::Unstable,
+            Ending::Stable | Ending::Complete if level.limit.is_some_and(|check| !check.certain) => Self::Undecided,
+            Ending::Stable | Ending::Complete => Self::Valid,
+        };
+        match of_complaints {
+            Some(gravest) if gravest as u8 > of_ending as u8 => gravest,
+            _ => of_ending,
+        }
+    }
+
+    /// The word that every report has for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::OverThreshold => "over latency threshold",
+            Self::Undecided => "undecided",
+            Self::Inconsistent => "inconsistent",
+            Self::Imprecise => "imprecise",
+            Self::Undelivered => "load not delivered",
+            Self::Overloaded => "overloaded",
+            Self::Unstable => "unstable",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether there is nothing to be said against the level's numbers. (They may be above a threshold.)
+    pub fn is_sound(self) -> bool {
+        matches!(self, Self::Valid | Self::OverThreshold | Self::Undecided)
+    }
+
+    /// Whether the level did not come to its end, or to nothing.
+    fn is_grave(self) -> bool {
+        matches!(self, Self::Interrupted | Self::Failed)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+fn of_complaint(complaint: &Complaint) -> Outcome {
+    match complaint {
+        Complaint::Nothing | Complaint::NoneEnded | Complaint::Errors(..) | Complaint::BrokenOff => Outcome::Failed,
+        Complaint::Interrupted => Outcome::Interrupted,
+        Complaint::Unstable => Outcome::Unstable,
+        Complaint::Overloaded(..) | Complaint::HeldBack(_) => Outcome::Overloaded,
+        Complaint::RateNotReached(..) | Complaint::IssuersLate(_) => Outcome::Undelivered,
+        Complaint::TooFewSamples(..) | Complaint::Imprecise(_) => Outcome::Imprecise,
+        Complaint::LittlesLaw(_) => Outcome::Inconsistent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measure::summary::{LevelLoad, LimitCheck, sample};
+
+    fn outcome(ending: Ending, complaints: &[Complaint]) -> Outcome {
+        let verdict = if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints.to_vec()) };
+        Outcome::of(&LevelSummary { ending, verdict, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
+    }
+
+    #[test]
+    fn the_gravest_thing_is_the_outcome() {
+        assert_eq!(outcome(Ending::Stable, &[]), Outcome::Valid);
+        assert_eq!(outcome(Ending::OverThreshold, &[]), Outcome::OverThreshold);
+        assert_eq!(outcome(Ending::Stable, &[Complaint::TooFewSamples(99.0, 7, 662)]), Outcome::Imprecise);
+        assert_eq!(outcome(Ending::Unstable, &[Complaint::Unstable]), Outcome::Unstable);
+        let overloaded = [Complaint::Overloaded(9.0, 5.0), Complaint::Unstable];
+        assert_eq!(outcome(Ending::Unstable, &overloaded), Outcome::Overloaded);
+        assert_eq!(outcome(Ending::Stable, &overloaded[..1]), Outcome::Overloaded);
+        assert_eq!(outcome(Ending::Stable, &[Complaint::IssuersLate(0.1)]), Outcome::Undelivered);
+        assert_eq!(outcome(Ending::Interrupted, &[Complaint::Interrupted]), Outcome::Interrupted);
+        assert_eq!(outcome(Ending::Failed, &[Complaint::Nothing]), Outcome::Failed);
+        assert_eq!(outcome(Ending::OverThreshold, &[Complaint::Errors(9, 10)]), Outcome::Failed);
+    }
+
+    #[test]
+    fn a_limit_within_the_interval_is_undecided() {
+        let limit = Some(LimitCheck { limit: Duration::from_millis(1), over: false, certain: false });
+        let level = LevelSummary { limit, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) };
+        assert_eq!(Outcome::of(&level), Outcome::Undecided);
+        assert!(Outcome::Undecided.is_sound() && !Outcome::Unstable.is_sound());
+    }
+}
