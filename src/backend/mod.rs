@@ -53,11 +53,11 @@ pub trait Backend: Send + Sync {
     /// Where the server refuses or cannot be reached.
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot>;
 
-    /// The server's metrics in Prometheus' text format.
+    /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.
     ///
     /// # Errors
-    /// Where the server keeps none or cannot be reached.
-    fn metrics(&self) -> Result<String>;
+    /// Where the server keeps none, cannot be reached, or breaks off.
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()>;
 
     /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot
     /// go on then.

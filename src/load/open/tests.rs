@@ -79,7 +79,7 @@ impl Backend for Arc<Server> {
     fn statistics(&self, _: &ModelId) -> Result<StatisticsSnapshot> {
         Err(Error::server("none"))
     }
-    fn metrics(&self) -> Result<String> {
+    fn metrics(&self, _: &mut dyn FnMut(&str)) -> Result<()> {
         Err(Error::server("none"))
     }
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
