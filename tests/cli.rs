@@ -328,7 +328,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --input-data zero --input-data Cargo.toml", &["--input-data was given several times"]),
     ("-m m --shape x", &["--shape 'x'"]),
     ("-m m --shape x:0", &["--shape 'x:0'", "above 0"]),
-    ("-m m -H nocolon", &["-H 'nocolon'", "Name:Value"]),
+    ("-m m -H nocolon", &["-H: ", "Name:Value"]),
     (
         "-m m --service-kind triton_c_api --model-repository . --request-parameter a:9223372036854775808:uint",
         &["the request parameter a is 9223372036854775808", "end at 9223372036854775807: send it as a string"],
