@@ -133,6 +133,11 @@ fn grpc_encryption_takes_an_optional_word() {
     assert!(enabled("-i grpc --ssl-grpc-use-ssl -m m"));
     assert!(enabled("-i grpc --ssl-grpc-use-ssl stray -m m"));
     assert!(!enabled("-m m -i grpc"));
+    // Flags of the other protocol do no harm where the connection is encrypted, nor does a certificate for the metrics.
+    assert!(enabled("-m m -u https://h --ssl-grpc-use-ssl --ssl-grpc-root-certifications-file Cargo.toml"));
+    assert!(!enabled("-m m -i grpc -u grpcs://h --ssl-grpc-root-certifications-file Cargo.toml"));
+    assert!(!enabled("-m m --collect-metrics --metrics-url https://h:8002/metrics --ssl-https-verify-peer 0"));
+    assert!(!enabled("-m m --service-kind triton_c_api --model-repository . --ssl-https-verify-peer 0"));
     let https = plan("-m m -u https://h --ssl-https-verify-peer 0").target.connection.tls;
     assert!(https.enabled && https.skip_peer_verification && !https.skip_host_verification);
 }
@@ -338,6 +343,16 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --sequence-length 0", &["--sequence-length '0'"]),
     ("-m m --ssl-grpc-root-certifications-file /no", &["--ssl-grpc-root-certifications-file '/no'"]),
     ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
+    (
+        "-m m --ssl-https-ca-certificates-file Cargo.toml",
+        &["--ssl-https-ca-certificates-file asks for TLS", "-u https://"],
+    ),
+    ("-m m -u http://h --ssl-https-verify-peer 1", &["--ssl-https-verify-peer asks for TLS"]),
+    ("-m m -u h:8000 --ssl-grpc-use-ssl", &["--ssl-grpc-use-ssl asks for TLS", "-i grpc"]),
+    (
+        "-m m -i grpc --ssl-grpc-use-ssl false --ssl-grpc-root-certifications-file Cargo.toml",
+        &["--ssl-grpc-root-certifications-file asks for TLS", "--ssl-grpc-use-ssl"],
+    ),
     ("-m m --bls-composing-models a,,b", &["--bls-composing-models ''"]),
     ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
     ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
