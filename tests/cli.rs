@@ -617,6 +617,8 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
   still. perf_analyzer takes `5x` for 5, and some of these ranges never end.
 - `--help`, `-h` and `-?` print the help on standard output and end with code 0.
 - `--ssl-grpc-use-ssl` heeds a `true` or `false` that follows it.
+- A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;
+  perf_analyzer goes on in plaintext, headers included.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
 - In process, `--async`, `--streaming` and `--shared-memory` go together, decoupled models need no `--streaming`, and

@@ -57,7 +57,7 @@ struct Shared {
     early: Mutex<Vec<Act>>,
     others: Mutex<Vec<Received>>,
     /// Last part of paths that are answered with this.
-    instead: Mutex<Option<(&'static str, Vec<Act>)>>,
+    instead: Mutex<Vec<(&'static str, Vec<Act>)>>,
     /// New connections are shaken hands with byte by byte, and never to the end.
     trickles: AtomicBool,
     /// What each handshake waits for.
@@ -139,7 +139,9 @@ impl HttpServer {
 
     /// Does this from now on where a request's path ends with `last`.
     pub fn act_instead(&self, last: &'static str, acts: Vec<Act>) {
-        *self.shared.instead.lock().unwrap() = Some((last, acts));
+        let mut instead = self.shared.instead.lock().unwrap();
+        instead.retain(|(known, _)| *known != last);
+        instead.push((last, acts));
     }
 
     /// Begins the TLS handshake of every further connection, and sends it byte by byte without end.
@@ -223,7 +225,7 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
             shared.others.lock().unwrap().push(request.clone());
             let instead = shared.instead.lock().unwrap().clone();
             let path = request.head.split(' ').nth(1).unwrap_or_default();
-            let fitting = instead.filter(|(last, _)| path.ends_with(last)).map(|(_, acts)| acts);
+            let fitting = instead.into_iter().find(|(last, _)| path.ends_with(last)).map(|(_, acts)| acts);
             fitting.unwrap_or_else(|| vec![Act::Send(answer(&request))])
         };
         for act in acts {
