@@ -1,6 +1,7 @@
 //! HTTP against a server of bytes: whatever it does, every request completes exactly once, with what came or with why not.
 
 #[path = "support/http_server.rs"]
+#[allow(dead_code)]
 mod http_server;
 #[path = "support/load.rs"]
 mod load;

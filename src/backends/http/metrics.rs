@@ -82,8 +82,7 @@ impl Lines {
         if self.taken > MAX_PAGE {
             return Err(malformed(format!("they are longer than {MAX_PAGE} bytes")));
         }
-        let mut parts = piece.split_inclusive(|&byte| byte == b'\n');
-        while let Some(part) = parts.next() {
+        for part in piece.split_inclusive(|&byte| byte == b'\n') {
             if self.begun.len() + part.len() > MAX_LINE {
                 return Err(malformed(format!("one of their lines is longer than {MAX_LINE} bytes")));
             }
