@@ -13,7 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
-//! stats, clock, seed, affinity, stdio, exit, error: leaves
+//! interrupt, stats, clock, seed, affinity, stdio, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -28,6 +28,7 @@ pub mod clock;
 pub mod data;
 pub mod error;
 pub mod exit;
+mod interrupt;
 pub mod load;
 mod measure;
 pub mod model;

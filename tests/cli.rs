@@ -133,6 +133,11 @@ fn grpc_encryption_takes_an_optional_word() {
     assert!(enabled("-i grpc --ssl-grpc-use-ssl -m m"));
     assert!(enabled("-i grpc --ssl-grpc-use-ssl stray -m m"));
     assert!(!enabled("-m m -i grpc"));
+    // Flags of the other protocol do no harm where the connection is encrypted, nor does a certificate for the metrics.
+    assert!(enabled("-m m -u https://h --ssl-grpc-use-ssl --ssl-grpc-root-certifications-file Cargo.toml"));
+    assert!(!enabled("-m m -i grpc -u grpcs://h --ssl-grpc-root-certifications-file Cargo.toml"));
+    assert!(!enabled("-m m --collect-metrics --metrics-url https://h:8002/metrics --ssl-https-verify-peer 0"));
+    assert!(!enabled("-m m --service-kind triton_c_api --model-repository . --ssl-https-verify-peer 0"));
     let https = plan("-m m -u https://h --ssl-https-verify-peer 0").target.connection.tls;
     assert!(https.enabled && https.skip_peer_verification && !https.skip_host_verification);
 }
@@ -304,7 +309,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --service-kind x", &["--service-kind 'x'"]),
     ("-m m -p 0", &["--measurement-interval '0'", "a number of milliseconds", "from 1ms"]),
     ("-m m -p 99999999999", &["--measurement-interval '99999999999'"]),
-    ("-m m -p 5000x", &["--measurement-interval '5000ms'"]),
+    ("-m m -p 5000x", &["--measurement-interval '5000x'"]),
     ("-m m --percentile 100", &["--percentile '100'", "1 to 99"]),
     ("-m m --percentile 0", &["--percentile '0'"]),
     ("-m m -s nan", &["--stability-percentage 'nan'"]),
@@ -328,7 +333,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --input-data zero --input-data Cargo.toml", &["--input-data was given several times"]),
     ("-m m --shape x", &["--shape 'x'"]),
     ("-m m --shape x:0", &["--shape 'x:0'", "above 0"]),
-    ("-m m -H nocolon", &["-H 'nocolon'", "Name:Value"]),
+    ("-m m -H nocolon", &["-H: ", "Name:Value"]),
     (
         "-m m --service-kind triton_c_api --model-repository . --request-parameter a:9223372036854775808:uint",
         &["the request parameter a is 9223372036854775808", "end at 9223372036854775807: send it as a string"],
@@ -338,6 +343,16 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --sequence-length 0", &["--sequence-length '0'"]),
     ("-m m --ssl-grpc-root-certifications-file /no", &["--ssl-grpc-root-certifications-file '/no'"]),
     ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
+    (
+        "-m m --ssl-https-ca-certificates-file Cargo.toml",
+        &["--ssl-https-ca-certificates-file asks for TLS", "-u https://"],
+    ),
+    ("-m m -u http://h --ssl-https-verify-peer 1", &["--ssl-https-verify-peer asks for TLS"]),
+    ("-m m -u h:8000 --ssl-grpc-use-ssl", &["--ssl-grpc-use-ssl asks for TLS", "-i grpc"]),
+    (
+        "-m m -i grpc --ssl-grpc-use-ssl false --ssl-grpc-root-certifications-file Cargo.toml",
+        &["--ssl-grpc-root-certifications-file asks for TLS", "--ssl-grpc-use-ssl"],
+    ),
     ("-m m --bls-composing-models a,,b", &["--bls-composing-models ''"]),
     ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
     ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
@@ -602,6 +617,8 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
   still. perf_analyzer takes `5x` for 5, and some of these ranges never end.
 - `--help`, `-h` and `-?` print the help on standard output and end with code 0.
 - `--ssl-grpc-use-ssl` heeds a `true` or `false` that follows it.
+- A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;
+  perf_analyzer goes on in plaintext, headers included.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
 - In process, `--async`, `--streaming` and `--shared-memory` go together, decoupled models need no `--streaming`, and

@@ -46,6 +46,12 @@ pub fn run(runner: &Runner<'_>) -> Result<(Vec<LevelSummary>, u8), Stopped> {
                 if gone { exit::NO_VALID_REQUESTS } else { exit_code(&runner.plan.load.mode, runner.codes, &levels) };
             Ok((levels, code))
         }
+        // A level that an interrupt kept from starting is no fault of the others.
+        Err(error) if runner.is_interrupted() && !levels.is_empty() => {
+            note!("{error}");
+            let code = exit_code(&runner.plan.load.mode, runner.codes, &levels);
+            Ok((levels, code))
+        }
         Err(error) => Err(Stopped { error, levels }),
     }
 }

@@ -12,11 +12,9 @@ use signal_hook::iterator::Signals;
 use crate::backends::program;
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::interrupt;
 use crate::shm;
 use crate::stdio;
-
-/// How often the user has interrupted.
-static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether everything is ready to be measured.
 static READY: AtomicBool = AtomicBool::new(false);
@@ -37,7 +35,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     end_programs_on_panic();
     let watcher = move || {
         for signal in signals.forever() {
-            let first = INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0;
+            let first = interrupt::raise() == 1;
             let ready = READY.load(Ordering::Relaxed);
             if signal != SIGQUIT && first && ready {
                 stdio::say("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n");
@@ -55,7 +53,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
-    Ok(&INTERRUPTS)
+    Ok(interrupt::counter())
 }
 
 /// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.

@@ -18,12 +18,14 @@
 //!   leaked, never freed under it.
 
 mod completion;
+mod reply;
 mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use completion::{Completion, CompletionSink, InferError, Next, OutputView, Outputs, Response};
+pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
 use crate::clock::Stamp;
@@ -51,11 +53,11 @@ pub trait Backend: Send + Sync {
     /// Where the server refuses or cannot be reached.
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot>;
 
-    /// The server's metrics in Prometheus' text format.
+    /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.
     ///
     /// # Errors
-    /// Where the server keeps none or cannot be reached.
-    fn metrics(&self) -> Result<String>;
+    /// Where the server keeps none, cannot be reached, or breaks off.
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()>;
 
     /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot
     /// go on then.
@@ -121,6 +123,11 @@ pub struct ClientSpec {
     pub load_slots: usize,
     /// What all requests have in common.
     pub options: Arc<RequestOptions>,
+    /// Largest response, in bytes as they come and after unpacking, for models whose outputs have no fixed size
+    /// ([`MAX_REPLY_BYTES`] where nobody says otherwise). In process nothing travels, and this does not count.
+    pub max_reply_bytes: u64,
+    /// Whether every response is held against the model, not only the first of each slot and payload.
+    pub validate_replies: bool,
     /// Whether the sink wants [`CompletionSink::response`] for every response.
     pub watch_responses: bool,
     /// Whether requests may be cancelled from another thread.
@@ -128,6 +135,9 @@ pub struct ClientSpec {
     /// How long a request may be waited for when the client is dropped.
     pub drain_limit: Duration,
 }
+
+/// Largest response where nobody says otherwise: gRPC's libraries hold lengths as signed 32-bit numbers.
+pub const MAX_REPLY_BYTES: u64 = i32::MAX as u64;
 
 /// Where outputs are to be put, and how large they may become where the model does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -52,7 +52,7 @@ impl Backend for NullBackend {
         Err(Error::server("the null backend keeps no statistics"))
     }
 
-    fn metrics(&self) -> Result<String> {
+    fn metrics(&self, _: &mut dyn FnMut(&str)) -> Result<()> {
         Err(Error::server("the null backend keeps no metrics"))
     }
 

@@ -113,10 +113,11 @@ pub fn token_input(text: &str) -> Result<TokenInput, String> {
 
 /// `Name:Value`, split at the first colon; blanks around the value do not count.
 pub fn header(text: &str) -> Result<(String, String), String> {
+    // No part of it is shown: of a header that is torn apart, any may be a credential.
     let (name, value) = text.split_once(':').ok_or("it must be Name:Value")?;
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
-        return Err(format!("'{name}' is no header name"));
+        return Err("what stands before the colon is no header name".to_owned());
     }
     if value.chars().any(char::is_control) {
         return Err("the value must not hold control characters".to_owned());

@@ -99,7 +99,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
         Line::Version => Ok(Command::Version(version())),
         Line::Run(words, strays) => {
             let mut plan = run(&command, words)?;
-            plan.notes.extend(stray(&strays));
+            let private = !plan.target.connection.headers.is_empty();
+            plan.notes.extend(stray(&strays, private));
             Ok(Command::Run(Box::new(plan)))
         }
     }
@@ -150,6 +151,9 @@ fn refused(command: &clap::Command, error: &clap::Error) -> Error {
         (None, ErrorKind::InvalidUtf8) => return Error::usage("a value that must be text is not UTF-8; see --help"),
         (None, _) => "it must not be empty".to_owned(),
     };
+    if flag == "-H" {
+        return Error::usage(format!("{flag}: {rule}; see --help"));
+    }
     let value = text(ContextKind::InvalidValue).unwrap_or_default();
     Error::usage(format!("{flag} '{value}': {rule}; see --help"))
 }
@@ -189,6 +193,7 @@ impl Flags {
             bls_composing: self.model.bls_composing(),
             connection: self.server.connection(),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
+            max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,
         })
@@ -202,8 +207,13 @@ fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
     few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
 }
 
-/// What is said of words that belong to no flag, which often are a value torn apart.
-fn stray(words: &[OsString]) -> Option<String> {
+/// What is said of words that belong to no flag, which often are a value torn apart: where that may be a header, which may
+/// hold a credential, they are not shown.
+fn stray(words: &[OsString], private: bool) -> Option<String> {
+    if private && !words.is_empty() {
+        let rule = "beside -H, whose value may have to be quoted";
+        return Some(format!("{} words that belong to no flag count for nothing, {rule}", words.len()));
+    }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     (!shown.is_empty()).then(|| format!("words that belong to no flag count for nothing: {}", shown.join(" ")))
 }

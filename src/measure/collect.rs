@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::measure::metrics::{MetricsFold, Sample, parse};
+use crate::measure::metrics::{MetricsFold, Page};
 use crate::stdio::note;
 
 /// A thread that reads the metrics at the start of every window and every interval after that. Dropping it waits for a
@@ -33,21 +33,20 @@ impl Collector {
     /// Where the metrics cannot be read, or the server's answer holds none.
     pub fn start(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
         let unread = |error: Error| error.context("--collect-metrics");
-        let text = backend.metrics().map_err(unread)?;
-        let page = parse(&text);
-        // A server that has only just started lists its metrics without values; Triton answers any wrong path with nothing.
-        if page.is_empty() && !text.contains("# TYPE ") {
+        let page = read(backend.as_ref(), model).map_err(unread)?;
+        // Triton answers any wrong path with nothing.
+        if !page.is_metrics() {
             let reason =
                 "the answer holds no metrics in Prometheus' text format; name their address with --metrics-url";
             return Err(unread(Error::server(reason)));
         }
-        if !page.is_empty() && !page.iter().any(is_gpu) {
+        if page.lacks_gpus() {
             note!("--collect-metrics: the server tells nothing of GPUs; their figures are left out");
         }
         let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
         let poll = {
-            let shared = Arc::clone(&shared);
-            move || poll(backend.as_ref(), interval, &shared)
+            let (shared, model) = (Arc::clone(&shared), model.to_owned());
+            move || poll(backend.as_ref(), interval, (&model, &shared))
         };
         let failed = |error| Error::machine(format!("a thread for --collect-metrics cannot be started: {error}"));
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(poll).map_err(failed)?;
@@ -75,11 +74,24 @@ impl Drop for Collector {
     }
 }
 
-fn poll(backend: &dyn Backend, interval: Duration, shared: &Shared) {
-    let mut warned = false;
+/// One reading, whole or not at all.
+fn read(backend: &dyn Backend, model: &str) -> Result<Page> {
+    let mut page = Page::new(model);
+    backend.metrics(&mut |line| page.line(line))?;
+    Ok(page)
+}
+
+fn poll(backend: &dyn Backend, interval: Duration, (model, shared): (&str, &Shared)) {
+    let (mut warned, mut doubted) = (false, false);
     while !shared.stop.load(Ordering::Relaxed) {
-        match backend.metrics() {
-            Ok(page) => shared.open.lock().add(&parse(&page)),
+        match read(backend, model) {
+            Ok(page) => {
+                if let Some((name, value)) = page.out_of_range().filter(|_| !doubted) {
+                    doubted = true;
+                    note!("--collect-metrics: {name} of {value:e} is out of range; such values are left out");
+                }
+                shared.open.lock().absorb(&page.fold());
+            }
             Err(error) if !warned => {
                 warned = true;
                 note!("--collect-metrics: {error}; figures of that time are left out");
@@ -88,10 +100,6 @@ fn poll(backend: &dyn Backend, interval: Duration, shared: &Shared) {
         }
         thread::park_timeout(interval);
     }
-}
-
-fn is_gpu(sample: &Sample) -> bool {
-    sample.labels.contains_key("gpu_uuid")
 }
 
 #[cfg(test)]
@@ -121,11 +129,12 @@ mod tests {
             NullBackend.statistics(id)
         }
 
-        fn metrics(&self) -> Result<String> {
+        fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
             match self.0.fetch_add(1, Ordering::Relaxed) {
-                1 => Err(Error::server("busy")),
-                number => Ok(format!("nv_cpu_utilization {}\n", number as f64 / 10.0)),
+                1 => return Err(Error::server("busy")),
+                number => line(&format!("nv_cpu_utilization {}", number as f64 / 10.0)),
             }
+            Ok(())
         }
 
         fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

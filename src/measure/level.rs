@@ -121,6 +121,7 @@ fn measure_with(
     let (ending, trouble) = match (ended, &stopped) {
         (Ok(ending), Ok(_)) => (ending, None),
         (Ok(_), Err(error)) => (Ending::Failed, Some(error.clone())),
+        (Err(error), _) if measurement.interrupts.load(Ordering::Relaxed) > 0 => (Ending::Interrupted, Some(error)),
         (Err(error), _) => (Ending::Failed, Some(error)),
     };
     let circumstances = Circumstances {

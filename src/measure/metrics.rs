@@ -4,33 +4,44 @@ use std::collections::BTreeMap;
 
 use crate::measure::summary::{GpuMetrics, HostMetrics};
 
+/// GPUs that are told apart; no machine has more, and a server must not fill our memory with names.
+const MOST_GPUS: usize = 1024;
+/// Larger than anything that is read here: bytes, watts, shares, requests. Sums of such values cannot overflow.
+const LARGEST: f64 = 1e18;
+
+/// Metrics of GPUs that reports show.
+const OF_GPUS: [&str; 4] =
+    ["nv_gpu_utilization", "nv_gpu_power_usage", "nv_gpu_memory_used_bytes", "nv_gpu_memory_total_bytes"];
+/// Metrics of the machine that reports show.
+const OF_HOST: [&str; 3] = ["nv_cpu_utilization", "nv_cpu_memory_used_bytes", "nv_cpu_memory_total_bytes"];
+/// Requests of a model that wait.
+const PENDING: &str = "nv_inference_pending_request_count";
+
 /// One sample of a metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// Name of the metric.
-    pub name: String,
-    /// Labels, by name.
-    pub labels: BTreeMap<String, String>,
-    /// The value; NaN and infinities as the format allows them.
-    pub value: f64,
+struct Sample<'a> {
+    name: &'a str,
+    labels: BTreeMap<String, String>,
+    /// NaN and infinities as the format allows them.
+    value: f64,
 }
 
-impl Sample {
+impl Sample<'_> {
     fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).map(String::as_str)
     }
 }
 
-/// Every sample of a page in Prometheus' text format. Comments, empty lines and lines that are no samples are passed
-/// over, so that one odd metric does not cost the others.
-pub fn parse(page: &str) -> Vec<Sample> {
-    page.lines().filter_map(sample).collect()
-}
-
-fn sample(line: &str) -> Option<Sample> {
+/// The name that a line begins with, and what follows; most lines are of no interest, and told by their names.
+fn name(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
-    let (name, rest) = line.split_at(end);
+    Some(line.split_at(end))
+}
+
+/// The sample of a line; none of comments, empty lines and lines that are no samples.
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let (name, rest) = name(line)?;
     let well_formed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     if name.is_empty() || !name.chars().all(well_formed) || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -42,7 +53,7 @@ fn sample(line: &str) -> Option<Sample> {
     };
     // A timestamp may follow the value.
     let value = rest.split_whitespace().next().and_then(number)?;
-    Some(Sample { name: name.to_owned(), labels, value })
+    Some(Sample { name, labels, value })
 }
 
 /// Labels up to the closing brace, and what follows it.
@@ -149,31 +160,10 @@ impl MetricsFold {
         Self { model: model.into(), ..Self::default() }
     }
 
-    /// Takes in one poll. Values that are not finite, or negative, are left out: nothing that
-    /// is read here can be.
-    pub fn add(&mut self, page: &[Sample]) {
-        // Versions of one model queue apart; together they are one poll.
-        let mut pending = None;
-        for sample in page.iter().filter(|sample| sample.value.is_finite() && sample.value >= 0.0) {
-            if let Some(uuid) = sample.label("gpu_uuid") {
-                self.add_gpu(uuid.to_owned(), sample);
-            } else if sample.name == "nv_inference_pending_request_count" {
-                if sample.label("model") == Some(self.model.as_str()) {
-                    *pending.get_or_insert(0.0) += sample.value;
-                }
-            } else {
-                self.add_host(sample);
-            }
-        }
-        if let Some(pending) = pending {
-            self.pending.add(pending);
-        }
-    }
-
     /// Takes in the readings of another window.
     pub fn absorb(&mut self, other: &Self) {
         for (uuid, theirs) in &other.gpus {
-            let ours = self.gpus.entry(uuid.clone()).or_default();
+            let Some(ours) = self.gpu(uuid) else { continue };
             ours.utilization.absorb(theirs.utilization);
             ours.power.absorb(theirs.power);
             ours.used = theirs.used.map_or(ours.used, |used| larger(ours.used, used));
@@ -185,15 +175,17 @@ impl MetricsFold {
         self.pending.absorb(other.pending);
     }
 
-    fn add_gpu(&mut self, uuid: String, sample: &Sample) {
-        let value = sample.value;
-        let known =
-            ["nv_gpu_utilization", "nv_gpu_power_usage", "nv_gpu_memory_used_bytes", "nv_gpu_memory_total_bytes"];
-        if !known.contains(&sample.name.as_str()) {
-            return;
+    fn gpu(&mut self, uuid: &str) -> Option<&mut GpuFold> {
+        if self.gpus.len() >= MOST_GPUS && !self.gpus.contains_key(uuid) {
+            return None;
         }
-        let gpu = self.gpus.entry(uuid).or_default();
-        match sample.name.as_str() {
+        Some(self.gpus.entry(uuid.to_owned()).or_default())
+    }
+
+    fn add_gpu(&mut self, uuid: &str, sample: &Sample<'_>) {
+        let value = sample.value;
+        let Some(gpu) = self.gpu(uuid) else { return };
+        match sample.name {
             "nv_gpu_utilization" => gpu.utilization.add(value),
             "nv_gpu_power_usage" => gpu.power.add(value),
             "nv_gpu_memory_used_bytes" => gpu.used = larger(gpu.used, value),
@@ -201,8 +193,8 @@ impl MetricsFold {
         }
     }
 
-    fn add_host(&mut self, sample: &Sample) {
-        match sample.name.as_str() {
+    fn add_host(&mut self, sample: &Sample<'_>) {
+        match sample.name {
             "nv_cpu_utilization" => self.cpu.add(sample.value),
             "nv_cpu_memory_used_bytes" => self.cpu_used = larger(self.cpu_used, sample.value),
             // Triton says 0 until it has looked for the first time.
@@ -232,6 +224,75 @@ impl MetricsFold {
             pending_requests: self.pending.mean(),
             pending_requests_max: self.pending.max(),
         }
+    }
+}
+
+/// One reading, taken line by line.
+#[derive(Debug)]
+pub struct Page {
+    fold: MetricsFold,
+    /// Versions of one model queue apart; together they are one reading.
+    pending: Option<f64>,
+    holds_samples: bool,
+    holds_types: bool,
+    odd: Option<(String, f64)>,
+}
+
+impl Page {
+    /// Nothing yet; queue figures will be those of `model`.
+    pub fn new(model: &str) -> Self {
+        Self { fold: MetricsFold::new(model), pending: None, holds_samples: false, holds_types: false, odd: None }
+    }
+
+    /// Takes in a line. Values that are negative, no number, or too large for anything are left out; so are lines that are no
+    /// samples, so that one odd metric does not cost the others.
+    pub fn line(&mut self, line: &str) {
+        let Some((name, _)) = name(line) else { return };
+        self.holds_types |= line.starts_with("# TYPE ");
+        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || name == PENDING;
+        if self.holds_samples && !shown {
+            return;
+        }
+        let Some(sample) = sample(line) else { return };
+        self.holds_samples = true;
+        if shown && sample.value > LARGEST {
+            self.odd.get_or_insert_with(|| (name.to_owned(), sample.value));
+        }
+        if !shown || !(0.0..=LARGEST).contains(&sample.value) {
+            return;
+        }
+        if OF_HOST.contains(&name) {
+            self.fold.add_host(&sample);
+        } else if name != PENDING {
+            if let Some(uuid) = sample.label("gpu_uuid") {
+                self.fold.add_gpu(uuid, &sample);
+            }
+        } else if sample.label("model") == Some(self.fold.model.as_str()) {
+            *self.pending.get_or_insert(0.0) += sample.value;
+        }
+    }
+
+    /// Whether it is metrics at all. A server that has only just started lists its metrics without values.
+    pub fn is_metrics(&self) -> bool {
+        self.holds_samples || self.holds_types
+    }
+
+    /// Whether it has values, but none of a GPU.
+    pub fn lacks_gpus(&self) -> bool {
+        self.holds_samples && self.fold.gpus.is_empty()
+    }
+
+    /// A metric that is shown, with a value that it cannot have.
+    pub fn out_of_range(&self) -> Option<(&str, f64)> {
+        self.odd.as_ref().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// What was read.
+    pub fn fold(mut self) -> MetricsFold {
+        if let Some(pending) = self.pending {
+            self.fold.pending.add(pending);
+        }
+        self.fold
     }
 }
 
@@ -266,27 +327,37 @@ broken{x="1
 nv_nothing{}
 "#;
 
+    fn page(text: &str) -> Page {
+        let mut page = Page::new("m");
+        text.lines().for_each(|line| page.line(line));
+        page
+    }
+
     #[test]
     fn labels_signs_and_exponents() {
-        let samples = parse(PAGE);
+        let samples: Vec<_> = PAGE.lines().filter_map(sample).collect();
         assert_eq!(samples.len(), 12);
         assert_eq!((samples[0].label("gpu_uuid"), samples[0].label("host")), (Some("GPU-1"), Some("a,b}")));
         assert_eq!((samples[0].value, samples[1].value), (0.25, 0.5));
         assert_eq!(samples[2].label("gpu_uuid"), Some("GPU-1"));
         assert_eq!(samples[11].label("label"), Some("esc\"aped\\ \n"));
         assert_eq!(samples[11].value, f64::NEG_INFINITY);
-        assert_eq!(parse("a 1\r\n b{} 2\nc NaN\n7x 1\nd 0x10\ne infinite\n").len(), 3);
+        let odd = ["a 1\r", " b{} 2", "c NaN", "7x 1", "d 0x10", "e infinite"];
+        assert_eq!(odd.into_iter().filter_map(sample).count(), 3);
     }
 
     #[test]
     fn polls_are_averaged_per_gpu_and_memory_peaks_are_kept() {
-        let mut fold = MetricsFold::new("m");
-        fold.add(&parse(PAGE));
-        fold.add(&parse(
-            "nv_gpu_utilization{gpu_uuid=\"GPU-1\"} 0.75\nnv_gpu_memory_used_bytes{gpu_uuid=\"GPU-1\"} 5e8\n\
+        let mut fold = page(PAGE).fold();
+        fold.absorb(
+            &page(
+                "nv_gpu_utilization{gpu_uuid=\"GPU-1\"} 0.75\nnv_gpu_memory_used_bytes{gpu_uuid=\"GPU-1\"} 5e8\n\
              nv_gpu_memory_total_bytes{gpu_uuid=\"GPU-1\"} 1\nnv_cpu_utilization NaN\nnv_cpu_utilization -3\n\
-             nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1\n",
-        ));
+             nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1\n\
+             nv_gpu_power_usage{gpu_uuid=\"GPU-1\"} 1e308\n",
+            )
+            .fold(),
+        );
         let gpus = fold.gpus();
         assert_eq!(gpus.len(), 2, "a GPU of which nothing that we report is known is not listed");
         assert_eq!(gpus[0].utilization, Some(0.5));
@@ -298,5 +369,31 @@ nv_nothing{}
         assert_eq!(host.cpu_utilization, Some(0.75));
         assert_eq!((host.pending_requests, host.pending_requests_max), (Some(2.5), Some(4.0)));
         assert_eq!(host.cpu_memory_total_bytes, None);
+    }
+
+    #[test]
+    fn what_nothing_can_be_is_left_out_and_known() {
+        let page = page(
+            "nv_gpu_power_usage{gpu_uuid=\"G\"} 1e308\nnv_gpu_power_usage{gpu_uuid=\"G\"} 1e308\n\
+             nv_gpu_utilization{gpu_uuid=\"G\"} 0.5\nnv_cpu_utilization +Inf\nnv_energy 1e308\nnv_cpu_utilization NaN\n",
+        );
+        assert_eq!(page.out_of_range(), Some(("nv_gpu_power_usage", 1e308)));
+        let fold = page.fold();
+        let gpu = &fold.gpus()[0];
+        assert_eq!((gpu.power_watts, gpu.utilization, fold.host()), (None, Some(0.5), HostMetrics::default()));
+        assert_eq!(super::tests::page("nv_energy 1e308\nnv_cpu_utilization 1\n").out_of_range(), None);
+    }
+
+    #[test]
+    fn metrics_are_told_from_other_texts_and_names_without_end_are_not_kept() {
+        assert!(!page("<html>\n<p>not found</p>\n").is_metrics() && !page("").is_metrics());
+        let listed = page("# TYPE nv_gpu_utilization gauge\n");
+        assert!(listed.is_metrics() && !listed.lacks_gpus());
+        assert!(page("other_metric 5\n").lacks_gpus() && !page(PAGE).lacks_gpus());
+        let many: String = (0..5000).map(|gpu| format!("nv_gpu_power_usage{{gpu_uuid=\"G{gpu}\"}} 1\n")).collect();
+        let mut fold = page(&many).fold();
+        fold.absorb(&page("nv_gpu_power_usage{gpu_uuid=\"H\"} 1\nnv_gpu_power_usage{gpu_uuid=\"G1\"} 3\n").fold());
+        assert_eq!(fold.gpus().len(), MOST_GPUS);
+        assert_eq!(fold.gpus()[1].power_watts, Some(2.0), "those that are known go on");
     }
 }

@@ -1,11 +1,14 @@
 //! [`ModelSpec`], read from the metadata and configuration JSON that Triton's C API and HTTP endpoint share.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::model::DataType;
+use crate::model::json::{ConfigJson, Dimension, Kind, MetadataJson, SettingsJson, StepJson, TensorJson};
 
 /// A model by name and, if asked for, version. No version means the latest that is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,79 +111,74 @@ impl ModelSpec {
     /// # Errors
     /// Where a member is missing or has another form than the protocol's; the message names it.
     pub fn from_json(id: &ModelId, metadata: &Value, config: &Value) -> Result<Self> {
-        let max_batch_size = number(&config["max_batch_size"]).unwrap_or(0);
+        let refuse = |what, error| Error::server(format!("model '{id}': its {what} cannot be read: {error}"));
+        let metadata = MetadataJson::deserialize(metadata).map_err(|error| refuse("metadata", error))?;
+        let config = ConfigJson::deserialize(config).map_err(|error| refuse("configuration", error))?;
+        Self::new(id, metadata, &config)
+    }
+
+    /// The same of JSON that was read already.
+    ///
+    /// # Errors
+    /// Where a tensor has an unknown datatype.
+    pub fn new(id: &ModelId, metadata: MetadataJson, config: &ConfigJson) -> Result<Self> {
         let scheduler = match config {
-            config if config.get("sequence_batching").is_some() => Scheduler::Sequence,
-            config if config.get("ensemble_scheduling").is_some() => Scheduler::Ensemble,
-            config if config.get("dynamic_batching").is_some() => Scheduler::Dynamic,
+            config if config.sequence_batching.is_some() => Scheduler::Sequence,
+            config if config.ensemble_scheduling.is_some() => Scheduler::Ensemble,
+            config if config.dynamic_batching.is_some() => Scheduler::Dynamic,
             _ => Scheduler::Default,
         };
+        let max_batch_size = config.max_batch_size.unsigned();
         let batched = max_batch_size > 0;
         Ok(Self {
             id: id.clone(),
-            versions: strings(&metadata["versions"]),
-            platform: metadata["platform"].as_str().unwrap_or_default().to_owned(),
+            versions: metadata.versions,
+            platform: metadata.platform,
             max_batch_size,
-            inputs: tensors(id, &metadata["inputs"], &config["input"], batched)?,
-            outputs: tensors(id, &metadata["outputs"], &config["output"], batched)?,
+            inputs: tensors(id, metadata.inputs, &config.input, batched)?,
+            outputs: tensors(id, metadata.outputs, &config.output, batched)?,
             scheduler,
-            decoupled: config["model_transaction_policy"]["decoupled"].as_bool().unwrap_or(false),
-            response_cache: config["response_cache"]["enable"].as_bool().unwrap_or(false),
-            composing: composing(&config["ensemble_scheduling"]["step"]),
+            decoupled: config.model_transaction_policy.decoupled,
+            response_cache: config.response_cache.enable,
+            composing: config.ensemble_scheduling.as_ref().map_or_else(Vec::new, |ensemble| composing(&ensemble.step)),
         })
     }
 }
 
-fn tensors(id: &ModelId, metadata: &Value, config: &Value, batched: bool) -> Result<Vec<TensorSpec>> {
-    let entries = metadata.as_array().map_or(&[][..], Vec::as_slice);
-    entries.iter().map(|entry| tensor(id, entry, config, batched)).collect()
+fn tensors(id: &ModelId, metadata: Vec<TensorJson>, config: &[SettingsJson], batched: bool) -> Result<Vec<TensorSpec>> {
+    let settings: HashMap<&str, &SettingsJson> = config.iter().rev().map(|item| (item.name.as_str(), item)).collect();
+    metadata.into_iter().map(|entry| tensor(id, entry, &settings, batched)).collect()
 }
 
-fn tensor(id: &ModelId, entry: &Value, config: &Value, batched: bool) -> Result<TensorSpec> {
-    let name = entry["name"].as_str().unwrap_or_default();
-    let datatype = entry["datatype"].as_str().unwrap_or_default();
-    let datatype = DataType::parse(datatype).ok_or_else(|| {
-        Error::server(format!(
-            "model '{id}': tensor '{name}' has datatype '{datatype}', which this program does not know"
-        ))
+fn tensor(
+    id: &ModelId,
+    entry: TensorJson,
+    settings: &HashMap<&str, &SettingsJson>,
+    batched: bool,
+) -> Result<TensorSpec> {
+    let TensorJson { name, datatype: Kind(datatype), shape } = entry;
+    let datatype = datatype.map_err(|word| {
+        Error::server(format!("model '{id}': tensor '{name}' has datatype '{word}', which this program does not know"))
     })?;
-    let settings = config.as_array().and_then(|list| list.iter().find(|item| item["name"] == entry["name"]));
-    let flag = |key: &str| settings.and_then(|item| item[key].as_bool()).unwrap_or(false);
-    let shape_tensor = flag("is_shape_tensor");
-    let mut shape: Vec<i64> = entry["shape"].as_array().map_or(&[][..], Vec::as_slice).iter().map(signed).collect();
-    // Metadata have it in front of shape tensors, too, though these are never batched.
-    if batched && !shape.is_empty() {
-        shape.remove(0);
-    }
-    Ok(TensorSpec { name: name.to_owned(), datatype, shape, optional: flag("optional"), shape_tensor })
+    let settings = settings.get(name.as_str());
+    // Metadata have the batch dimension in front of shape tensors, too, though these are never batched.
+    let shape = shape.into_iter().map(|Dimension(dimension)| dimension).skip(usize::from(batched)).collect();
+    Ok(TensorSpec {
+        datatype,
+        shape,
+        optional: settings.is_some_and(|item| item.optional),
+        shape_tensor: settings.is_some_and(|item| item.is_shape_tensor),
+        name,
+    })
 }
 
-fn composing(steps: &Value) -> Vec<ModelId> {
-    let mut models = Vec::new();
-    for step in steps.as_array().map_or(&[][..], Vec::as_slice) {
-        let version = signed(&step["model_version"]);
-        let id = ModelId {
-            name: step["model_name"].as_str().unwrap_or_default().to_owned(),
-            version: u64::try_from(version).ok().filter(|&version| version > 0),
-        };
-        if !models.contains(&id) {
-            models.push(id);
-        }
-    }
-    models
-}
-
-/// An integer that JSON may carry as a number or, as protobuf's JSON does for 64 bits, as a string. -1 if neither.
-fn signed(value: &Value) -> i64 {
-    value.as_i64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(-1)
-}
-
-fn number(value: &Value) -> Option<u64> {
-    u64::try_from(signed(value)).ok()
-}
-
-fn strings(value: &Value) -> Vec<String> {
-    value.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+fn composing(steps: &[StepJson]) -> Vec<ModelId> {
+    let mut known = HashSet::new();
+    let id = |step: &StepJson| ModelId {
+        name: step.model_name.clone(),
+        version: u64::try_from(step.model_version.signed()).ok().filter(|&version| version > 0),
+    };
+    steps.iter().map(id).filter(|id| known.insert(id.clone())).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,17 @@
 //! Server-side counters of models: cumulative snapshots as Triton reports them, and differences between two of them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::model::json::{Number, or_default};
+
+/// Most models and versions that one answer of a server is believed to tell of.
+const MOST_MODELS: usize = 100_000;
 
 /// A count of events and the time they took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +32,6 @@ impl CountedTime {
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { count: growth(earlier.count, self.count), ns: growth(earlier.ns, self.ns) }
-    }
-
-    fn read(value: &Value) -> Self {
-        Self { count: unsigned(&value["count"]), ns: unsigned(&value["ns"]) }
     }
 }
 
@@ -88,26 +91,11 @@ impl ModelStatistics {
         let ns = compute.ns.saturating_add(self.cache_hit.ns).saturating_add(self.cache_miss.ns);
         CountedTime { count: compute.count.saturating_add(self.cache_hit.count), ns }
     }
-
-    fn read(entry: &Value) -> Self {
-        let times = &entry["inference_stats"];
-        Self {
-            inferences: unsigned(&entry["inference_count"]),
-            executions: unsigned(&entry["execution_count"]),
-            success: CountedTime::read(&times["success"]),
-            fail: CountedTime::read(&times["fail"]),
-            queue: CountedTime::read(&times["queue"]),
-            compute_input: CountedTime::read(&times["compute_input"]),
-            compute_infer: CountedTime::read(&times["compute_infer"]),
-            compute_output: CountedTime::read(&times["compute_output"]),
-            cache_hit: CountedTime::read(&times["cache_hit"]),
-            cache_miss: CountedTime::read(&times["cache_miss"]),
-        }
-    }
 }
 
 /// Counters of all models that were asked about, keyed by name and version as the server writes them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(from = "SnapshotJson")]
 pub struct StatisticsSnapshot {
     /// By (name, version).
     pub models: BTreeMap<(String, String), ModelStatistics>,
@@ -117,20 +105,10 @@ impl StatisticsSnapshot {
     /// Reads the statistics JSON that the C API and the HTTP endpoint share. Members that an older server lacks are 0.
     ///
     /// # Errors
-    /// Where there is no list `model_stats`.
+    /// Where there is no list `model_stats`, or it does not hold statistics.
     pub fn from_json(json: &Value) -> Result<Self> {
-        let entries = json["model_stats"].as_array().ok_or_else(|| {
-            Error::server(
-                "the server's statistics hold no list 'model_stats'; is this a KServe v2 statistics endpoint?",
-            )
-        })?;
-        let mut models = BTreeMap::new();
-        for entry in entries {
-            let name = entry["name"].as_str().unwrap_or_default().to_owned();
-            let version = entry["version"].as_str().map_or_else(|| entry["version"].to_string(), str::to_owned);
-            models.insert((name, version), ModelStatistics::read(entry));
-        }
-        Ok(Self { models })
+        Self::deserialize(json)
+            .map_err(|error| Error::server(format!("the server's statistics cannot be read: {error}")))
     }
 
     /// What every model counted since `earlier`; a model that was not there then counted from 0.
@@ -181,10 +159,102 @@ fn growth(before: u64, after: u64) -> u64 {
     if difference > i64::MAX as u64 { 0 } else { difference }
 }
 
-/// A count that JSON may carry as a number or, as protobuf's JSON does for 64 bits, as a string; 0 where it is neither.
-fn unsigned(value: &Value) -> u64 {
-    let from_text = || value.as_str()?.trim().parse().ok();
-    value.as_u64().or_else(from_text).unwrap_or_else(|| value.as_f64().map_or(0, |number| number as u64))
+#[derive(Deserialize)]
+struct SnapshotJson {
+    #[serde(deserialize_with = "by_model")]
+    model_stats: BTreeMap<(String, String), ModelStatistics>,
+}
+
+impl From<SnapshotJson> for StatisticsSnapshot {
+    fn from(json: SnapshotJson) -> Self {
+        Self { models: json.model_stats }
+    }
+}
+
+#[derive(Deserialize)]
+struct ModelJson {
+    name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    version: String,
+    #[serde(default)]
+    inference_count: Number,
+    #[serde(default)]
+    execution_count: Number,
+    #[serde(default, deserialize_with = "or_default")]
+    inference_stats: TimesJson,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TimesJson {
+    success: CountedJson,
+    fail: CountedJson,
+    queue: CountedJson,
+    compute_input: CountedJson,
+    compute_infer: CountedJson,
+    compute_output: CountedJson,
+    cache_hit: CountedJson,
+    cache_miss: CountedJson,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct CountedJson {
+    count: Number,
+    ns: Number,
+}
+
+impl CountedJson {
+    fn read(self) -> CountedTime {
+        CountedTime { count: self.count.unsigned(), ns: self.ns.unsigned() }
+    }
+}
+
+impl From<&ModelJson> for ModelStatistics {
+    fn from(json: &ModelJson) -> Self {
+        let times = &json.inference_stats;
+        Self {
+            inferences: json.inference_count.unsigned(),
+            executions: json.execution_count.unsigned(),
+            success: times.success.read(),
+            fail: times.fail.read(),
+            queue: times.queue.read(),
+            compute_input: times.compute_input.read(),
+            compute_infer: times.compute_infer.read(),
+            compute_output: times.compute_output.read(),
+            cache_hit: times.cache_hit.read(),
+            cache_miss: times.cache_miss.read(),
+        }
+    }
+}
+
+/// Reads a list of models one by one.
+fn by_model<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<(String, String), ModelStatistics>, D::Error> {
+    struct Models;
+
+    impl<'de> Visitor<'de> for Models {
+        type Value = BTreeMap<(String, String), ModelStatistics>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of models")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut models = BTreeMap::new();
+            while let Some(entry) = list.next_element::<ModelJson>()? {
+                let statistics = ModelStatistics::from(&entry);
+                models.insert((entry.name, entry.version), statistics);
+                if models.len() > MOST_MODELS {
+                    return Err(A::Error::custom(format!("more than {MOST_MODELS} models")));
+                }
+            }
+            Ok(models)
+        }
+    }
+
+    deserializer.deserialize_seq(Models)
 }
 
 #[cfg(test)]

@@ -75,8 +75,10 @@ fn every_flag_of_https_does_what_it_says() {
     let begun = Instant::now();
     program(&url).args("--server-wait 60").run().failure(&["UnknownIssuer"]);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    // Without the scheme nothing is encrypted, and a TLS server understands nothing.
-    check(program(&format!("localhost:{port}")), Some(&["no server answers at http://localhost:"]));
+    // Without the scheme nothing is encrypted: flags that rely on it are refused, and a TLS server understands nothing.
+    let bare = format!("localhost:{port}");
+    check(program(&bare), Some(&["--ssl-https-ca-certificates-file asks for TLS", "is not encrypted"]));
+    check(Program::new().args("-m m -u").arg(&bare), Some(&["no server answers at http://localhost:"]));
 }
 
 #[test]

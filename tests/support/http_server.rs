@@ -12,6 +12,10 @@ use std::time::Duration;
 pub enum Act {
     /// Sends bytes.
     Send(Vec<u8>),
+    /// Sends bytes again and again until nobody takes them.
+    Forever(Vec<u8>),
+    /// Sends bytes one by one, with a pause after each.
+    Trickle(Vec<u8>, Duration),
     /// Waits.
     Wait(Duration),
     /// Closes its writing half only.
@@ -53,7 +57,11 @@ struct Shared {
     early: Mutex<Vec<Act>>,
     others: Mutex<Vec<Received>>,
     /// Last part of paths that are answered with this.
-    instead: Mutex<Option<(&'static str, Vec<u8>)>>,
+    instead: Mutex<Vec<(&'static str, Vec<Act>)>>,
+    /// New connections are shaken hands with byte by byte, and never to the end.
+    trickles: AtomicBool,
+    /// What each handshake waits for.
+    delay: Mutex<Duration>,
     open: Mutex<Vec<TcpStream>>,
     tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -92,6 +100,8 @@ impl HttpServer {
             early: Mutex::default(),
             others: Mutex::default(),
             instead: Mutex::default(),
+            trickles: AtomicBool::new(false),
+            delay: Mutex::default(),
             open: Mutex::default(),
             tls,
         });
@@ -124,7 +134,24 @@ impl HttpServer {
 
     /// Answers requests whose path ends with `last` with these bytes from now on.
     pub fn answer_instead(&self, last: &'static str, bytes: Vec<u8>) {
-        *self.shared.instead.lock().unwrap() = Some((last, bytes));
+        self.act_instead(last, vec![Act::Send(bytes)]);
+    }
+
+    /// Does this from now on where a request's path ends with `last`.
+    pub fn act_instead(&self, last: &'static str, acts: Vec<Act>) {
+        let mut instead = self.shared.instead.lock().unwrap();
+        instead.retain(|(known, _)| *known != last);
+        instead.push((last, acts));
+    }
+
+    /// Begins the TLS handshake of every further connection, and sends it byte by byte without end.
+    pub fn trickle_handshakes(&self) {
+        self.shared.trickles.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets every further connection wait before it is served.
+    pub fn delay_connections(&self, delay: Duration) {
+        *self.shared.delay.lock().unwrap() = delay;
     }
 
     /// Requests that were no inferences.
@@ -164,8 +191,21 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
+/// The head of a TLS record that holds 16 KiB of a handshake, and bytes of it until nobody takes them.
+fn trickle(mut stream: TcpStream) {
+    let mut next = &[0x16, 3, 3, 0x40, 0][..];
+    while stream.write_all(next.get(..1).unwrap_or(&[2])).is_ok() {
+        next = next.get(1..).unwrap_or_default();
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn serve(stream: TcpStream, shared: &Shared) {
     let _ = stream.set_nodelay(true);
+    if shared.trickles.load(Ordering::SeqCst) {
+        return trickle(stream);
+    }
+    thread::sleep(*shared.delay.lock().unwrap());
     match &shared.tls {
         None => exchange(stream.try_clone().unwrap(), &stream, shared),
         Some(config) => {
@@ -185,14 +225,26 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
             shared.others.lock().unwrap().push(request.clone());
             let instead = shared.instead.lock().unwrap().clone();
             let path = request.head.split(' ').nth(1).unwrap_or_default();
-            let fitting = instead.filter(|(last, _)| path.ends_with(last)).map(|(_, bytes)| bytes);
-            vec![Act::Send(fitting.unwrap_or_else(|| answer(&request)))]
+            let fitting = instead.into_iter().find(|(last, _)| path.ends_with(last)).map(|(_, acts)| acts);
+            fitting.unwrap_or_else(|| vec![Act::Send(answer(&request))])
         };
         for act in acts {
             match act {
                 Act::Send(bytes) => {
                     if stream.write_all(&bytes).and_then(|()| stream.flush()).is_err() {
                         return;
+                    }
+                }
+                Act::Forever(bytes) => {
+                    while stream.write_all(&bytes).and_then(|()| stream.flush()).is_ok() {}
+                    return;
+                }
+                Act::Trickle(bytes, pause) => {
+                    for byte in bytes {
+                        if stream.write_all(&[byte]).and_then(|()| stream.flush()).is_err() {
+                            return;
+                        }
+                        thread::sleep(pause);
                     }
                 }
                 Act::Wait(time) => thread::sleep(time),

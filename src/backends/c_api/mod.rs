@@ -125,8 +125,9 @@ impl Backend for TritonInProcess {
         StatisticsSnapshot::from_json(&self.server.model_statistics(id)?)
     }
 
-    fn metrics(&self) -> Result<String> {
-        self.server.metrics()
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.server.metrics()?.lines().for_each(line);
+        Ok(())
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::backend::InferError;
 use crate::backends::grpc::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
 use crate::backends::grpc::status;
-use crate::backends::net::{Connector, Stream, closed, failure};
+use crate::backends::net::{Connector, Deadline, Stream, closed, failure};
 use crate::clock::Stamp;
 
 /// How long a connection may take to be made.
@@ -30,7 +30,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Connects and waits for the server's settings, each step for at most `limit`.
+    /// Connects and waits for the server's settings, for at most `limit` in all.
     ///
     /// # Errors
     /// Where nobody answers, or not in HTTP/2.
@@ -39,11 +39,12 @@ impl Line {
             message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
             ..error
         };
-        let stream = connector.connect(limit).map_err(|error| to(failure(&error)))?;
+        let deadline = Deadline::within(limit);
+        let stream = connector.connect(deadline).map_err(|error| to(failure(&error)))?;
         stream.set_nonblocking(true).map_err(|error| to(failure(&error)))?;
         let buffer = vec![0; READ_BUFFER].into();
         let mut line = Self { stream, h2: Connection::new(), buffer, filled: 0, unflushed: false };
-        line.settle(Stamp::now().plus_duration(limit)).map_err(to)?;
+        line.settle(deadline.end()).map_err(to)?;
         Ok(line)
     }
 

@@ -69,7 +69,8 @@ fn timeout(duration: Duration) -> String {
 
 /// A metadata entry whose name and value HTTP/2 can carry.
 fn checked((name, value): &(String, String)) -> Result<(String, String)> {
-    let refuse = |rule: &str| Err(Error::usage(format!("-H '{name}:{value}': {rule}")));
+    // Not shown: the value may be a credential.
+    let refuse = |rule: &str| Err(Error::usage(format!("-H: {rule}")));
     let lower = name.to_ascii_lowercase();
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
     if lower.is_empty() || !lower.bytes().all(allowed) {

@@ -194,8 +194,8 @@ impl Backend for GrpcBackend {
         Ok(model::statistics(response))
     }
 
-    fn metrics(&self) -> Result<String> {
-        self.metrics.read()
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.metrics.read(line)
     }
 
     fn awaits_server(&self) -> bool {

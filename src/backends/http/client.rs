@@ -15,12 +15,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Client, ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
+use crate::backend::{
+    Client, ClientSpec, Completion, CompletionSink, InferError, Next, ReplyChecks, Request, Response, SlotId,
+};
 use crate::backends::http::Route;
-use crate::backends::http::line::{Line, Stage, Step, TICK, Wire};
-use crate::backends::http::reply::{Checker, NoOutputs, ReplyOutputs, decompress, error_text};
+use crate::backends::http::line::{Line, Stage, Step, TICK};
+use crate::backends::http::malformed::malformed;
+use crate::backends::http::outputs::{NoOutputs, ReplyOutputs};
+use crate::backends::http::reply::{Checker, Wanted};
 use crate::backends::http::template::Patch;
 use crate::backends::http::templates::Templates;
+use crate::backends::http::wire::Wire;
 use crate::backends::net::regions::{SlotOutputs, slot_tag};
 use crate::backends::net::{Poller, failure, late, wait_for};
 use crate::clock::Stamp;
@@ -52,6 +57,8 @@ pub(super) struct HttpClient {
     templates: Arc<Templates>,
     number: u32,
     lines: Vec<Line>,
+    /// Which replies are held against the model, by slot.
+    checks: Vec<ReplyChecks>,
     /// Where outputs go, by slot; empty where they come in replies.
     placed: Vec<SlotOutputs>,
     buffer: Vec<u8>,
@@ -74,12 +81,13 @@ impl HttpClient {
         let slots = spec.slots;
         let number = templates.client_number();
         let mut client = Self {
-            wire: Wire::new(route, spec.watch_responses),
+            wire: Wire::new(route, spec.watch_responses, templates.format().clone()),
             spec,
             sink,
             templates,
             number,
             lines: Vec::new(),
+            checks: Vec::new(),
             placed: Vec::new(),
             buffer: vec![0; BUFFER],
             checker: Checker::default(),
@@ -198,19 +206,25 @@ impl HttpClient {
     /// What a complete reply says; shows its outputs to a sink that wants them.
     fn judge(&mut self, slot: usize) -> Result<(), InferError> {
         let line = &self.lines[slot];
-        let Some(head) = line.reader.head() else { return Err(super::reply::malformed("no head")) };
-        let body = line.kept.bytes();
+        let Some(head) = line.reader.head() else { return Err(malformed("no head")) };
         if head.status != 200 {
-            let unpacked = decompress(head.encoding, body).ok().flatten();
-            return Err(error_text(head.status, &head.location, unpacked.as_deref().unwrap_or(body)));
+            return Err(line.refusal());
         }
-        if !self.spec.watch_responses {
-            return self.checker.check(head, body, line.reader.body_bytes(), !self.placed.is_empty());
+        let payload = line.request.payload;
+        let form = self.checks[slot].is_due(payload).then(|| self.templates.form(line.request));
+        if self.spec.watch_responses {
+            let placed = self.placed.get(slot).map(|placed| (placed, self.templates.model_of(line.request)));
+            let outputs = ReplyOutputs::read(head, &line.kept, placed)?;
+            form.map_or(Ok(()), |form| form.check(outputs.model(), &outputs))?;
+            let response = Response { at: line.last, empty: false, outputs: &outputs, error: None };
+            self.sink.response(SlotId(slot as u32), &response);
+        } else {
+            let wanted = Wanted { shared: !self.placed.is_empty(), form };
+            self.checker.check(head, &line.kept, line.reader.body_bytes(), wanted)?;
         }
-        let model = self.templates.model_of(line.request);
-        let outputs = ReplyOutputs::read(head, body, self.placed.get(slot).map(|placed| (placed, model)))?;
-        let response = Response { at: line.last, empty: false, outputs: &outputs, error: None };
-        self.sink.response(SlotId(slot as u32), &response);
+        if form.is_some() {
+            self.checks[slot].pass(payload);
+        }
         Ok(())
     }
 
@@ -289,6 +303,7 @@ impl Client for HttpClient {
             self.placed.extend(self.templates.slot_outputs(slot_tag(self.number, slot))?);
             let line = Line::open(&self.wire, slot, OPEN_LIMIT).map_err(|error| self.broken(&error))?;
             self.lines.push(line);
+            self.checks.push(ReplyChecks::new(&self.spec));
         }
         Ok(())
     }

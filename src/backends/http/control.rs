@@ -1,22 +1,27 @@
-//! [`Control`]: questions to the server beside the load (metadata, statistics, shared memory), one connection each.
+//! [`Control`]: questions to the server beside the load (metadata, statistics, shared memory), over a connection that is kept.
 
-use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 
 use crate::backend::InferError;
+use crate::backends::http::body::{KEPT_OF_REFUSAL, decompress, not_asked_for};
 use crate::backends::http::headers::{Headers, write_field};
+use crate::backends::http::malformed::malformed;
 use crate::backends::http::reader::{Head, ReplyReader};
-use crate::backends::http::reply::{decompress, error_text};
+use crate::backends::http::reply::error_text;
 use crate::backends::http::template::write_length;
-use crate::backends::net::{Connector, closed, failure};
+use crate::backends::net::{Connector, Deadline, Stream, closed, failure, wait_for};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::plan::Compression;
 
-/// Longest answer that is taken.
-const MAX_ANSWER: u64 = 256 * 1024 * 1024;
+/// Longest answer that is taken, packed and unpacked: metadata of half a million tensors.
+const MAX_ANSWER: u64 = 64 * 1024 * 1024;
+/// Bytes that one read takes at most.
+const BUFFER: usize = 64 * 1024;
 
 /// How long an answer may take in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +44,22 @@ impl Patience {
     }
 }
 
-/// Asks the server. Connections are not kept: questions are rare, and a connection of their own leaves the load alone.
+/// Asks the server, over a connection that is kept until the server closes it. Questions that are asked at the same time
+/// have a connection each.
 pub(super) struct Control {
     connector: Arc<Connector>,
     headers: Headers,
+    idle: Mutex<Option<Stream>>,
+}
+
+/// What the bytes of an answer's body are given to.
+pub(super) type Taker<'a> = dyn FnMut(&Head, &[u8]) -> Result<(), InferError> + 'a;
+
+/// Why there is no answer.
+struct Unanswered {
+    error: InferError,
+    /// Not one byte of it came.
+    unheard: bool,
 }
 
 /// A server's answer of whatever status.
@@ -62,7 +79,7 @@ impl Answer {
 
 impl Control {
     pub(super) fn new(connector: Arc<Connector>, headers: Headers) -> Self {
-        Self { connector, headers }
+        Self { connector, headers, idle: Mutex::new(None) }
     }
 
     /// Path prefix of the server's URL.
@@ -88,8 +105,8 @@ impl Control {
     /// The JSON of a successful GET.
     ///
     /// # Errors
-    /// Where the server cannot be reached, refuses, or does not answer with JSON; `what` is named.
-    pub(super) fn get_json(&self, path: &str, what: &str, patience: Patience) -> Result<Value> {
+    /// Where the server cannot be reached, refuses, or does not answer with such JSON; `what` is named.
+    pub(super) fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
         let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
         if let Some(refusal) = answer.refusal() {
             return Err(self.error(what, &refusal));
@@ -97,12 +114,17 @@ impl Control {
         serde_json::from_slice(&answer.body).map_err(|error| {
             self.error(
                 what,
-                &InferError {
-                    code: "Malformed reply".to_owned(),
-                    message: format!("not JSON: {error}; is this the server's HTTP port?"),
-                },
+                &malformed(format!("not the JSON that it should be: {error}; is this the server's HTTP port?")),
             )
         })
+    }
+
+    /// Gives the body of the answer to a GET to `take`, piece by piece. Returns its head.
+    ///
+    /// # Errors
+    /// Why there is no answer, and whatever `take` finds wrong with it.
+    pub(super) fn stream(&self, path: &str, patience: Patience, take: &mut Taker<'_>) -> Result<Head, InferError> {
+        self.exchange(&self.render("GET", path, None), Deadline::within(patience.limit()), take)
     }
 
     /// The error of a question about `what`.
@@ -111,29 +133,102 @@ impl Control {
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {
-        let deadline = Stamp::now().plus_duration(patience.limit());
-        let mut stream = self.connector.connect(patience.limit()).map_err(|error| failure(&error))?;
-        let request = self.render(method, path, body);
-        stream.write_all(&request).and_then(|()| stream.flush()).map_err(|error| failure(&error))?;
-        let mut reader = ReplyReader::default();
-        let mut answer = Vec::new();
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let left = deadline.from_now();
-            if left.is_zero() {
-                return Err(failure(&ErrorKind::TimedOut.into()));
+        let mut body_of_answer = Vec::new();
+        let mut keep = |head: &Head, piece: &[u8]| {
+            let most = if head.status == 200 { MAX_ANSWER } else { KEPT_OF_REFUSAL };
+            let long = head.length.unwrap_or(0).max((body_of_answer.len() + piece.len()) as u64) > most;
+            if long && head.status == 200 {
+                return Err(malformed(format!("longer than {most} bytes")));
             }
-            stream.set_timeouts(left).map_err(|error| failure(&error))?;
-            let count = match stream.read(&mut buffer) {
-                Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(failure(&error)),
-            };
-            if take(&mut reader, &buffer[..count], &mut answer)? {
-                let head = reader.head().cloned().unwrap_or_default();
-                return finish(head, answer);
+            let room = most.saturating_sub(body_of_answer.len() as u64).min(piece.len() as u64);
+            body_of_answer.extend_from_slice(&piece[..room as usize]);
+            Ok(())
+        };
+        let request = self.render(method, path, body);
+        let head = self.exchange(&request, Deadline::within(patience.limit()), &mut keep)?;
+        let body = match decompress(head.encoding, &body_of_answer, MAX_ANSWER) {
+            Ok(unpacked) => unpacked.unwrap_or(body_of_answer),
+            Err(_) if head.status != 200 => Vec::new(),
+            Err(why) => return Err(malformed(why)),
+        };
+        Ok(Answer { status: head.status, body, location: head.location })
+    }
+
+    /// Sends a request and takes its answer, all of it until `deadline`. A connection that was kept may have been closed
+    /// meanwhile; then a new one is made.
+    fn exchange(&self, request: &[u8], deadline: Deadline, take: &mut Taker<'_>) -> Result<Head, InferError> {
+        if let Some(stream) = self.kept() {
+            match self.converse(stream, request, deadline, take) {
+                Err(Unanswered { unheard: true, .. }) if deadline.check().is_ok() => {}
+                done => return done.map_err(|lost| lost.error),
             }
         }
+        let connected = self.connector.connect(deadline);
+        let stream = connected.and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
+        let stream = stream.map_err(|error| failure(&error))?;
+        self.converse(stream, request, deadline, take).map_err(|lost| lost.error)
+    }
+
+    /// The connection of the last question, if it is still there. A server has nothing to say unasked, so one that can be read
+    /// was closed.
+    fn kept(&self) -> Option<Stream> {
+        let stream = self.idle.lock().take()?;
+        let readable = wait_for(Some(&stream), false, Stamp(0)).unwrap_or(true);
+        (!readable).then_some(stream)
+    }
+
+    fn converse(
+        &self,
+        mut stream: Stream,
+        request: &[u8],
+        deadline: Deadline,
+        take: &mut Taker<'_>,
+    ) -> Result<Head, Unanswered> {
+        let mut reader = ReplyReader::default();
+        let mut heard = false;
+        let mut talk = || {
+            stream.send_all(request, deadline).map_err(|error| failure(&error))?;
+            let mut buffer = vec![0; BUFFER];
+            loop {
+                let count = stream.read_some(&mut buffer, deadline).map_err(|error| failure(&error))?;
+                heard |= count > 0;
+                if let Some(surplus) = self.feed(&mut reader, &buffer[..count], take)? {
+                    return Ok(surplus);
+                }
+            }
+        };
+        let surplus = talk().map_err(|error| Unanswered { error, unheard: !heard })?;
+        let head = reader.head().cloned().unwrap_or_default();
+        if head.keeps_open && surplus == 0 {
+            *self.idle.lock() = Some(stream);
+        }
+        Ok(head)
+    }
+
+    /// Takes bytes of the answer, none at its end. Once it is complete: how many of them do not belong to it.
+    fn feed(
+        &self,
+        reader: &mut ReplyReader,
+        mut bytes: &[u8],
+        take: &mut Taker<'_>,
+    ) -> Result<Option<usize>, InferError> {
+        if bytes.is_empty() {
+            return reader.end().map(|()| Some(0)).map_err(|what| closed(&what.to_string()));
+        }
+        while !bytes.is_empty() {
+            let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            bytes = &bytes[progress.taken..];
+            if let Some(head) = reader.head() {
+                if !self.headers.accept(head.encoding, Compression::None) {
+                    return Err(malformed(not_asked_for()));
+                }
+                take(head, progress.body)?;
+            }
+            if progress.complete {
+                return Ok(Some(bytes.len()));
+            }
+        }
+        Ok(None)
     }
 
     fn render(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
@@ -153,31 +248,4 @@ impl Control {
         }
         out
     }
-}
-
-/// Takes bytes of the answer, none at its end; tells whether it is complete.
-fn take(reader: &mut ReplyReader, mut bytes: &[u8], answer: &mut Vec<u8>) -> Result<bool, InferError> {
-    if bytes.is_empty() {
-        return reader.end().map(|()| true).map_err(|what| closed(&what.to_string()));
-    }
-    let malformed = |message: String| InferError { code: "Malformed reply".to_owned(), message };
-    while !bytes.is_empty() {
-        let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
-        answer.extend_from_slice(progress.body);
-        if reader.body_bytes() > MAX_ANSWER {
-            return Err(malformed(format!("longer than {MAX_ANSWER} bytes")));
-        }
-        if progress.complete {
-            return Ok(true);
-        }
-        bytes = &bytes[progress.taken..];
-    }
-    Ok(false)
-}
-
-fn finish(head: Head, body: Vec<u8>) -> Result<Answer, InferError> {
-    let body = decompress(head.encoding, &body)
-        .map_err(|message| InferError { code: "Malformed reply".to_owned(), message })?
-        .unwrap_or(body);
-    Ok(Answer { status: head.status, body, location: head.location })
 }

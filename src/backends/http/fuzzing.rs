@@ -1,8 +1,13 @@
 //! Entry for the fuzz target under `fuzz/`: bytes from a server, in pieces.
 
+use crate::backends::http::body::{Kept, Longest};
 use crate::backends::http::malformed::Malformed;
+use crate::backends::http::outputs::ReplyOutputs;
 use crate::backends::http::reader::ReplyReader;
-use crate::backends::http::reply::{Checker, Kept, ReplyOutputs};
+use crate::backends::http::reply::{Checker, Wanted};
+
+/// Longest body that is looked at, packed and unpacked.
+const MOST: u64 = 16 << 20;
 
 /// Reads `bytes` as a reply in one piece and in pieces of `piece` bytes; both must come to the same. What is complete and
 /// of status 200 is then looked at as an answer; where the strict look takes it, the quick one must, too.
@@ -15,11 +20,14 @@ pub fn reply(piece: usize, bytes: &[u8]) {
     let (Ok((reader, body, used)), Ok((_, other, other_used))) = (whole, pieces) else { return };
     assert_eq!((&body, used), (&other, other_used));
     let Some(head) = reader.head().filter(|head| head.status == 200) else { return };
-    let mut kept = Kept::default();
-    kept.begin(head, false);
-    kept.push(&body);
-    let checked = Checker::default().check(head, kept.bytes(), reader.body_bytes(), false);
-    if ReplyOutputs::read(head, &body, None).is_ok() {
+    let kept = |watch| {
+        let mut kept = Kept::default();
+        let taken = kept.begin(head, watch, Longest::Allowed(MOST)).and_then(|()| kept.push(&body, body.len() as u64));
+        taken.map(|()| kept)
+    };
+    let (Ok(quick), Ok(strict)) = (kept(false), kept(true)) else { return };
+    let checked = Checker::default().check(head, &quick, reader.body_bytes(), Wanted::default());
+    if ReplyOutputs::read(head, &strict, None).is_ok() {
         assert_eq!(checked, Ok(()));
     }
 }

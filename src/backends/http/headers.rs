@@ -1,6 +1,8 @@
 //! `-H`: header fields of the user's own, and which of ours they replace.
 
+use crate::backends::http::reader::Encoding;
 use crate::error::{Error, Result};
+use crate::plan::Compression;
 
 /// Fields that frame the request; only this program knows their values.
 const RESERVED: [&str; 7] = [
@@ -28,7 +30,8 @@ impl Headers {
         let mut fields = Vec::with_capacity(given.len());
         for (name, value) in given {
             let value = value.trim();
-            check(name, value).map_err(|why| Error::usage(format!("-H '{name}:{value}': {why}")))?;
+            // Not shown: a value may be a credential, and a torn one may stand where the name should.
+            check(name, value).map_err(|why| Error::usage(format!("-H: {why}")))?;
             fields.push((name.clone(), value.to_owned()));
         }
         Ok(Self { fields })
@@ -38,6 +41,21 @@ impl Headers {
     pub(super) fn write_own(&self, out: &mut Vec<u8>, name: &str, value: &str) {
         if !self.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name)) {
             write_field(out, name, value);
+        }
+    }
+
+    /// Whether a reply may be compressed in this way, because the user's fields ask for it or, where these do not say,
+    /// `compression` does.
+    pub(super) fn accept(&self, encoding: Encoding, compression: Compression) -> bool {
+        let asked = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
+        let mut asked = asked.map(|(_, codings)| codings.to_ascii_lowercase()).peekable();
+        match encoding {
+            Encoding::Identity => true,
+            Encoding::Unknown => false,
+            Encoding::Gzip if asked.peek().is_none() => compression == Compression::Gzip,
+            Encoding::Deflate if asked.peek().is_none() => compression == Compression::Deflate,
+            Encoding::Gzip => asked.any(|codings| codings.contains("gzip") || codings.contains('*')),
+            Encoding::Deflate => asked.any(|codings| codings.contains("deflate") || codings.contains('*')),
         }
     }
 
@@ -88,8 +106,28 @@ mod tests {
             ("Expect", "100-continue"),
         ] {
             let message = headers(name, value).unwrap_err().to_string();
-            assert!(message.starts_with("-H '"), "{message}");
+            assert!(message.starts_with("-H: "), "{message}");
         }
+    }
+
+    #[test]
+    fn credentials_are_not_repeated() {
+        for (name, value) in [("Authorization Bearer s3cret", "x"), ("Authorization", "Bearer s3cret\u{1}")] {
+            let message = headers(name, value).unwrap_err().to_string();
+            assert!(!message.contains("s3cret") && message.starts_with("-H: "), "{message}");
+        }
+    }
+
+    #[test]
+    fn replies_are_compressed_only_as_was_asked() {
+        let plain = Headers::default();
+        assert!(
+            plain.accept(Encoding::Identity, Compression::None) && !plain.accept(Encoding::Gzip, Compression::None)
+        );
+        assert!(plain.accept(Encoding::Gzip, Compression::Gzip) && !plain.accept(Encoding::Deflate, Compression::Gzip));
+        let own = headers("accept-encoding", "br, Deflate;q=0.5").unwrap();
+        assert!(own.accept(Encoding::Deflate, Compression::Gzip) && !own.accept(Encoding::Gzip, Compression::Gzip));
+        assert!(!headers("Accept-Encoding", "*").unwrap().accept(Encoding::Unknown, Compression::None));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Tensors as JSON: packed elements to numbers and strings, and back.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::model::DataType;
@@ -69,6 +71,41 @@ fn split_element(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
+/// Words for numbers that JSON does not have. Triton writes them all the same.
+const NOT_JSON: [&str; 3] = ["NaN", "Infinity", "Inf"];
+
+/// A server's JSON with words for numbers that JSON does not have as strings, which [`pack_elements`] reads.
+pub(super) fn in_legal_form(json: &[u8]) -> Cow<'_, [u8]> {
+    if !json.windows(3).any(|three| three == b"NaN" || three == b"Inf") {
+        return Cow::Borrowed(json);
+    }
+    let (mut out, mut at, mut in_string) = (Vec::with_capacity(json.len() + 64), 0, false);
+    while at < json.len() {
+        let rest = &json[at..];
+        let sign = usize::from(rest[0] == b'-');
+        let word = NOT_JSON.iter().find(|word| !in_string && rest[sign..].starts_with(word.as_bytes()));
+        let length = match word {
+            Some(word) => sign + word.len(),
+            None if in_string && rest[0] == b'\\' => rest.len().min(2),
+            None => 1,
+        };
+        in_string ^= rest[0] == b'"';
+        out.extend(word.map(|_| b'"'));
+        out.extend_from_slice(&rest[..length]);
+        out.extend(word.map(|_| b'"'));
+        at += length;
+    }
+    Cow::Owned(out)
+}
+
+/// What to say of a server's JSON that cannot be read, where that is known.
+pub(super) fn why_unreadable(json: &[u8]) -> &'static str {
+    if std::str::from_utf8(json).is_ok() {
+        return "";
+    }
+    "; it is not UTF-8, because Triton writes the bytes of BYTES outputs as they are: --output-tensor-format binary takes them"
+}
+
 /// Appends the elements of a JSON array, nested or flat, packed.
 ///
 /// # Errors
@@ -91,8 +128,8 @@ fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Option<()> {
         DataType::Int16 => out.extend(i16::try_from(value.as_i64()?).ok()?.to_le_bytes()),
         DataType::Int32 => out.extend(i32::try_from(value.as_i64()?).ok()?.to_le_bytes()),
         DataType::Int64 => out.extend(value.as_i64()?.to_le_bytes()),
-        DataType::Fp32 => out.extend((value.as_f64()? as f32).to_le_bytes()),
-        DataType::Fp64 => out.extend(value.as_f64()?.to_le_bytes()),
+        DataType::Fp32 => out.extend((float(value)? as f32).to_le_bytes()),
+        DataType::Fp64 => out.extend(float(value)?.to_le_bytes()),
         DataType::Bytes => {
             let text = value.as_str()?.as_bytes();
             out.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
@@ -101,6 +138,16 @@ fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Option<()> {
         DataType::Fp16 | DataType::Bf16 => return None,
     }
     Some(())
+}
+
+/// A number, or the word for one that JSON does not have.
+fn float(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| match value.as_str()? {
+        "NaN" | "-NaN" => Some(f64::NAN),
+        "Infinity" | "Inf" => Some(f64::INFINITY),
+        "-Infinity" | "-Inf" => Some(f64::NEG_INFINITY),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -124,6 +171,22 @@ mod tests {
             pack_elements(&mut packed, datatype, &serde_json::from_slice(&json).unwrap()).unwrap();
             assert_eq!(packed, bytes);
         }
+    }
+
+    #[test]
+    fn words_that_are_no_json_are_read_outside_of_strings() {
+        let json = br#"{"a":[NaN,-Infinity,1,Infinity],"NaN\\":"\"NaN,Inf"}"#;
+        let value: Value = serde_json::from_slice(&in_legal_form(json)).unwrap();
+        assert_eq!(value["NaN\\"], "\"NaN,Inf");
+        let mut packed = Vec::new();
+        pack_elements(&mut packed, DataType::Fp32, &value["a"]).unwrap();
+        let read: Vec<f32> = packed.as_chunks::<4>().0.iter().map(|raw| f32::from_le_bytes(*raw)).collect();
+        assert!(read[0].is_nan());
+        assert_eq!(read[1..], [f32::NEG_INFINITY, 1.0, f32::INFINITY]);
+        assert_eq!(in_legal_form(b"[1]"), Cow::Borrowed(b"[1]"));
+        assert!(
+            why_unreadable(b"[\"\xff\"]").contains("--output-tensor-format binary") && why_unreadable(b"[").is_empty()
+        );
     }
 
     #[test]

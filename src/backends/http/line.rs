@@ -1,24 +1,19 @@
 //! [`Line`]: one slot's connection, and the request that is on it.
 
-use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
 
 use crate::backend::{InferError, Request};
-use crate::backends::http::Route;
+use crate::backends::http::body::{KEPT_OF_REFUSAL, Kept, Longest, decompress, not_asked_for};
+use crate::backends::http::malformed::malformed;
 use crate::backends::http::reader::ReplyReader;
-use crate::backends::http::reply::{Kept, malformed};
+use crate::backends::http::reply::error_text;
 use crate::backends::http::template::{Patch, SLICES, Template};
-use crate::backends::net::{Poller, Stream, TalliedLine, closed, failure, wait_for};
+use crate::backends::http::wire::Wire;
+use crate::backends::net::{Deadline, Poller, Stream, TalliedLine, closed, failure, wait_for};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 
-/// How long a connection may take to be made while requests are under way.
-const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// Least time for that, where answers must come sooner.
-const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
-/// Least pause between two attempts to connect again.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long a blocking read or write waits before the deadline is looked at again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
@@ -44,42 +39,6 @@ enum Link {
     Lost,
 }
 
-/// What all lines of a client have in common.
-pub(super) struct Wire {
-    pub(super) route: Route,
-    /// Where sockets do not block.
-    pub(super) poller: Option<Poller>,
-    /// Whether outputs are looked at.
-    pub(super) watch: bool,
-    /// The last attempt to connect again failed: until when no other is made, and why.
-    unreachable: RefCell<Option<(Stamp, InferError)>>,
-}
-
-impl Wire {
-    pub(super) fn new(route: Route, watch: bool) -> Self {
-        Self { route, poller: None, watch, unreachable: RefCell::new(None) }
-    }
-
-    /// Why no connection can be had at the moment, if that is known. An attempt blocks every slot of the client, so slots
-    /// do not make theirs one after the other.
-    fn known_unreachable(&self) -> Option<InferError> {
-        let known = self.unreachable.borrow();
-        known.as_ref().filter(|(until, _)| Stamp::now() < *until).map(|(_, error)| error.clone())
-    }
-
-    /// An attempt that was begun at `started` has failed. The next is made after a pause of at least its length.
-    fn note_unreachable(&self, started: Stamp, error: &InferError) {
-        let now = Stamp::now();
-        let pause = RETRY_PAUSE.max(now - started);
-        *self.unreachable.borrow_mut() = Some((now.plus_duration(pause), error.clone()));
-    }
-
-    /// How long a connection may take to be made while requests are under way.
-    fn connect_limit(&self) -> Duration {
-        self.route.limit.map_or(CONNECT_LIMIT, |limit| limit.clamp(SHORTEST_LIMIT, CONNECT_LIMIT))
-    }
-}
-
 /// What came of sending or receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -98,6 +57,7 @@ pub(super) struct Line {
     pub(super) request: Request,
     pub(super) reader: ReplyReader,
     pub(super) kept: Kept,
+    longest: Longest,
     scratch: Vec<u8>,
     written: usize,
     total: usize,
@@ -125,6 +85,7 @@ impl Line {
             request: Request { payload: PayloadId(0), sequence: None },
             reader: ReplyReader::default(),
             kept: Kept::default(),
+            longest: Longest::default(),
             scratch: Vec::new(),
             written: 0,
             total: 0,
@@ -146,7 +107,7 @@ impl Line {
     }
 
     fn connect(&mut self, wire: &Wire, slot: usize, limit: Duration) -> io::Result<()> {
-        let stream = wire.route.connector.connect(limit)?;
+        let stream = wire.route.connector.connect(Deadline::within(limit))?;
         self.stream = Some(stream);
         self.link = Link::Fresh;
         self.place.find();
@@ -192,6 +153,7 @@ impl Line {
         patch: Patch,
     ) -> Result<Step, InferError> {
         self.written = 0;
+        self.longest = template.longest;
         self.stage = Stage::Sending;
         if template.changes() {
             template.patch(&mut self.scratch, patch);
@@ -265,10 +227,9 @@ impl Line {
             if count == 0 {
                 break;
             }
-            if self.take(&buffer[..count], wire.watch) == Ok(Step::Whole) {
-                let status = self.reader.head().map_or(0, |head| head.status);
+            if self.take(&buffer[..count], wire) == Ok(Step::Whole) {
                 self.hang_up();
-                return Err(super::reply::error_text(status, "", self.kept.bytes()));
+                return Err(self.refusal());
             }
         }
         Err(self.lose(failure(error)))
@@ -291,7 +252,7 @@ impl Line {
             };
             self.last = Stamp::now();
             self.first.get_or_insert(self.last);
-            match self.take(&buffer[..count], wire.watch) {
+            match self.take(&buffer[..count], wire) {
                 Ok(Step::Partly) if again => {}
                 Ok(step) => return Ok(step),
                 Err(error) => {
@@ -303,14 +264,17 @@ impl Line {
     }
 
     /// Takes bytes of the reply.
-    fn take(&mut self, mut bytes: &[u8], watch: bool) -> Result<Step, InferError> {
+    fn take(&mut self, mut bytes: &[u8], wire: &Wire) -> Result<Step, InferError> {
         while !bytes.is_empty() {
             let headless = self.reader.head().is_none();
             let progress = self.reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
             if let (true, Some(head)) = (headless, self.reader.head()) {
-                self.kept.begin(head, watch);
+                if !wire.accepts(head.encoding) {
+                    return Err(malformed(not_asked_for()));
+                }
+                self.kept.begin(head, wire.watch, self.longest)?;
             }
-            self.kept.push(progress.body);
+            self.kept.push(progress.body, self.reader.body_bytes())?;
             bytes = &bytes[progress.taken..];
             if progress.complete {
                 return if bytes.is_empty() {
@@ -321,6 +285,14 @@ impl Line {
             }
         }
         Ok(Step::Partly)
+    }
+
+    /// Why the server refused the request, after a complete reply that says so.
+    pub(super) fn refusal(&self) -> InferError {
+        let Some(head) = self.reader.head() else { return malformed("no head") };
+        let body = self.kept.bytes();
+        let unpacked = decompress(head.encoding, body, KEPT_OF_REFUSAL).ok().flatten();
+        error_text(head.status, &head.location, unpacked.as_deref().unwrap_or(body))
     }
 
     /// The server closed the connection.

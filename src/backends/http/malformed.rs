@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::backend::InferError;
+
 /// A reply that breaks the protocol; says how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(String);
@@ -19,3 +21,8 @@ impl fmt::Display for Malformed {
 }
 
 impl std::error::Error for Malformed {}
+
+/// The error of a request whose reply cannot be taken for what was asked.
+pub(super) fn malformed(message: impl Into<String>) -> InferError {
+    InferError { code: "Malformed reply".to_owned(), message: message.into() }
+}

@@ -12,6 +12,7 @@
 //! a reply to its request, and every request either completes with the one reply that came on its connection or fails. What
 //! becomes of requests whose connection breaks is told in `client.rs`.
 
+mod body;
 mod chunks;
 mod client;
 mod control;
@@ -22,17 +23,20 @@ mod json;
 mod line;
 mod malformed;
 mod metrics;
+mod outputs;
 pub mod reader;
 mod regions;
 mod render;
 mod reply;
 mod template;
 mod templates;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use self::client::HttpClient;
@@ -62,6 +66,12 @@ struct Route {
     limit: Option<Duration>,
     /// All connections of the backend's clients.
     tally: Arc<LineTally>,
+}
+
+/// What a server says of itself, as far as it matters.
+#[derive(Deserialize)]
+struct ServerJson {
+    extensions: Option<Vec<String>>,
 }
 
 /// A server reached by KServe v2 over HTTP.
@@ -145,9 +155,8 @@ impl HttpBackend {
     /// Servers that say what they can do are believed; others are asked when the time comes.
     fn has_statistics(&self) -> Result<bool> {
         let path = format!("{}/v2", self.format.endpoint.prefix);
-        let metadata = self.control.get_json(&path, "server metadata", Patience::Setup)?;
-        let extensions = metadata["extensions"].as_array().map_or(&[][..], Vec::as_slice);
-        Ok(extensions.iter().any(|extension| extension == "statistics"))
+        let server: ServerJson = self.control.get_json(&path, "server metadata", Patience::Setup)?;
+        Ok(server.extensions.iter().flatten().any(|extension| extension == "statistics"))
     }
 
     /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
@@ -205,21 +214,24 @@ impl Backend for HttpBackend {
         let ready = model_path(endpoint, id, "/ready");
         let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
         self.wait.retry(attempt, |_| false).map_err(|error| self.not_ready(id, error))?;
-        let ask = |below, what: &str| {
-            let what = format!("{what} of model '{id}'");
-            self.control.get_json(&model_path(endpoint, id, below), &what, Patience::Setup)
-        };
-        ModelSpec::from_json(id, &ask("", "metadata")?, &ask("/config", "configuration")?)
+        let metadata = self.control.get_json(
+            &model_path(endpoint, id, ""),
+            &format!("metadata of model '{id}'"),
+            Patience::Setup,
+        )?;
+        let path = model_path(endpoint, id, "/config");
+        let config = self.control.get_json(&path, &format!("configuration of model '{id}'"), Patience::Setup)?;
+        ModelSpec::new(id, metadata, &config)
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let path = model_path(&self.format.endpoint, id, "/stats");
         let what = format!("statistics of model '{id}'");
-        StatisticsSnapshot::from_json(&self.control.get_json(&path, &what, Patience::Sample)?)
+        self.control.get_json(&path, &what, Patience::Sample)
     }
 
-    fn metrics(&self) -> Result<String> {
-        self.metrics.read()
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.metrics.read(line)
     }
 
     fn awaits_server(&self) -> bool {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::backend::{ParameterValue, RequestOptions};
 use crate::backends::http::headers::{Headers, write_field};
 use crate::backends::http::json;
+use crate::backends::http::reader::Encoding;
 use crate::backends::http::template::{SEQUENCE_WIDTH, Template, Tensor, compress, write_length};
 use crate::backends::net::Endpoint;
 use crate::backends::net::regions::{InputRegions, OutputPlace, TAG_WIDTH};
@@ -27,6 +28,13 @@ pub(super) struct Format {
     pub(super) json_inputs: bool,
     pub(super) json_outputs: bool,
     pub(super) compression: Compression,
+}
+
+impl Format {
+    /// Whether a reply may be compressed in this way.
+    pub(super) fn accepts(&self, encoding: Encoding) -> bool {
+        encoding == Encoding::Identity || self.headers.accept(encoding, self.compression)
+    }
 }
 
 /// Outputs that go to the region of the slot.

@@ -1,6 +1,12 @@
 use std::io::Write;
 
 use super::*;
+use crate::backends::http::body::Longest;
+use crate::backends::http::outputs::ReplyOutputs;
+use crate::model::{MetadataJson, ModelId, ModelSpec, TensorSpec};
+
+/// Longest body of these tests.
+const MOST: u64 = 1 << 20;
 
 const BINARY: &str = r#"{"model_name":"m","outputs":[{"name":"O","datatype":"FP32","shape":[1,2],"parameters":{"binary_data_size":8}}]}"#;
 
@@ -8,18 +14,27 @@ fn head(json: Option<usize>) -> Head {
     Head { status: 200, json_length: json.map(|length| length as u64), ..Head::default() }
 }
 
+/// A body as it is kept when it came in pieces.
+fn kept(head: &Head, body: &[u8], watch: bool) -> Kept {
+    let mut kept = Kept::default();
+    kept.begin(head, watch, Longest::Allowed(MOST)).unwrap();
+    body.chunks(5).fold(0, |total, piece| {
+        kept.push(piece, total + piece.len() as u64).unwrap();
+        total + piece.len() as u64
+    });
+    kept
+}
+
 /// Both ways of looking at a reply.
 fn judge(head: &Head, body: &[u8]) -> (Result<(), InferError>, Result<(), InferError>) {
-    let mut kept = Kept::default();
-    kept.begin(head, false);
-    body.chunks(5).for_each(|piece| kept.push(piece));
-    let checked = Checker::default().check(head, kept.bytes(), body.len() as u64, false);
-    let read = ReplyOutputs::read(head, body, None).map(|_| ());
+    let checked = Checker::default().check(head, &kept(head, body, false), body.len() as u64, Wanted::default());
+    let read = ReplyOutputs::read(head, &kept(head, body, true), None).map(|_| ());
     (checked, read)
 }
 
 fn outputs(head: &Head, body: &[u8]) -> Vec<(String, Vec<i64>, Vec<u8>)> {
-    let outputs = ReplyOutputs::read(head, body, None).unwrap();
+    let kept = kept(head, body, true);
+    let outputs = ReplyOutputs::read(head, &kept, None).unwrap();
     let mut seen = Vec::new();
     outputs.visit(&mut |view| seen.push((view.name.to_owned(), view.shape.to_vec(), view.bytes.to_vec())));
     seen
@@ -112,10 +127,65 @@ fn damaged_compressed_replies_are_found_whoever_looks() {
 fn a_known_json_is_still_measured_against_its_bytes() {
     let mut checker = Checker::default();
     let (head, json) = (head(Some(BINARY.len())), BINARY.as_bytes());
-    let total = json.len() as u64 + 8;
-    checker.check(&head, json, total, false).unwrap();
-    checker.check(&head, json, total, false).unwrap();
-    assert!(checker.check(&head, json, total + 1, false).is_err());
+    let (body, total) = (kept(&head, json, false), json.len() as u64 + 8);
+    checker.check(&head, &body, total, Wanted::default()).unwrap();
+    checker.check(&head, &body, total, Wanted::default()).unwrap();
+    assert!(checker.check(&head, &body, total + 1, Wanted::default()).is_err());
+}
+
+#[test]
+fn replies_longer_than_they_can_be_are_given_up_as_soon_as_that_is_known() {
+    let head = head(Some(BINARY.len()));
+    let mut kept = Kept::default();
+    let promised = Head { length: Some(MOST + 1), ..head.clone() };
+    let error = kept.begin(&promised, false, Longest::Outputs(MOST)).unwrap_err();
+    assert!(error.message.contains("the model's outputs cannot be"), "{error}");
+    kept.begin(&head, true, Longest::Allowed(MOST)).unwrap();
+    kept.push(&[0; 64], MOST).unwrap();
+    assert!(kept.push(&[0; 64], MOST + 1).unwrap_err().message.contains("--max-reply-bytes"));
+    // A thousand times as long unpacked.
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(BINARY.as_bytes()).unwrap();
+    encoder.write_all(&vec![0; 2 * MOST as usize]).unwrap();
+    let packed = encoder.finish().unwrap();
+    for head in [
+        Head { encoding: Encoding::Gzip, ..head.clone() },
+        Head { json_length: None, encoding: Encoding::Gzip, ..head },
+    ] {
+        let (checked, read) = judge(&head, &packed);
+        for error in [checked.unwrap_err(), read.unwrap_err()] {
+            assert!(error.message.contains("longer than") || error.message.contains("more than"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn replies_are_held_against_the_model_where_that_is_wanted() {
+    let tensor = |name: &str, shape: &[i64]| TensorSpec {
+        name: name.to_owned(),
+        datatype: DataType::Fp32,
+        shape: shape.to_vec(),
+        optional: false,
+        shape_tensor: false,
+    };
+    let config = serde_json::from_str(r#"{"max_batch_size":0}"#).unwrap();
+    let mut model = ModelSpec::new(&ModelId::latest("m"), MetadataJson::default(), &config).unwrap();
+    let head = head(Some(BINARY.len()));
+    let body = kept(&head, BINARY.as_bytes(), false);
+    let check = |model: &ModelSpec, body: &Kept, total: u64| {
+        let wanted = Wanted { shared: false, form: Some(ReplyForm { model, batch: 1, contents: true }) };
+        Checker::default().check(&head, body, total, wanted)
+    };
+    let total = BINARY.len() as u64 + 8;
+    for (outputs, word) in [(vec![tensor("O", &[1, 3])], "has shape"), (vec![tensor("P", &[1, 2])], "no output 'O'")] {
+        model.outputs = outputs;
+        let error = check(&model, &body, total).unwrap_err();
+        assert!(error.code == InferError::MISFIT && error.message.contains(word), "{error}");
+    }
+    model.outputs = vec![tensor("O", &[1, 2])];
+    assert_eq!(check(&model, &body, total), Ok(()));
+    model.id.name = "n".to_owned();
+    assert!(check(&model, &body, total).unwrap_err().message.contains("from model 'm'"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use flate2::write::{GzEncoder, ZlibEncoder};
 
 use crate::backend::{CorrelationForm, SequencePosition};
+use crate::backends::http::body::Longest;
 use crate::backends::net::regions::TAG_WIDTH;
 use crate::plan::Compression;
 use crate::shm::Region;
@@ -57,6 +58,8 @@ pub(super) struct Template {
     pub(super) tensors: Vec<Tensor>,
     /// How the body is to be compressed each time, because it changes; unchanging bodies are compressed already.
     pub(super) compression: Compression,
+    /// How long the reply may be.
+    pub(super) longest: Longest,
 }
 
 impl Template {

@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::backend::{ClientSpec, InferError, OutputPlan, Request, RequestOptions};
+use crate::backend::{ClientSpec, InferError, OutputPlan, ReplyForm, Request, RequestOptions, reply_limit};
+use crate::backends::http::body::Longest;
 use crate::backends::http::render::{Format, PlacedOutputs, Rendering};
 use crate::backends::http::template::Template;
 use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::data::Payload;
 use crate::error::Result;
 use crate::model::{ModelSpec, Scheduler};
+
+/// JSON has at most so many characters for a byte of a tensor, as `-128,` and `-3.4028234663852886e+38,` show.
+const JSON_PER_BYTE: u64 = 8;
 
 /// A payload's requests: alone, and as one of a sequence. A form that is not expected is rendered when it is first
 /// asked for.
@@ -25,6 +29,7 @@ pub(super) struct Templates {
     payloads: Arc<[Payload]>,
     options: Arc<RequestOptions>,
     outputs: OutputPlan,
+    max_reply_bytes: u64,
     registry: Arc<Registry>,
     inputs: InputRegions,
     /// Where outputs go in the region of a slot; none where they come in replies.
@@ -46,6 +51,7 @@ impl Templates {
             payloads: spec.payloads.clone(),
             options: spec.options.clone(),
             outputs: spec.outputs.clone(),
+            max_reply_bytes: spec.max_reply_bytes,
             format,
             registry,
         };
@@ -64,6 +70,7 @@ impl Templates {
             && Arc::ptr_eq(&self.payloads, &spec.payloads)
             && Arc::ptr_eq(&self.options, &spec.options)
             && self.outputs == spec.outputs
+            && self.max_reply_bytes == spec.max_reply_bytes
     }
 
     fn render(&self, payload: &Payload, sequence: bool) -> Result<Template> {
@@ -78,7 +85,29 @@ impl Templates {
             outputs: placed.as_ref().filter(|placed| !placed.places.is_empty()),
             sequence,
         };
-        rendering.render(&self.models[payload.model], payload)
+        let mut template = rendering.render(&self.models[payload.model], payload)?;
+        template.longest = self.longest(payload);
+        Ok(template)
+    }
+
+    /// How long the reply to a request with `payload` may be.
+    fn longest(&self, payload: &Payload) -> Longest {
+        match reply_limit(&self.models[payload.model], payload.batch, u64::MAX) {
+            u64::MAX => Longest::Allowed(self.max_reply_bytes),
+            bytes if self.format.json_outputs => Longest::Outputs(bytes.saturating_mul(JSON_PER_BYTE)),
+            bytes => Longest::Outputs(bytes),
+        }
+    }
+
+    /// What the reply to a request has to fit.
+    pub(super) fn form(&self, request: Request) -> ReplyForm<'_> {
+        let payload = &self.payloads[request.payload.0 as usize];
+        ReplyForm { model: &self.models[payload.model], batch: payload.batch, contents: true }
+    }
+
+    /// What all requests have in common.
+    pub(super) fn format(&self) -> &Arc<Format> {
+        &self.format
     }
 
     /// The template of a request.

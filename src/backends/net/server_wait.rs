@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::Stamp;
+use crate::interrupt;
 
 /// Even a server that is not waited for gets this long to answer.
 const LEAST: Duration = Duration::from_secs(1);
@@ -28,7 +29,8 @@ impl ServerWait {
         self.limit.as_secs_f64()
     }
 
-    /// Calls `attempt`, which is told how long it may take, until it works, fails for good or the wait is over; at least once.
+    /// Calls `attempt`, which is told how long it may take, until it works, fails for good, the wait is over or the user
+    /// interrupts; at least once.
     ///
     /// # Errors
     /// The last attempt's.
@@ -39,12 +41,17 @@ impl ServerWait {
     ) -> Result<(), E> {
         loop {
             match attempt(self.until.from_now().max(LEAST)) {
-                Err(error) if Stamp::now() < self.until && !is_final(&error) => {
+                Err(error) if self.goes_on() && !is_final(&error) => {
                     thread::sleep(PAUSE.min(self.until.from_now()));
                 }
                 outcome => return outcome,
             }
         }
+    }
+
+    fn goes_on(&self) -> bool {
+        let now = Stamp::now();
+        now < self.until && now < interrupt::first()
     }
 }
 

@@ -1,15 +1,14 @@
-//! [`Stream`], a connected socket with or without TLS, and [`Connector`], which makes them.
+//! [`Stream`], a connected socket with or without TLS.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustls::ClientConnection;
 
-use crate::backends::net::{Endpoint, TlsClient};
+use crate::backends::net::Deadline;
 use crate::shm;
 
 /// A connected TCP socket, plain or under TLS. Blocking until [`Stream::set_nonblocking`].
@@ -22,21 +21,53 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Wraps a connected socket; with `tls` the handshake is made here, under the socket's own timeouts.
+    /// Wraps a connected socket; with `tls` the handshake is made here, until `deadline` at the latest.
     ///
     /// # Errors
     /// Where the handshake fails; kind `InvalidData` then carries the reason.
-    pub fn new(socket: TcpStream, tls: Option<ClientConnection>) -> io::Result<Self> {
-        let mut stream = Self { socket, tls: tls.map(Box::new) };
-        if let Some(session) = &mut stream.tls {
-            while session.is_handshaking() {
-                let (read, written) = session.complete_io(&mut stream.socket)?;
-                if read == 0 && written == 0 && session.is_handshaking() {
-                    return Err(ErrorKind::UnexpectedEof.into());
-                }
+    pub fn new(mut socket: TcpStream, tls: Option<ClientConnection>, deadline: Deadline) -> io::Result<Self> {
+        let mut tls = tls.map(Box::new);
+        if let Some(session) = &mut tls {
+            socket.set_nonblocking(true)?;
+            shake_hands(session, &mut socket, deadline)?;
+        }
+        socket.set_nonblocking(false)?;
+        Ok(Self { socket, tls })
+    }
+
+    /// Sends all of `bytes` on a socket that does not block, until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// As the socket answers, and where the deadline has come.
+    pub fn send_all(&mut self, bytes: &[u8], deadline: Deadline) -> io::Result<()> {
+        let mut left = bytes;
+        loop {
+            deadline.check()?;
+            let step = if left.is_empty() { self.flush().map(|()| 0) } else { self.write(left) };
+            match step {
+                Ok(0) if left.is_empty() => return Ok(()),
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&self.socket, PollFlags::OUT)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(stream)
+    }
+
+    /// Reads what has come on a socket that does not block, or comes until `deadline`; nothing at the connection's end.
+    ///
+    /// # Errors
+    /// As [`Stream::send_all`].
+    pub fn read_some(&mut self, buffer: &mut [u8], deadline: Deadline) -> io::Result<usize> {
+        loop {
+            deadline.check()?;
+            match self.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&self.socket, PollFlags::IN)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
     }
 
     /// Chooses whether reads and writes wait.
@@ -125,6 +156,34 @@ impl Write for Stream {
     }
 }
 
+/// Makes the handshake on a socket that does not block. The deadline is looked at before each step: a server that sends
+/// byte by byte never lets a single read wait for long.
+fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream, deadline: Deadline) -> io::Result<()> {
+    while session.is_handshaking() || session.wants_write() {
+        deadline.check()?;
+        let (step, awaited) = if session.wants_write() {
+            (session.write_tls(socket), PollFlags::OUT)
+        } else {
+            (session.read_tls(socket), PollFlags::IN)
+        };
+        match step {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) if awaited == PollFlags::IN => {
+                if let Err(error) = session.process_new_packets() {
+                    // The server is told why, if it listens.
+                    let _ = session.write_tls(socket);
+                    return Err(io::Error::new(ErrorKind::InvalidData, error));
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&*socket, awaited)?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 fn send_pending(session: &mut ClientConnection, socket: &mut TcpStream) -> io::Result<()> {
     while session.wants_write() {
         if session.write_tls(socket)? == 0 {
@@ -148,63 +207,5 @@ fn read_tls(session: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-    }
-}
-
-/// Makes connections to one endpoint. The name is resolved once; the address that answered last is tried first.
-pub struct Connector {
-    endpoint: Endpoint,
-    tls: Option<TlsClient>,
-    addresses: OnceLock<Vec<SocketAddr>>,
-    answered: AtomicUsize,
-}
-
-impl Connector {
-    /// For `endpoint`, encrypted if `tls` is given.
-    pub fn new(endpoint: Endpoint, tls: Option<TlsClient>) -> Self {
-        Self { endpoint, tls, addresses: OnceLock::new(), answered: AtomicUsize::new(0) }
-    }
-
-    /// Where it connects to.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
-    /// Connects, without Nagle's delay, and makes the TLS handshake. `limit` bounds each step, and remains the
-    /// timeout of the stream's reads and writes.
-    ///
-    /// # Errors
-    /// The last address's error; see [`crate::backends::net::failure`] for what it means.
-    pub fn connect(&self, limit: Duration) -> io::Result<Stream> {
-        let addresses = self.resolve()?;
-        let first = self.answered.load(Ordering::Relaxed);
-        let mut last = io::Error::new(ErrorKind::NotFound, "the host name has no address");
-        for step in 0..addresses.len() {
-            let index = (first + step) % addresses.len();
-            match TcpStream::connect_timeout(&addresses[index], limit) {
-                Ok(socket) => {
-                    self.answered.store(index, Ordering::Relaxed);
-                    return self.prepare(socket, limit);
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    fn resolve(&self) -> io::Result<&[SocketAddr]> {
-        if let Some(known) = self.addresses.get() {
-            return Ok(known);
-        }
-        let found = (self.endpoint.host.as_str(), self.endpoint.port).to_socket_addrs()?.collect();
-        Ok(self.addresses.get_or_init(|| found))
-    }
-
-    fn prepare(&self, socket: TcpStream, limit: Duration) -> io::Result<Stream> {
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(limit))?;
-        socket.set_write_timeout(Some(limit))?;
-        let session = self.tls.as_ref().map(|tls| tls.session(&self.endpoint.host)).transpose()?;
-        Stream::new(socket, session)
     }
 }

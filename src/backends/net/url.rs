@@ -33,7 +33,8 @@ impl Endpoint {
     /// A usage error that names the flag and says which part is wrong.
     pub fn parse_flag(flag: &str, text: &str, default_port: u16) -> Result<Self> {
         let refuse = |why: &str| {
-            Error::usage(format!("{flag} '{text}': {why}; expected host:port or a URL such as http://localhost:8000"))
+            let shown = without_secrets(text);
+            Error::usage(format!("{flag} '{shown}': {why}; expected host:port or a URL such as http://localhost:8000"))
         };
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let (secure, port) = match scheme.to_ascii_lowercase().as_str() {
@@ -86,6 +87,16 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// The address as it may be shown: without credentials and without a query, which may hold some.
+fn without_secrets(text: &str) -> String {
+    let (address, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("...@", rest));
+    let query = if query.is_empty() { "" } else { "?..." };
+    format!("{scheme}{separator}{hidden}{rest}{query}")
+}
+
 /// Host and, if there is one, the text of the port. Brackets hold an IPv6 address; without them more than one colon
 /// is an IPv6 address without a port.
 fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
@@ -128,6 +139,17 @@ mod tests {
         assert_eq!(endpoint("HTTP://h:8000"), (false, "h".into(), 8000, String::new()));
         assert_eq!(endpoint("grpcs://h"), (true, "h".into(), 8000, String::new()));
         assert_eq!(Endpoint::parse("[::1]:9/x", 1).unwrap().to_string(), "[::1]:9/x");
+    }
+
+    #[test]
+    fn credentials_are_not_repeated() {
+        for text in
+            ["http://me:s3cret@h:80/x", "me:s3cret@h", "ftp://s3cret@h", "h?key=s3cret", "http://a:s3cret@b@h#s3cret"]
+        {
+            let message = Endpoint::parse(text, 8000).unwrap_err().to_string();
+            assert!(!message.contains("s3cret") && message.contains("h"), "{message}");
+        }
+        assert_eq!(without_secrets("http://u:p@h:8/x?k=v"), "http://...@h:8/x?...");
     }
 
     #[test]

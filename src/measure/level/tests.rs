@@ -63,8 +63,8 @@ impl Backend for Slow {
         Ok(StatisticsSnapshot { models: [((id.name.clone(), "1".to_owned()), counters)].into() })
     }
 
-    fn metrics(&self) -> Result<String> {
-        NullBackend.metrics()
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        NullBackend.metrics(line)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
@@ -114,6 +114,8 @@ fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) ->
             options: Arc::new(RequestOptions::default()),
             watch_responses: true,
             cancels: false,
+            max_reply_bytes: 0,
+            validate_replies: false,
             drain_limit: Duration::from_secs(1),
         },
         feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap()),

@@ -4,6 +4,7 @@ mod facts;
 mod load;
 mod measurement;
 mod service;
+mod tls;
 
 use crate::error::{Error, Result};
 use crate::plan::Draft;
@@ -19,7 +20,7 @@ struct Rule {
 /// # Errors
 /// Where a rule is broken.
 pub fn check(draft: &Draft) -> Result<()> {
-    let tables = [load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES];
+    let tables = [load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES, tls::RULES];
     match tables.into_iter().flatten().find(|rule| (rule.broken)(draft)) {
         Some(rule) => Err(Error::usage(format!("{}; see --help", (rule.message)(draft)))),
         None => Ok(()),

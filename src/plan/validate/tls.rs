@@ -1,0 +1,54 @@
+//! Rules of encryption.
+
+use crate::plan::Draft;
+use crate::plan::validate::Rule;
+use crate::plan::validate::facts::on_network;
+
+/// Flags that mean nothing without encryption. perf_analyzer goes on in plaintext, and sends its headers so.
+const FLAGS: &[&str] = &[
+    "--ssl-grpc-root-certifications-file",
+    "--ssl-grpc-private-key-file",
+    "--ssl-grpc-certificate-chain-file",
+    "--ssl-https-verify-peer",
+    "--ssl-https-verify-host",
+    "--ssl-https-ca-certificates-file",
+    "--ssl-https-client-certificate-file",
+    "--ssl-https-client-certificate-type",
+    "--ssl-https-private-key-file",
+    "--ssl-https-private-key-type",
+];
+
+/// Asks for encryption by itself, but only over gRPC.
+const USE: &str = "--ssl-grpc-use-ssl";
+
+/// Rules of encryption.
+pub(super) const RULES: &[Rule] = &[Rule {
+    broken: |draft| on_network(draft) && !is_encrypted(draft) && !asking(draft).is_empty(),
+    message: |draft| {
+        format!(
+            "{} asks for TLS, but the connection is not encrypted: HTTP is with -u https://HOST:PORT, gRPC with \
+             -i grpc {USE}",
+            asking(draft).join(" and ")
+        )
+    },
+}];
+
+fn asking(draft: &Draft) -> Vec<&'static str> {
+    let mut flags = draft.given.among(FLAGS);
+    let declined = draft.given.value(USE).is_some_and(|word| word.eq_ignore_ascii_case("false"));
+    flags.extend((draft.given.has(USE) && !declined).then_some(USE));
+    flags
+}
+
+/// Whether any connection is: that of the requests, or that of the metrics, which takes the same flags.
+fn is_encrypted(draft: &Draft) -> bool {
+    let target = &draft.plan.target;
+    let metrics = target.metrics.as_ref().and_then(|metrics| metrics.url.as_deref());
+    target.connection.tls.enabled
+        || [Some(target.connection.url.as_str()), metrics].into_iter().flatten().any(is_secure)
+}
+
+fn is_secure(url: &str) -> bool {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    ["https", "grpcs"].iter().any(|secure| scheme.eq_ignore_ascii_case(secure))
+}
