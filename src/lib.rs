@@ -13,7 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
-//! stats, clock, seed, affinity, stdio, exit, error: leaves
+//! stats, chunks, inbox, clock, seed, affinity, stdio, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -23,11 +23,13 @@ mod affinity;
 mod app;
 pub mod backend;
 pub mod backends;
+mod chunks;
 pub mod cli;
 pub mod clock;
 pub mod data;
 pub mod error;
 pub mod exit;
+pub mod inbox;
 pub mod load;
 mod measure;
 pub mod model;

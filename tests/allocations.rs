@@ -1,5 +1,5 @@
 //! Between submit and record nothing is allocated: once a load is warm, its threads and the completing ones ask the heap for
-//! nothing, however many requests go through.
+//! nothing, however many requests go through. Neither do they where every request is copied for an observer.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use std::time::Duration;
 use triton_bench::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::data::{Payload, PayloadId};
+use triton_bench::inbox::{Outbox, Received, inbox};
 use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, RunningLoad, start};
 use triton_bench::model::ModelId;
 use triton_bench::plan::Wait;
-use triton_bench::record::{Recorder, RecorderSpec};
+use triton_bench::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder, RecorderSpec};
 use triton_bench::shm::Placement;
 
 /// Counts what the heap is asked for.
@@ -45,7 +46,49 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
+/// Hands copies to a thread, as the export and the validator do.
+struct Exporting {
+    outbox: Outbox<Box<RawRecord>, ()>,
+    pool: Arc<RecordPool>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Destination for Exporting {
+    fn wants(&self, finished: &Finished<'_>) -> bool {
+        finished.error.is_none()
+    }
+
+    fn take(&self, _finished: &Finished<'_>, record: Box<RawRecord>) {
+        if let Err(record) = self.outbox.give(record) {
+            self.pool.give_back(record);
+        }
+    }
+
+    fn lost(&self, _finished: &Finished<'_>) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An observer, and the numbers of requests that were looked at and that were lost. The thread that looks at them is slower
+/// than a server that does nothing, so that both happen.
+fn exporting() -> (Arc<dyn Observer>, [Arc<AtomicU64>; 2]) {
+    let pool = Arc::new(RecordPool::new(256 << 10));
+    let (outbox, mut inbox) = inbox::<Box<RawRecord>, ()>(pool.most_records());
+    let [seen, lost] = [Arc::<AtomicU64>::default(), Arc::default()];
+    let (back, count) = (Arc::clone(&pool), Arc::clone(&seen));
+    std::thread::spawn(move || {
+        while let Some(Received::Item(record)) = inbox.next() {
+            let outputs = record.responses().flat_map(|response| response.outputs());
+            count.fetch_add(outputs.filter(|output| output.bytes == [0; 64]).count() as u64, Ordering::Relaxed);
+            back.give_back(record);
+            std::thread::yield_now();
+        }
+    });
+    let destination = Exporting { outbox, pool: Arc::clone(&pool), lost: Arc::clone(&lost) };
+    (Arc::new(Capture::new(pool, destination)), [seen, lost])
+}
+
+fn load(shape: ClosedLoop, observer: Option<Arc<dyn Observer>>) -> (RunningLoad, Arc<Recorder>) {
     let backend: Arc<dyn Backend> = Arc::new(NullBackend);
     let model = backend.model(&ModelId::latest("null")).unwrap();
     let payload =
@@ -61,7 +104,7 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
             slots: 1,
             load_slots: 1,
             options: Arc::new(RequestOptions::default()),
-            watch_responses: false,
+            watch_responses: observer.is_some(),
             cancels: false,
             drain_limit: Duration::from_secs(1),
         },
@@ -72,15 +115,15 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
         quota: None,
         cancel_after: None,
         drain_limit: Duration::from_secs(1),
-        observer: None,
+        observer,
     };
     (start(context, shape).unwrap(), recorder)
 }
 
 /// Allocations while at least a hundred thousand requests go through a warm load.
-fn allocations(shape: ClosedLoop) -> (u64, u64) {
+fn allocations(shape: ClosedLoop, observer: Option<Arc<dyn Observer>>) -> (u64, u64) {
     const REQUESTS: u64 = 100_000;
-    let (running, recorder) = load(shape);
+    let (running, recorder) = load(shape, observer);
     let wait_for = |requests| {
         while recorder.completed().succeeded < requests {
             std::thread::sleep(Duration::from_millis(1));
@@ -99,10 +142,14 @@ fn allocations(shape: ClosedLoop) -> (u64, u64) {
 fn nothing_is_allocated_between_submit_and_record() {
     let shapes = [(1, 1, false), (8, 2, false), (1, 1, true), (3, 3, true)];
     for (concurrency, max_threads, synchronous) in shapes {
-        let (allocations, requests) = allocations(ClosedLoop { concurrency, max_threads, synchronous });
-        assert_eq!(
-            allocations, 0,
-            "concurrency {concurrency} on {max_threads} threads, synchronous {synchronous}: in {requests} requests"
-        );
+        let shape = ClosedLoop { concurrency, max_threads, synchronous };
+        let (observer, [seen, lost]) = exporting();
+        for observer in [None, Some(observer)] {
+            let observed = observer.is_some();
+            let (allocations, requests) = allocations(shape, observer);
+            assert_eq!(allocations, 0, "{shape:?}, observed {observed}: in {requests} requests");
+        }
+        let [seen, lost] = [seen, lost].map(|count| count.load(Ordering::Relaxed));
+        assert!(seen > 10_000, "{shape:?}: {seen} requests were looked at, {lost} lost");
     }
 }

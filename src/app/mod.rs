@@ -1,10 +1,12 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
 mod body;
+mod composing;
 mod job;
 mod levels;
 mod matrix;
 mod observe;
+mod observed;
 mod outcome;
 mod payloads;
 mod periodic;

@@ -23,12 +23,12 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use completion::{Completion, CompletionSink, InferError, Next, OutputView, Outputs, Response};
+pub use completion::{Completion, CompletionSink, InferError, Next, Outputs, Response};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
 use crate::clock::Stamp;
 use crate::data::Payload;
-pub use crate::data::{Parameter, ParameterValue};
+pub use crate::data::{OutputView, Parameter, ParameterValue};
 use crate::error::Result;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};

@@ -8,7 +8,7 @@ use crate::backends::http::template::Template;
 use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::data::Payload;
 use crate::error::Result;
-use crate::model::{ModelSpec, Scheduler};
+use crate::model::ModelSpec;
 
 /// A payload's requests: alone, and as one of a sequence. A form that is not expected is rendered when it is first
 /// asked for.
@@ -50,7 +50,7 @@ impl Templates {
             registry,
         };
         for (forms, payload) in templates.forms.iter().zip(&*spec.payloads) {
-            let sequence = spec.models[payload.model].scheduler == Scheduler::Sequence;
+            let sequence = spec.models[payload.model].sequences;
             let form = if sequence { &forms.in_sequence } else { &forms.alone };
             let template = templates.render(payload, sequence)?;
             form.get_or_init(|| Ok(template));
