@@ -13,7 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
-//! stats, chunks, inbox, clock, seed, affinity, stdio, exit, error: leaves
+//! stats, chunks, inbox, clock, seed, affinity, limits, stdio, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -30,6 +30,7 @@ pub mod data;
 pub mod error;
 pub mod exit;
 pub mod inbox;
+mod limits;
 pub mod load;
 mod measure;
 pub mod model;

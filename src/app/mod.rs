@@ -30,6 +30,7 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
+use crate::limits;
 use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
@@ -40,6 +41,7 @@ use crate::stdio::{self, note};
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
 pub fn run(mut plan: Plan) -> Result<u8> {
     plan.notes.iter().for_each(|note| note!("{note}"));
+    limits::watch_address_space()?;
     check_output_paths(&plan)?;
     check_devices(&plan)?;
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;

@@ -158,9 +158,11 @@ impl Observers {
         if let Some(validator) = self.validator {
             validator.finish();
         }
-        let unvalidated: u64 = self.observed.lock().iter().map(|load| load.unvalidated()).sum();
-        if unvalidated > 0 {
-            note!("{unvalidated} requests of loads that no level shows were not validated");
+        let rest = self.observed.into_inner();
+        let missing: u64 = rest.iter().map(|load| load.missing()).sum();
+        let unvalidated: u64 = rest.iter().map(|load| load.unvalidated()).sum();
+        if missing + unvalidated > 0 {
+            note!("of loads that no level shows, {missing} requests are not exported, {unvalidated} not validated");
         }
         self.export.map_or(Ok(()), complete)
     }
@@ -190,3 +192,6 @@ impl Destination for Threads {
         self.load.lose(self.checks.is_some());
     }
 }
+
+#[cfg(test)]
+mod tests;

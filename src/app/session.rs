@@ -306,7 +306,7 @@ fn calibrate() -> Result<f64> {
 }
 
 /// The load of one calibration round: one slot, re-issued in its own completion, against a server that does nothing.
-fn calibration() -> Result<LoadContext> {
+pub(super) fn calibration() -> Result<LoadContext> {
     let backend: Arc<dyn Backend> = Arc::new(NullBackend);
     let models: Arc<[ModelSpec]> = [backend.model(&ModelId::latest("null"))?].into();
     let payload =

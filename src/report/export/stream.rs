@@ -103,8 +103,9 @@ struct Writing {
     writer: ExportWriter,
     pool: Arc<RecordPool>,
     begun: u64,
-    /// Records of the next experiment, whose load has started beside the end of this one.
-    early: Vec<Box<RawRecord>>,
+    /// Records of experiments that have not begun here: a load starts beside the end of the one before, and records that are
+    /// handed over may overtake events.
+    early: Vec<Entry>,
     /// Why nothing more is written.
     error: Option<Error>,
 }
@@ -134,14 +135,14 @@ impl Writing {
         if self.error.is_none() {
             self.writer.begin_experiment(load)?;
         }
-        let (begun, early) = (self.begun, std::mem::take(&mut self.early));
+        let early = std::mem::take(&mut self.early);
         // All of them, so that each goes back to the pool.
-        early.into_iter().map(|record| self.record(begun, record)).fold(Ok(()), Result::and)
+        early.into_iter().map(|(experiment, record)| self.record(experiment, record)).fold(Ok(()), Result::and)
     }
 
     fn record(&mut self, experiment: u64, record: Box<RawRecord>) -> Result<()> {
         if experiment > self.begun && self.error.is_none() {
-            self.early.push(record);
+            self.early.push((experiment, record));
             return Ok(());
         }
         let written =

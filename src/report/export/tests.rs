@@ -173,7 +173,9 @@ fn records_go_to_the_experiment_of_their_load() {
         let requests = value["experiments"][experiment]["requests"].as_array().unwrap();
         requests.iter().map(|request| request["timestamp"].as_u64().unwrap() - origin).collect::<Vec<_>>()
     };
-    assert_eq!((sent(0), sent(1)), (vec![10, 11], vec![20, 21]));
+    // One that comes after the end of its experiment may be in it or not, and is in no other.
+    assert!(sent(0) == [10, 11] || sent(0) == [10, 11, 12], "{:?}", sent(0));
+    assert!(sent(1) == [20, 21] || sent(1) == [20, 21, 22], "{:?}", sent(1));
     let missing = |experiment: usize| value["experiments"][experiment].get("missing_requests").cloned();
     assert_eq!((missing(0), missing(1)), (None, Some(json!(7))));
 }
