@@ -51,8 +51,8 @@ fn refuse(threads: u64, rooms: [(Option<u64>, &str); 2]) -> Result<()> {
     let least = rooms.into_iter().filter_map(|(room, limit)| Some((room?, limit))).min();
     match least {
         Some((room, limit)) if threads > room => Err(Error::machine(format!(
-            "{threads} threads more are wanted, and the system has room for {room} ({limit}); ask for fewer at once, use \
-             --async, or raise that limit"
+            "{threads} more threads are wanted, and there is room for {room} ({limit}); ask for fewer at once, use --async, or \
+             raise that limit"
         ))),
         _ => Ok(()),
     }
@@ -84,7 +84,7 @@ mod tests {
         assert!(refuse(7, [(None, "a"), (None, "b")]).is_ok());
         assert!(refuse(7, [(Some(7), "a"), (None, "b")]).is_ok());
         let message = refuse(8, [(Some(9), "a"), (Some(7), "b")]).unwrap_err().to_string();
-        assert!(message.starts_with("8 threads more are wanted, and the system has room for 7 (b)"), "{message}");
+        assert!(message.starts_with("8 more threads are wanted, and there is room for 7 (b)"), "{message}");
     }
 
     #[test]

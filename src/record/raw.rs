@@ -71,18 +71,20 @@ impl RawRecord {
             + self.bytes.capacity()
     }
 
-    /// By how much the memory for elements must grow for so many more bytes.
-    pub(super) fn growth(&self, bytes: usize) -> usize {
-        match self.bytes.capacity() - self.bytes.len() {
-            room if room >= bytes => 0,
-            _ => (self.bytes.len() + bytes).max(self.bytes.capacity() * 2) - self.bytes.capacity(),
-        }
+    /// By how many bytes it will grow with this output and the end of its response.
+    pub(super) fn growth(&self, output: Option<&OutputView<'_>>) -> usize {
+        let own = output.map_or(0, |output| {
+            growth::<u8>(self.names.len(), self.names.capacity(), output.name.len())
+                + growth::<i64>(self.dims.len(), self.dims.capacity(), output.shape.len())
+                + growth::<u8>(self.bytes.len(), self.bytes.capacity(), output.bytes.len())
+                + growth::<Tensor>(self.outputs.len(), self.outputs.capacity(), 1)
+        });
+        own + growth::<Head>(self.responses.len(), self.responses.capacity(), 1)
     }
 
-    /// Makes the memory for elements larger; `false` where the system has none.
-    pub(super) fn grow(&mut self, growth: usize) -> bool {
-        let room = self.bytes.capacity() + growth - self.bytes.len();
-        self.bytes.try_reserve_exact(room).is_ok()
+    /// Makes room for the elements of an output; `false` where the system has none.
+    pub(super) fn has_room_for(&mut self, output: &OutputView<'_>) -> bool {
+        self.bytes.try_reserve(output.bytes.len()).is_ok()
     }
 
     /// Copies an output of the response that [`RawRecord::close`] ends.
@@ -126,6 +128,12 @@ impl RawRecord {
             bytes: &self.bytes[from.bytes..to.bytes],
         }
     }
+}
+
+/// By how many bytes a vector grows for so many elements more.
+fn growth<T>(len: usize, capacity: usize, more: usize) -> usize {
+    let grows = len + more > capacity;
+    if grows { ((len + more).max(2 * capacity) - capacity) * size_of::<T>() } else { 0 }
 }
 
 /// A response of a [`RawRecord`].

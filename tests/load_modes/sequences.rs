@@ -309,7 +309,11 @@ fn nested() -> Repository {
 #[test]
 fn an_ensemble_around_a_sequence_model_gets_whole_sequences_in_process() {
     let _turn = turns::shared();
-    for load in ["--sync -c 3", "--async -c 3", "--request-rate-range 300 --num-of-sequences 3 --serial-sequences"] {
+    for load in [
+        "--sync --concurrency-range 3",
+        "--async --concurrency-range 3",
+        "--request-rate-range 300 --num-of-sequences 3 --serial-sequences",
+    ] {
         let repository = nested();
         let finished = run(&repository, &format!("-p 150 -s 1000000 -r 3 --sequence-length 6 {load}"));
         let report = finished.report_with(finished.code());
@@ -326,9 +330,10 @@ fn an_ensemble_around_a_sequence_model_gets_whole_sequences_over_the_network() {
     let _turn = turns::shared();
     let repository = nested();
     let server = TritonServer::start(&repository).expect("the directory of the server has tritonserver");
-    for transport in ["http", "grpc", "grpc --streaming"] {
-        let flags = format!("-i {transport} --async -c 3 --sequence-length 6 --request-count 60");
-        let finished = server.program("http", "m").args(&flags).run();
+    for (protocol, more) in [("http", ""), ("grpc", ""), ("grpc", "--streaming")] {
+        let transport = format!("{protocol} {more}");
+        let flags = format!("{more} --async --concurrency-range 3 --sequence-length 6 --request-count 60");
+        let finished = server.program(protocol, "m").args(&flags).run();
         let report = finished.report();
         assert!(report.level().client_number("Sequence count") > 0.0, "{transport}: {}", report.text);
         assert!(!report.text.contains("Failed request count"), "{transport}: {}", report.text);
@@ -371,7 +376,7 @@ fn a_bls_model_that_calls_a_sequence_model_gets_whole_sequences() {
 input [{ name: "INPUT0" data_type: TYPE_INT32 dims: [1] }]
 output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [1] }]"#;
     repository.add(&Model::python("m", SEQUENCE_BLS).batches(0).tensors(tensors));
-    let flags = "--bls-composing-models middle --async -c 3 --sequence-length 6 --request-count 60";
+    let flags = "--bls-composing-models middle --async --concurrency-range 3 --sequence-length 6 --request-count 60";
     let report = Program::on(&repository, "m").args(flags).run().report();
     assert!(report.level().client_number("Sequence count") > 0.0, "{}", report.text);
     assert!(!report.text.contains("Failed request count"), "{}", report.text);
