@@ -69,9 +69,11 @@ impl<T, E> Outbox<T, E> {
     }
 }
 
-impl<T, E> Inbox<T, E> {
+impl<T, E> Iterator for Inbox<T, E> {
+    type Item = Received<T, E>;
+
     /// Waits for what comes next; `None` where every way here is gone and everything was received.
-    pub fn next(&mut self) -> Option<Received<T, E>> {
+    fn next(&mut self) -> Option<Received<T, E>> {
         loop {
             while self.before > 0 {
                 self.before -= 1;
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_between_threads() {
-        let (outbox, mut inbox) = inbox::<u64, ()>(16);
+        let (outbox, inbox) = inbox::<u64, ()>(16);
         let sum = std::thread::scope(|scope| {
             for _ in 0..3 {
                 let outbox = outbox.clone();
@@ -144,9 +146,7 @@ mod tests {
                 });
             }
             drop(outbox);
-            std::iter::from_fn(|| inbox.next())
-                .map(|next| if let Received::Item(item) = next { item } else { 0 })
-                .sum::<u64>()
+            inbox.map(|next| if let Received::Item(item) = next { item } else { 0 }).sum::<u64>()
         });
         assert_eq!(sum, 3 * 10_000 * 10_001 / 2);
     }

@@ -73,14 +73,15 @@ impl Destination for Exporting {
 /// one, so that no record is to be made after that.
 fn exporting() -> (Arc<dyn Observer>, Arc<AtomicU64>) {
     let pool = Arc::new(RecordPool::new(256 << 10));
-    let (outbox, mut inbox) = inbox::<Box<RawRecord>, ()>(pool.most_records());
+    let (outbox, inbox) = inbox::<Box<RawRecord>, ()>(pool.most_records());
     let [seen, lost] = [Arc::<AtomicU64>::default(), Arc::default()];
     let (back, count, exhausted) = (Arc::clone(&pool), Arc::clone(&seen), Arc::clone(&lost));
     std::thread::spawn(move || {
         while exhausted.load(Ordering::Relaxed) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        while let Some(Received::Item(record)) = inbox.next() {
+        for received in inbox {
+            let Received::Item(record) = received else { continue };
             let outputs = record.responses().flat_map(|response| response.outputs());
             count.fetch_add(outputs.filter(|output| output.bytes == [0; 64]).count() as u64, Ordering::Relaxed);
             back.give_back(record);

@@ -84,11 +84,11 @@ impl Validator {
 }
 
 fn check_all(
-    mut inbox: Inbox<Check, Event>,
+    inbox: Inbox<Check, Event>,
     (payloads, tolerance): &(Arc<[Payload]>, Option<Tolerance>),
     pool: &RecordPool,
 ) {
-    while let Some(received) = inbox.next() {
+    for received in inbox {
         match received {
             Received::Item(Check { load, record }) => {
                 let payload = &payloads[record.payload.0 as usize];

@@ -104,7 +104,7 @@ mod tests {
     /// Keeps what it is given, and counts what is lost; the first payload is not wanted.
     #[derive(Default)]
     struct Shelf {
-        kept: Mutex<Vec<Box<RawRecord>>>,
+        kept: Mutex<Vec<RawRecord>>,
         lost: Mutex<u64>,
     }
 
@@ -114,7 +114,7 @@ mod tests {
         }
 
         fn take(&self, _finished: &Finished<'_>, record: Box<RawRecord>) {
-            self.kept.lock().push(record);
+            self.kept.lock().push(*record);
         }
 
         fn lost(&self, _finished: &Finished<'_>) {

@@ -135,8 +135,7 @@ mod tests {
         let pool = RecordPool::new(MOST);
         let chunk = vec![7; 100 << 10];
         let mut records = Vec::new();
-        loop {
-            let Some(mut record) = pool.take() else { break };
+        while let Some(mut record) = pool.take() {
             assert!(copy(&pool, &mut record, &chunk));
             assert!(pool.held() <= MOST + 2048, "{}", pool.held());
             records.push(record);

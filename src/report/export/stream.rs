@@ -111,8 +111,8 @@ struct Writing {
 }
 
 impl Writing {
-    fn run(mut self, mut inbox: Inbox<Entry, Event>) -> Result<()> {
-        while let Some(received) = inbox.next() {
+    fn run(mut self, inbox: Inbox<Entry, Event>) -> Result<()> {
+        for received in inbox {
             let written = match received {
                 Received::Item((experiment, record)) => self.record(experiment, record),
                 Received::Event(Event::Begin(load)) => self.begin(load),
