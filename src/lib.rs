@@ -13,7 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
-//! interrupt, stats, clock, seed, affinity, stdio, exit, error: leaves
+//! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -23,12 +23,15 @@ mod affinity;
 mod app;
 pub mod backend;
 pub mod backends;
+mod chunks;
 pub mod cli;
 pub mod clock;
 pub mod data;
 pub mod error;
 pub mod exit;
+pub mod inbox;
 mod interrupt;
+mod limits;
 pub mod load;
 mod measure;
 pub mod model;

@@ -19,6 +19,7 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
         inputs: vec![input],
         outputs: Vec::new(),
         scheduler: Scheduler::Default,
+        sequences: false,
         decoupled: false,
         response_cache: false,
         composing: Vec::new(),

@@ -3,7 +3,7 @@
 use crate::data::{Corpus, Packing, Payload, PayloadId};
 use crate::error::Result;
 use crate::load::feed::PayloadIndex;
-use crate::model::{ModelSpec, Scheduler};
+use crate::model::ModelSpec;
 use crate::plan::Plan;
 
 /// A model's request bodies, numbered from 0.
@@ -24,7 +24,7 @@ impl Body {
         let table = corpus.pack(&Packing {
             batch_size: plan.data.batch_size,
             placement: plan.data.input_placement,
-            sequences: model.scheduler == Scheduler::Sequence,
+            sequences: model.sequences,
         })?;
         let index = PayloadIndex {
             cycle: (0..table.payloads.len() as u32).map(PayloadId).collect(),

@@ -1,10 +1,12 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
 mod body;
+mod composing;
 mod job;
 mod levels;
 mod matrix;
 mod observe;
+mod observed;
 mod outcome;
 mod payloads;
 mod periodic;
@@ -29,6 +31,7 @@ use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::limits;
 use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
@@ -39,6 +42,7 @@ use crate::stdio::{self, note};
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
 pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
     plan.notes.iter().for_each(|note| note!("{note}"));
+    limits::watch_address_space()?;
     check_output_paths(&plan)?;
     check_devices(&plan)?;
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;

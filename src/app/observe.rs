@@ -1,64 +1,91 @@
-//! Observers of every request: the profile export and output validation. Both copy responses and do their work on threads
-//! of their own.
+//! Observers of every request: the profile export and output validation. Requests are copied where they complete, and go
+//! from there to the validator's thread, then to the export's.
 
-use std::collections::HashMap;
-use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
+use crate::app::observed::ObservedLoad;
 use crate::app::validation::{Check, Checks, Validator};
-use crate::backend::Response;
 use crate::clock::Stamp;
-use crate::data::{OutputValues, Payload, Tolerance};
+use crate::data::{Payload, Tolerance};
 use crate::error::Result;
 use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::summary::{LevelLoad, LevelSummary, RunSummary};
-use crate::record::{Finished, Observer, RawRecord, RawResponse, Recorder};
-use crate::report::export::{ExperimentEnd, ExportStream, RecordSender, figures};
+use crate::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder};
+use crate::report::console;
+use crate::report::export::{ExperimentEnd, ExportStream, ExportWriter, figures};
 use crate::stdio::note;
 
 /// The observers of a run.
 pub struct Observers {
+    pool: Arc<RecordPool>,
     export: Option<ExportStream>,
     validator: Option<Validator>,
+    /// Levels that have begun.
+    begun: AtomicU64,
+    /// The load of the level that is open; none is between levels.
+    open: Mutex<Option<LevelLoad>>,
+    /// The loads that were observed, those of levels until these have ended.
+    observed: Mutex<Vec<Arc<ObservedLoad>>>,
+    /// What the report has yet to say.
+    remarks: Mutex<String>,
 }
 
 impl Observers {
-    /// Starts those that are wanted; `None` if none is.
+    /// Starts those that are wanted; `None` if none is. Copies of requests on their way to them take no more than about
+    /// `most_bytes`.
     ///
     /// # Errors
     /// Where a thread cannot be started.
     pub fn start(
-        export: Option<ExportStream>,
+        export: Option<ExportWriter>,
         expectations: Option<(Arc<[Payload]>, Option<Tolerance>)>,
+        most_bytes: usize,
     ) -> Result<Option<Self>> {
-        let validator = expectations.map(|(payloads, tolerance)| Validator::start(payloads, tolerance)).transpose()?;
-        Ok((export.is_some() || validator.is_some()).then_some(Self { export, validator }))
+        if export.is_none() && expectations.is_none() {
+            return Ok(None);
+        }
+        let pool = Arc::new(RecordPool::new(most_bytes));
+        let validator = expectations.map(|expected| Validator::start(expected, Arc::clone(&pool))).transpose()?;
+        let export = export.map(|writer| ExportStream::start(writer, Arc::clone(&pool))).transpose()?;
+        Ok(Some(Self {
+            pool,
+            export,
+            validator,
+            begun: AtomicU64::new(0),
+            open: Mutex::default(),
+            observed: Mutex::default(),
+            remarks: Mutex::default(),
+        }))
     }
 
-    /// An observer for the load of the level that has begun, which records into `recorder`; before a level begins, one for
-    /// its warm-up.
+    /// An observer for the load of the level that has begun, which records into `recorder`; between levels, one for a load
+    /// that is not exported.
     pub fn of_level(&self, recorder: &Arc<Recorder>) -> Arc<dyn Observer> {
-        self.observer(recorder, ExportStream::sender)
+        let level = if self.open.lock().is_some() { self.begun.load(Ordering::Relaxed) } else { 0 };
+        self.observer(recorder, level)
     }
 
     /// An observer for the load of the level that begins next.
     pub fn of_next_level(&self, recorder: &Arc<Recorder>) -> Arc<dyn Observer> {
-        self.observer(recorder, ExportStream::next_sender)
+        self.observer(recorder, self.begun.load(Ordering::Relaxed) + 1)
     }
 
-    fn observer(&self, recorder: &Arc<Recorder>, sender: fn(&ExportStream) -> RecordSender) -> Arc<dyn Observer> {
-        Arc::new(LevelObserver {
-            lanes: RwLock::default(),
-            export: self.export.as_ref().map(sender),
-            checks: self.validator.as_ref().map(Validator::checks),
-            recorder: Arc::clone(recorder),
-        })
+    fn observer(&self, recorder: &Arc<Recorder>, level: u64) -> Arc<dyn Observer> {
+        let export = self.export.as_ref().filter(|_| level > 0).map(ExportStream::queue);
+        let load = Arc::new(ObservedLoad::new(level, Arc::clone(recorder), export));
+        self.observed.lock().push(Arc::clone(&load));
+        let checks = self.validator.as_ref().map(Validator::checks);
+        let destination = Threads { load, checks, pool: Arc::clone(&self.pool) };
+        Arc::new(Capture::new(Arc::clone(&self.pool), destination))
     }
 
     /// A level begins: its requests are exported from here on.
     pub fn begin(&self, load: LevelLoad) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        *self.open.lock() = Some(load);
         if let Some(export) = &self.export {
             export.begin_experiment(load);
         }
@@ -66,22 +93,42 @@ impl Observers {
 
     /// A level is over; its windows had these boundaries. Waits until its requests have been validated.
     pub fn end(&self, boundaries: Vec<Stamp>, level: &LevelSummary, run: &RunSummary) {
-        self.end_with(|| ExperimentEnd {
-            boundaries: Some(boundaries),
-            figures: figures::level(level, run.headline, &run.entries),
-        });
+        let figures = || figures::level(level, run.headline, &run.entries);
+        self.end_with(Some(boundaries), figures);
     }
 
     /// A periodic load is over, which has no windows.
     pub fn end_periodic(&self, stages: &[PeriodicStage], requests: &LoadReport) {
-        self.end_with(|| ExperimentEnd { boundaries: None, figures: figures::periodic(stages, requests) });
+        self.end_with(None, || figures::periodic(stages, requests));
     }
 
-    fn end_with(&self, end: impl FnOnce() -> ExperimentEnd) {
-        if let Some(export) = &self.export {
-            self.settle();
-            export.end_experiment(end());
+    fn end_with(&self, boundaries: Option<Vec<Stamp>>, figures: impl FnOnce() -> serde_json::Value) {
+        self.settle();
+        let (missing, unvalidated) = self.take_losses();
+        if let Some(load) = self.open.lock().take() {
+            for line in console::losses(load, missing, unvalidated) {
+                note!("{line}");
+                *self.remarks.lock() += &format!("  {line}\n");
+            }
         }
+        if let Some(export) = &self.export {
+            export.end_experiment(ExperimentEnd { boundaries, figures: figures(), missing });
+        }
+    }
+
+    /// Requests of the level that ends which were not exported, and those that were not validated.
+    fn take_losses(&self) -> (u64, u64) {
+        let level = self.begun.load(Ordering::Relaxed);
+        let (ended, others) =
+            std::mem::take(&mut *self.observed.lock()).into_iter().partition(|load| load.level == level);
+        *self.observed.lock() = others;
+        let ended: Vec<Arc<ObservedLoad>> = ended;
+        (ended.iter().map(|load| load.missing()).sum(), ended.iter().map(|load| load.unvalidated()).sum())
+    }
+
+    /// What the report is to say of the levels that have ended since the last call.
+    pub fn take_remarks(&self) -> String {
+        std::mem::take(&mut self.remarks.lock())
     }
 
     /// Waits until every response that was handed over has been validated.
@@ -111,80 +158,40 @@ impl Observers {
         if let Some(validator) = self.validator {
             validator.finish();
         }
-        let Some(export) = self.export else { return Ok(()) };
-        if export.stalls() > 0 {
-            note!(
-                "--profile-export-file: {} requests waited for the file to be written, which slowed the load down",
-                export.stalls()
-            );
+        let rest = self.observed.into_inner();
+        let missing: u64 = rest.iter().map(|load| load.missing()).sum();
+        let unvalidated: u64 = rest.iter().map(|load| load.unvalidated()).sum();
+        if missing + unvalidated > 0 {
+            note!("of loads that no level shows, {missing} requests are not exported, {unvalidated} not validated");
         }
-        complete(export)
+        self.export.map_or(Ok(()), complete)
     }
 }
 
-/// Responses of a request that is under way, copied.
-type Lane = Arc<Mutex<Vec<Copied>>>;
-
-struct Copied {
-    at: Stamp,
-    empty: bool,
-    outputs: Vec<OutputValues>,
-}
-
-struct LevelObserver {
-    lanes: RwLock<HashMap<usize, Lane>>,
-    export: Option<RecordSender>,
+/// The way to the observers' threads.
+struct Threads {
+    load: Arc<ObservedLoad>,
     checks: Option<Checks>,
-    recorder: Arc<Recorder>,
+    pool: Arc<RecordPool>,
 }
 
-impl LevelObserver {
-    fn lane(&self, lane: usize) -> Lane {
-        if let Some(known) = self.lanes.read().get(&lane) {
-            return Arc::clone(known);
-        }
-        Arc::clone(self.lanes.write().entry(lane).or_default())
-    }
-}
-
-impl Observer for LevelObserver {
-    fn response(&self, lane: usize, response: &Response<'_>) {
-        let mut outputs = Vec::new();
-        response.outputs.visit(&mut |output| outputs.push(output.to_values()));
-        self.lane(lane).lock().push(Copied { at: response.at, empty: response.empty, outputs });
+impl Destination for Threads {
+    fn wants(&self, finished: &Finished<'_>) -> bool {
+        finished.error.is_none() && (self.checks.is_some() || self.load.is_exported())
     }
 
-    fn complete(&self, lane: usize, finished: &Finished<'_>) {
-        let copies = mem::take(&mut *self.lane(lane).lock());
-        let record = || RawRecord {
-            sent: finished.sent,
-            intended: finished.intended,
-            sequence_id: finished.request.sequence.map_or(0, |position| position.id),
-            payload: finished.request.payload,
-            responses: copies.iter().map(raw).collect(),
-            failed: finished.error.is_some(),
-        };
-        let export = self.export.clone().map(|export| (export, record()));
-        if let (Some(checks), None) = (&self.checks, finished.error) {
-            let responses = copies.into_iter().filter(|copy| !copy.empty).map(|copy| copy.outputs).collect();
-            checks.send(Check {
-                payload: finished.request.payload,
-                end: finished.end,
-                responses,
-                recorder: Arc::clone(&self.recorder),
-                export,
-            });
-        } else if let Some((export, record)) = export {
-            export.send(record);
+    fn take(&self, finished: &Finished<'_>, record: Box<RawRecord>) {
+        let Some(checks) = &self.checks else { return self.load.export(record, &self.pool) };
+        if let Err(check) = checks.give(Check { load: Arc::clone(&self.load), record }) {
+            self.pool.give_back(check.record);
+            self.lost(finished);
         }
     }
+
+    fn lost(&self, _finished: &Finished<'_>) {
+        self.load.lose(self.checks.is_some());
+    }
 }
 
-fn raw(copied: &Copied) -> RawResponse {
-    let outputs = copied.outputs.iter().map(|output| crate::record::OwnedOutput {
-        name: output.name.to_string(),
-        datatype: output.datatype,
-        bytes: output.bytes.clone(),
-    });
-    RawResponse { at: copied.at, outputs: outputs.collect() }
-}
+#[cfg(test)]
+mod tests;

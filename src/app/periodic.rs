@@ -69,6 +69,6 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     } else {
         ("valid".to_owned(), exit::OK)
     };
-    runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n"))?;
+    runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n{}", runner.losses()))?;
     written.map(|()| code)
 }

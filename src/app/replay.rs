@@ -103,6 +103,7 @@ mod tests {
             inputs: vec![input],
             outputs: Vec::new(),
             scheduler: Scheduler::Default,
+            sequences: false,
             decoupled: false,
             response_cache: false,
             composing: Vec::new(),

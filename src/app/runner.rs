@@ -67,7 +67,7 @@ impl Runner<'_> {
         let remark = remarks::remark(&self.plan.measurement, &summary);
         // What was measured is kept even where it cannot be printed.
         levels.push(summary);
-        self.screen.print(&results)?;
+        self.screen.print(&(results + &self.losses()))?;
         if let Some(remark) = remark {
             stdio::say(format_args!("{remark}\n"));
         }
@@ -82,6 +82,17 @@ impl Runner<'_> {
         levels.iter().try_for_each(|level| {
             let header = console::header(level.load).unwrap_or_default();
             self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
+        })?;
+        self.screen.print(&self.losses())
+    }
+
+    /// What observers did not see of the levels that have ended, for the report.
+    pub fn losses(&self) -> String {
+        let remarks = self.observers.map(Observers::take_remarks).filter(|remarks| !remarks.is_empty());
+        remarks.map_or_else(String::new, |remarks| {
+            remarks
+                + "
+"
         })
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::app::composing::with_composing;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
@@ -20,10 +21,10 @@ use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
 use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline, RunSummary};
-use crate::model::{ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan, Wait};
 use crate::record::{Observer, Recorder, RecorderSpec};
-use crate::report::export::{ExportSpec, ExportStream, ExportWriter};
+use crate::report::export::{ExportSpec, ExportWriter};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
 
@@ -31,6 +32,9 @@ use crate::stdio::note;
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// A client whose load has waited already waits for this long yet when it is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Copies of requests on their way to observers take no more than this in a run of any length.
+const MOST_OBSERVED: usize = 1 << 30;
 
 /// Correlation IDs next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +108,8 @@ impl Session {
     }
 
     fn with(backend: Arc<dyn Backend>, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
-        let models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
+        let mut models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
+        let all_models = with_composing(backend.as_ref(), &mut models, &plan.target.bls_composing)?;
         for model in &models {
             plan.settle(model)?;
         }
@@ -115,11 +120,10 @@ impl Session {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
         };
-        let all_models = with_composing(backend.as_ref(), &models, &plan.target.bls_composing)?;
         let run = RunSummary {
             capabilities: backend.capabilities(),
             decoupled: models.iter().any(|model| model.decoupled),
-            sequences: models.iter().any(|model| model.scheduler == Scheduler::Sequence),
+            sequences: models.iter().any(|model| model.sequences),
             headline: headline(plan, &models),
             client_cost_ns: calibrate()?,
             entries: entries(&plan.target.mix),
@@ -165,18 +169,19 @@ impl Session {
                 path: path.clone(),
                 anchor: WallAnchor::take(),
                 payloads: Arc::clone(&self.payloads),
-                outputs: outputs.clone().map(|output| output.name.clone()).collect(),
+                outputs: outputs.map(|output| output.name.clone()).collect(),
                 service_kind: self.run.capabilities.service_kind,
                 headline: self.run.headline,
                 entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
             };
-            let bytes = outputs.map(|output| output.fixed_bytes().unwrap_or(256)).sum::<u64>() * plan.data.batch_size;
-            ExportStream::start(ExportWriter::create(spec)?, usize::try_from(bytes).unwrap_or(usize::MAX))
+            ExportWriter::create(spec)
         });
         let validates = self.payloads.iter().any(|payload| payload.expected.is_some());
         let tolerance = plan.data.tolerance.map(|(relative, absolute)| Tolerance { relative, absolute });
         let expectations = validates.then(|| (Arc::clone(&self.payloads), tolerance));
-        Observers::start(export.transpose()?, expectations)
+        let finite = plan.measurement.request_count.is_some()
+            || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.len().is_some());
+        Observers::start(export.transpose()?, expectations, observed_bytes(finite, free_bytes(Placement::Pageable)))
     }
 
     /// What requests carry, dealt to `lanes`.
@@ -261,6 +266,13 @@ impl Session {
     }
 }
 
+/// Bytes that copies of requests may take on their way to the export and to the validator: so many that nothing is lost while
+/// a disk or a processor is busy for seconds. A run of known size is there to be had whole, so it may take more.
+fn observed_bytes(finite: bool, free: Option<u64>) -> usize {
+    let free = usize::try_from(free.unwrap_or(MOST_OBSERVED as u64)).unwrap_or(usize::MAX);
+    if finite { free / 2 } else { (free / 4).min(MOST_OBSERVED) }
+}
+
 /// Says that a tolerance has nothing to apply to: no data say what must come out.
 fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
     if plan.data.tolerance.is_some() && payloads.table.iter().all(|payload| payload.expected.is_none()) {
@@ -275,21 +287,6 @@ fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
 fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
     let named = mix.iter().map(|entry| EntrySummary { name: entry.to_string(), share: entry.share });
     if mix.len() > 1 { named.collect() } else { Vec::new() }
-}
-
-/// The models, and every model that an ensemble among them calls, or that is named as called by a BLS model.
-fn with_composing(backend: &dyn Backend, models: &[ModelSpec], bls: &[ModelId]) -> Result<Vec<ModelSpec>> {
-    let mut all = models.to_vec();
-    let mut waiting: Vec<ModelId> =
-        models.iter().flat_map(|model| model.composing.clone()).chain(bls.iter().cloned()).collect();
-    while let Some(id) = waiting.pop() {
-        if all.iter().all(|known| known.id != id) {
-            let model = backend.model(&id)?;
-            waiting.extend(model.composing.iter().cloned());
-            all.push(model);
-        }
-    }
-    Ok(all)
 }
 
 fn headline(plan: &Plan, models: &[ModelSpec]) -> Headline {
@@ -311,7 +308,7 @@ fn calibrate() -> Result<f64> {
 }
 
 /// The load of one calibration round: one slot, re-issued in its own completion, against a server that does nothing.
-fn calibration() -> Result<LoadContext> {
+pub(super) fn calibration() -> Result<LoadContext> {
     let backend: Arc<dyn Backend> = Arc::new(NullBackend);
     let models: Arc<[ModelSpec]> = [backend.model(&ModelId::latest("null"))?].into();
     let payload =

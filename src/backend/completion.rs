@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::backend::{Request, SlotId};
 use crate::clock::Stamp;
-use crate::data::OutputValues;
-use crate::model::DataType;
+use crate::data::OutputView;
 
 /// Called on whichever thread completes a request; see the module's contract.
 pub trait CompletionSink: Send + Sync {
@@ -58,31 +57,6 @@ pub struct Response<'a> {
 pub trait Outputs {
     /// Visits every output in the response's order.
     fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>));
-}
-
-/// One output of a response. The bytes are valid during the visit only.
-#[derive(Clone, Copy, Debug)]
-pub struct OutputView<'a> {
-    /// Name in the model.
-    pub name: &'a str,
-    /// Element type.
-    pub datatype: DataType,
-    /// Full shape, the batch dimension included.
-    pub shape: &'a [i64],
-    /// Packed elements, in host memory (copied there if they were on a device).
-    pub bytes: &'a [u8],
-}
-
-impl OutputView<'_> {
-    /// A copy that outlives the visit, to be validated later.
-    pub fn to_values(&self) -> OutputValues {
-        OutputValues {
-            name: self.name.into(),
-            datatype: self.datatype,
-            shape: Some(self.shape.to_vec()),
-            bytes: self.bytes.to_vec(),
-        }
-    }
 }
 
 /// Why an inference failed: the server's code word and text.

@@ -8,8 +8,13 @@
 //!   server's answer unless the backend is driven ([`Threading::Driven`]), where it may.
 //! * [`CompletionSink::complete`] is called exactly once per accepted submission, when the slot is free again: every
 //!   response has come *and* the server has let go of the request's memory. Calls for one slot never overlap; calls for
-//!   different slots may. Implementations are wait-free, allocate nothing and take no shared lock, because they may run on
-//!   a thread of the server that is being measured.
+//!   different slots may. Implementations never wait, allocate nothing and take no shared lock, because they may run on
+//!   a thread of the server that is being measured. The same goes for [`CompletionSink::response`]. Recording is wait-free.
+//!   Where somebody wants to see every request (an export, validation), its responses are copied into memory that is used
+//!   again ([`crate::record::RecordPool`]: allocated only when more than ever before wait) and handed over through a bounded
+//!   lock-free queue. What does not fit is not waited for: an export that lacks requests still has true latencies, one that
+//!   waited would have none. It is the last resort, after up to 1 GiB or half of the free memory, and the report says how
+//!   many there were. One thing can wait: outputs that are on a GPU are copied back first, by the driver.
 //! * Where it answers [`Next::Issue`], the backend submits that request in the same slot at once, on that thread, and
 //!   takes care that a server that completes on the calling stack does not recurse without bound.
 //! * A failed inference is a counted outcome ([`Completion::error`]), a failed submission too; an `Err` from a client
@@ -24,13 +29,13 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use completion::{Completion, CompletionSink, InferError, Next, OutputView, Outputs, Response};
+pub use completion::{Completion, CompletionSink, InferError, Next, Outputs, Response};
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
 use crate::clock::Stamp;
 use crate::data::Payload;
-pub use crate::data::{Parameter, ParameterValue};
+pub use crate::data::{OutputView, Parameter, ParameterValue};
 use crate::error::Result;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};

@@ -199,6 +199,7 @@ mod tests {
             inputs: Vec::new(),
             outputs,
             scheduler: Scheduler::Default,
+            sequences: false,
             decoupled: false,
             response_cache: false,
             composing: Vec::new(),

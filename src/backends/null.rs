@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, Next, Request, SlotId,
-    Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, Next, OutputView, Outputs,
+    Request, Response, SlotId, Threading,
 };
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -42,6 +42,7 @@ impl Backend for NullBackend {
             inputs: vec![tensor("INPUT0")],
             outputs: vec![tensor("OUTPUT0")],
             scheduler: Scheduler::Default,
+            sequences: false,
             decoupled: false,
             response_cache: false,
             composing: Vec::new(),
@@ -57,7 +58,7 @@ impl Backend for NullBackend {
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
-        Ok(Box::new(NullClient { sink, ready: VecDeque::with_capacity(spec.slots) }))
+        Ok(Box::new(NullClient { sink, ready: VecDeque::with_capacity(spec.slots), watched: spec.watch_responses }))
     }
 }
 
@@ -65,6 +66,16 @@ impl Backend for NullBackend {
 struct NullClient {
     sink: Arc<dyn CompletionSink>,
     ready: VecDeque<(SlotId, Stamp)>,
+    watched: bool,
+}
+
+/// The outputs of every response: the model's, all 0.
+struct NullOutputs;
+
+impl Outputs for NullOutputs {
+    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+        visitor(OutputView { name: "OUTPUT0", datatype: DataType::Fp32, shape: &[16], bytes: &[0; 64] });
+    }
 }
 
 impl Client for NullClient {
@@ -82,6 +93,9 @@ impl Client for NullClient {
     fn drive(&mut self, deadline: Stamp) -> Result<()> {
         while let Some((slot, sent)) = self.ready.pop_front() {
             let now = Stamp::now();
+            if self.watched {
+                self.sink.response(slot, &Response { at: now, empty: false, outputs: &NullOutputs, error: None });
+            }
             let completion =
                 Completion { sent, send_end: None, first_response: now, last_response: now, responses: 1, error: None };
             if let Next::Issue(_) = self.sink.complete(slot, &completion) {

@@ -58,6 +58,7 @@ fn make_target() -> Target<'static> {
         inputs: DataType::all().map(tensor).collect(),
         outputs: DataType::all().map(tensor).collect(),
         scheduler: Scheduler::Default,
+        sequences: false,
         decoupled: true,
         response_cache: false,
         composing: Vec::new(),

@@ -29,7 +29,7 @@ pub use corpus::{Corpus, CorpusSpec, DataSource};
 pub(crate) use json::timestamps;
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue};
-pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, Payload, PayloadId, Responses};
+pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
 pub(crate) use strings::count as count_strings;
 pub use validate::{Difference, Mismatch, Tolerance, validate};

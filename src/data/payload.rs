@@ -90,7 +90,7 @@ impl Expected {
     }
 }
 
-/// Values of one output: of a batch as they came, or of a step as they must come.
+/// Values of one output of a step, as they must come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputValues {
     /// Name in the model.
@@ -101,4 +101,17 @@ pub struct OutputValues {
     pub shape: Option<Vec<i64>>,
     /// Little-endian, row-major, packed elements.
     pub bytes: Vec<u8>,
+}
+
+/// One output of a response. The bytes are valid during the visit only.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputView<'a> {
+    /// Name in the model.
+    pub name: &'a str,
+    /// Element type.
+    pub datatype: DataType,
+    /// Full shape, the batch dimension included.
+    pub shape: &'a [i64],
+    /// Packed elements, in host memory (copied there if they were on a device).
+    pub bytes: &'a [u8],
 }

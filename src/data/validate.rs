@@ -6,7 +6,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-use crate::data::{OutputValues, Payload, shapes, strings};
+use crate::data::{OutputValues, OutputView, Payload, shapes, strings};
 use crate::model::DataType;
 
 /// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as
@@ -112,7 +112,7 @@ impl fmt::Display for Mismatch {
 /// The first difference.
 pub fn validate(
     payload: &Payload,
-    responses: &[Vec<OutputValues>],
+    responses: &[Vec<OutputView<'_>>],
     tolerance: Option<Tolerance>,
 ) -> Result<(), Mismatch> {
     let Some(expected) = &payload.expected else { return Ok(()) };
@@ -126,7 +126,7 @@ pub fn validate(
     for (response, (wanted, outputs)) in head.iter().zip(responses).enumerate() {
         for (number, output) in wanted.iter().enumerate() {
             let parts = members.clone().map(|member| member.responses[response][number].as_ref());
-            let result = match outputs.iter().find(|got| got.name == output.name) {
+            let result = match outputs.iter().find(|got| *got.name == *output.name) {
                 Some(got) => compare((parts, batch), got, tolerance),
                 None => Err((0, Difference::Missing)),
             };
@@ -144,7 +144,7 @@ pub fn validate(
 /// comes with the number of the step in the batch, 0 where it concerns all of them.
 fn compare<'a>(
     (parts, batch): (impl Iterator<Item = &'a OutputValues> + Clone, Option<i64>),
-    got: &OutputValues,
+    got: &OutputView<'_>,
     tolerance: Option<Tolerance>,
 ) -> Result<(), (usize, Difference)> {
     let Some(head) = parts.clone().next() else { return Ok(()) };
@@ -152,18 +152,18 @@ fn compare<'a>(
     if datatype != got.datatype {
         return Err((0, Difference::Datatype { expected: datatype, got: got.datatype }));
     }
-    if let (Some(wanted), Some(shape)) = (&head.shape, &got.shape)
-        && !batch.iter().chain(wanted).eq(shape)
+    if let Some(wanted) = &head.shape
+        && !batch.iter().chain(wanted).eq(got.shape)
     {
         let expected = batch.iter().chain(wanted).copied().collect();
-        return Err((0, Difference::Shape { expected, got: shape.clone() }));
+        return Err((0, Difference::Shape { expected, got: got.shape.to_vec() }));
     }
-    let Some(size) = datatype.size() else { return compare_strings(parts, &got.bytes) };
+    let Some(size) = datatype.size() else { return compare_strings(parts, got.bytes) };
     let expected = parts.clone().map(|part| part.bytes.len()).sum();
     if expected != got.bytes.len() {
         return Err((0, Difference::Size { expected, got: got.bytes.len() }));
     }
-    let mut rest = got.bytes.as_slice();
+    let mut rest = got.bytes;
     for (member, part) in parts.enumerate() {
         let (actual, after) = rest.split_at(part.bytes.len());
         rest = after;

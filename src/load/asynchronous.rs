@@ -181,6 +181,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: Sh
     let idle = AtomicUsize::new(share.slots);
     let (context, control) = (Arc::clone(context), Arc::clone(control));
     let sink = Arc::new(Reissuer { context, control, share, slots, idle, worker: thread::current() });
+    sink.context.reserve_observed(sink.share.first_lane + sink.share.slots);
     let spec = sink.context.client_spec(sink.share.slots);
     let mut client = sink.context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     if !sink.control.wait_for_go() {

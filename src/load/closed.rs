@@ -53,7 +53,9 @@ pub(super) fn spawn(
     shape: ClosedLoop,
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
-    for share in shape.shares() {
+    let shares = shape.shares();
+    worker::check_room(shares.len())?;
+    for share in shares {
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
             if shape.synchronous {
                 synchronous::work(context, control, &share)

@@ -42,6 +42,13 @@ impl LoadContext {
         Source { writer, entry: if several { self.client.payloads[payload.0 as usize].model } else { 0 } }
     }
 
+    /// Makes whoever else sees requests ready for the lanes below `lanes`.
+    pub(super) fn reserve_observed(&self, lanes: usize) {
+        if let Some(observer) = &self.observer {
+            observer.reserve(lanes);
+        }
+    }
+
     /// What a worker's client is opened with.
     pub(super) fn client_spec(&self, slots: usize) -> ClientSpec {
         ClientSpec { slots, ..self.client.clone() }

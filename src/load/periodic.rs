@@ -264,6 +264,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
         failed: AtomicU64::new(0),
         worker: thread::current(),
     });
+    context.reserve_observed(shape.end as usize);
     let spec = ClientSpec { watch_responses: true, ..context.client_spec(shape.end as usize) };
     let client = context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let driven = context.backend.capabilities().threading == Threading::Driven;

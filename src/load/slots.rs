@@ -2,17 +2,16 @@
 //! list of slots that are free.
 //!
 //! The issuing thread alone grows the table and takes free slots; completions, on any thread, give slots back. Nobody
-//! waits: the table is a row of chunks, each twice as long as the one before and never moved, and the list is a stack of
-//! slot numbers that completions push to and the issuing thread takes as a whole, so no slot number can come round under a
-//! push (the ABA fault has no room).
+//! waits: the table is made of [`Chunks`], and the list is a stack of slot numbers that completions push to and the issuing
+//! thread takes as a whole, so no slot number can come round under a push (the ABA fault has no room).
 
 use std::collections::VecDeque;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
 use crate::backend::{Request, SequencePosition, SlotId};
+use crate::chunks::Chunks;
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 
@@ -69,38 +68,24 @@ impl OpenSlot {
     }
 }
 
-/// Slots of the first chunk.
-const FIRST_CHUNK: usize = 64;
-/// Chunks; together they hold more slots than a [`SlotId`] can name.
-const CHUNKS: usize = 27;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-type Chunk = Box<[CachePadded<OpenSlot>]>;
-
 /// Slots that can be added to while completions use them.
 pub(super) struct SlotTable {
-    chunks: [OnceLock<Chunk>; CHUNKS],
+    slots: Chunks<CachePadded<OpenSlot>>,
     freed: AtomicU32,
 }
 
 impl SlotTable {
     /// A table without slots.
     pub(super) fn new() -> Self {
-        Self { chunks: [const { OnceLock::new() }; CHUNKS], freed: AtomicU32::new(NONE) }
+        Self { slots: Chunks::default(), freed: AtomicU32::new(NONE) }
     }
 
     /// Makes sure that the slots below `slots` exist.
     pub(super) fn grow(&self, slots: usize) {
-        let mut start = 0;
-        for (number, chunk) in self.chunks.iter().enumerate() {
-            if start >= slots {
-                return;
-            }
-            let length = FIRST_CHUNK << number;
-            chunk.get_or_init(|| (0..length).map(|_| CachePadded::default()).collect());
-            start += length;
-        }
+        self.slots.grow(slots);
     }
 
     /// A slot.
@@ -109,9 +94,7 @@ impl SlotTable {
     /// Where the table was not grown to it.
     #[inline]
     pub(super) fn get(&self, slot: SlotId) -> &OpenSlot {
-        let number = (slot.index() / FIRST_CHUNK + 1).ilog2() as usize;
-        let start = FIRST_CHUNK * ((1 << number) - 1);
-        &self.chunks[number].get().expect("slots exist before they are used")[slot.index() - start]
+        self.slots.get(slot.index())
     }
 
     /// Gives a slot back; any thread.

@@ -153,6 +153,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 /// A worker's whole life.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share) -> Result<()> {
     let lane = share.first_lane;
+    context.reserve_observed(lane + 1);
     let mailbox = Arc::new(Mailbox {
         lane,
         wait: context.wait,

@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::affinity;
 use crate::error::{Error, Result};
+use crate::limits;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
 
@@ -22,6 +23,14 @@ pub(super) struct Share {
     pub(super) first_lane: usize,
     /// Requests that it keeps outstanding; one lane each.
     pub(super) slots: usize,
+}
+
+/// Fails if the system has no room for so many workers more.
+///
+/// # Errors
+/// Where it has not, with how many it has room for.
+pub(super) fn check_room(workers: usize) -> Result<()> {
+    limits::check_threads(workers, WORKER_STACK)
 }
 
 /// Starts a worker thread, pinned as the load asks. If `work` fails, the load learns that a client broke.

@@ -1,5 +1,7 @@
 //! The server's side of a level: one model's counters, or an ensemble's tree of them, and what their averages are.
 
+use std::cell::Cell;
+
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::measure::summary::ServerSummary;
@@ -8,7 +10,9 @@ use crate::model::{ModelId, ModelSpec};
 use crate::stdio::note;
 
 /// Deepest nesting of ensembles that is followed.
-const MAX_DEPTH: usize = 16;
+pub const MAX_DEPTH: usize = 16;
+/// Into so many parts the figures of a model are taken at most. A model is one for each way in which it is reached.
+pub const MAX_PARTS: usize = 1_000;
 
 /// The server's counters of every model of `specs`; `None` where it keeps none, or does not answer and may come back,
 /// which standard error says.
@@ -105,7 +109,7 @@ impl Models<'_> {
     /// A composing model that the server did not report is left out. Cache figures are shown throughout as soon as one model
     /// of the tree may answer from the cache. `None` where the root was not reported.
     pub fn summary(&self, delta: &StatisticsSnapshot, root: &ModelId) -> Option<ServerSummary> {
-        let tree = Tree { delta, specs: self.specs };
+        let tree = Tree { delta, specs: self.specs, parts: Cell::new(0) };
         let mut summary = tree.node(root, &mut Vec::new())?;
         for id in self.bls {
             summary.composing.extend(tree.node(id, &mut vec![root.name.clone()]));
@@ -120,12 +124,18 @@ impl Models<'_> {
 struct Tree<'a> {
     delta: &'a StatisticsSnapshot,
     specs: &'a [ModelSpec],
+    /// How many there are so far.
+    parts: Cell<usize>,
 }
 
 impl Tree<'_> {
     /// `path` holds the names above, so that a server which names a model as its own part cannot trap us.
     fn node(&self, id: &ModelId, path: &mut Vec<String>) -> Option<ServerSummary> {
+        if self.parts.get() >= MAX_PARTS {
+            return None;
+        }
         let chosen = self.delta.choose(&id.name, id.version)?;
+        self.parts.set(self.parts.get() + 1);
         let mut composing = Vec::new();
         path.push(id.name.clone());
         if path.len() < MAX_DEPTH {
@@ -191,6 +201,7 @@ mod tests {
             inputs: Vec::new(),
             outputs: Vec::new(),
             scheduler: if composing.is_empty() { Scheduler::Default } else { Scheduler::Ensemble },
+            sequences: false,
             decoupled: false,
             response_cache,
             composing: composing.iter().map(|part| ModelId::latest(*part)).collect(),
@@ -265,6 +276,25 @@ mod tests {
         assert_eq!((times.cache_hit_us, times.cache_miss_us), (11, 39));
         assert_eq!(times.compute_or_cache_us, 556, "(979000 + 39970 + 49061255) / 90 ns");
         assert_eq!(times.overhead_us, 564 - 5 - 556);
+    }
+
+    #[test]
+    fn parts_are_bounded_however_many_ways_there_are() {
+        let name = |layer: usize, number: usize| format!("{layer}.{number}");
+        let (mut specs, mut models) = (Vec::new(), Vec::new());
+        for layer in 0..14 {
+            for number in 0..6 {
+                let parts: Vec<String> = (0..6).filter(|_| layer < 13).map(|part| name(layer + 1, part)).collect();
+                specs.push(spec(&name(layer, number), &parts.iter().map(String::as_str).collect::<Vec<_>>(), false));
+                models.push(((name(layer, number), "1".to_owned()), counters(at(1, 1), at(1, 0), [at(1, 0); 3])));
+            }
+        }
+        let delta = StatisticsSnapshot { models: models.into_iter().collect() };
+        fn count(summary: &ServerSummary) -> usize {
+            1 + summary.composing.iter().map(count).sum::<usize>()
+        }
+        let summary = server_summary(&delta, &ModelId::latest("0.0"), &specs, &[]).unwrap();
+        assert!((500..=MAX_PARTS).contains(&count(&summary)), "{}", count(&summary));
     }
 
     #[test]

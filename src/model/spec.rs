@@ -101,6 +101,8 @@ pub struct ModelSpec {
     pub decoupled: bool,
     /// Responses may come from the server's cache.
     pub response_cache: bool,
+    /// Whether requests belong to sequences: because of its scheduler, or because a model that it calls has such a one.
+    pub sequences: bool,
     /// Models that this ensemble's steps name, without repeats.
     pub composing: Vec<ModelId>,
 }
@@ -138,6 +140,7 @@ impl ModelSpec {
             inputs: tensors(id, metadata.inputs, &config.input, batched)?,
             outputs: tensors(id, metadata.outputs, &config.output, batched)?,
             scheduler,
+            sequences: scheduler == Scheduler::Sequence,
             decoupled: config.model_transaction_policy.decoupled,
             response_cache: config.response_cache.enable,
             composing: config.ensemble_scheduling.as_ref().map_or_else(Vec::new, |ensemble| composing(&ensemble.step)),

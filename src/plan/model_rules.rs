@@ -1,7 +1,7 @@
 //! What depends on the model: rules that need its tensors and scheduler, and defaults that it decides.
 
 use crate::error::{Error, Result};
-use crate::model::{ModelSpec, Scheduler};
+use crate::model::ModelSpec;
 use crate::plan::{DataSource, LoadMode, Plan, Protocol, ServiceKind, TokenInput, TokenUse};
 
 /// One rule: when it is broken, and what is said then, after the model's name.
@@ -17,7 +17,7 @@ impl Plan {
     /// # Errors
     /// As [`check_model`](Self::check_model).
     pub fn settle(&mut self, model: &ModelSpec) -> Result<()> {
-        if self.load.synchronous_by_default && model.scheduler == Scheduler::Sequence {
+        if self.load.synchronous_by_default && model.sequences {
             self.load.synchronous = false;
         }
         self.check_model(model)
@@ -51,7 +51,7 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |plan, model| plan.data.batch_size > 1 && is_sequence(model),
+        broken: |plan, model| plan.data.batch_size > 1 && model.sequences,
         message: |plan, _| format!("-b {}: requests of sequence models have a batch size of 1", plan.data.batch_size),
     },
     Rule {
@@ -63,17 +63,17 @@ const RULES: &[Rule] = &[
         message: |_, _| "--periodic-concurrency-range needs a decoupled model, and it is none".into(),
     },
     Rule {
-        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && is_sequence(model),
+        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && model.sequences,
         message: |_, _| "--periodic-concurrency-range sends requests on their own, but it takes sequences".into(),
     },
     Rule {
-        broken: |plan, model| is_sequence(model) && !plan.load.synchronous && is_endless(plan),
+        broken: |plan, model| model.sequences && !plan.load.synchronous && is_endless(plan),
         message: |_, _| {
             "--concurrency-range without an end cannot go with --async for sequence models: give an end".into()
         },
     },
     Rule {
-        broken: |plan, model| is_sequence(model) && plan.load.sequences.ids < sequences(plan),
+        broken: |plan, model| model.sequences && plan.load.sequences.ids < sequences(plan),
         message: |plan, _| {
             format!(
                 "--sequence-id-range holds {} IDs, but {} sequences are alive at once: widen it",
@@ -84,9 +84,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         broken: |plan, model| {
-            is_sequence(model)
-                && matches!(plan.load.mode, LoadMode::FixedSchedule)
-                && plan.measurement.warmup_requests > 0
+            model.sequences && matches!(plan.load.mode, LoadMode::FixedSchedule) && plan.measurement.warmup_requests > 0
         },
         message: |plan, _| {
             format!(
@@ -96,7 +94,7 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |plan, model| is_sequence(model) && token_use(plan).is_some_and(TokenUse::is_any),
+        broken: |plan, model| model.sequences && token_use(plan).is_some_and(TokenUse::is_any),
         message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
     },
     Rule {
@@ -119,10 +117,6 @@ const RULES: &[Rule] = &[
         },
     },
 ];
-
-fn is_sequence(model: &ModelSpec) -> bool {
-    model.scheduler == Scheduler::Sequence
-}
 
 fn streams(plan: &Plan) -> bool {
     matches!(plan.target.connection.protocol, Protocol::Grpc { streaming: true, .. })

@@ -4,7 +4,12 @@ use crate::backend::{InferError, Request, Response};
 use crate::clock::Stamp;
 
 /// Sees the responses and the end of every request. Calls for one lane never overlap, those for different lanes may.
+/// They run on threads of the server that is measured, and keep the promise of [`crate::backend`]: the request is recorded
+/// already when it is shown to them, and they do not make the next one wait.
 pub trait Observer: Send + Sync {
+    /// Makes ready for the lanes below `lanes`, before any of their requests is sent.
+    fn reserve(&self, lanes: usize);
+
     /// A response came for the request of `lane`.
     fn response(&self, lane: usize, response: &Response<'_>);
 

@@ -1,7 +1,7 @@
 //! Result files that are either whole or not there: checked before the run, written beside their place, then renamed.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -99,6 +99,19 @@ impl SafeFile {
         Ok(Self { out, path, temporary: Some(temporary) })
     }
 
+    /// Cuts the file back to its first `length` bytes, whatever became of the rest. What is written next follows them.
+    ///
+    /// # Errors
+    /// Where it cannot be cut; a pipe cannot.
+    pub fn cut(&mut self, length: u64) -> io::Result<()> {
+        let mut file = self.out.get_ref().try_clone()?;
+        file.set_len(length)?;
+        file.seek(SeekFrom::Start(length))?;
+        // What is left in the old buffer is not written.
+        drop(std::mem::replace(&mut self.out, BufWriter::new(file)).into_parts());
+        Ok(())
+    }
+
     /// Puts the file in its place.
     ///
     /// # Errors
@@ -184,6 +197,21 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         drop(SafeFile::create(&path).unwrap());
         assert_eq!(scratch.names(), ["a.csv"]);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_gone() {
+        let scratch = Scratch::new("cut");
+        let path = scratch.path().join("a");
+        let mut file = SafeFile::create(&path).unwrap();
+        file.write_all(b"kept").unwrap();
+        file.flush().unwrap();
+        file.write_all(b"lost").unwrap();
+        file.cut(4).unwrap();
+        file.write_all(b", and ended").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "kept, and ended");
+        assert!(SafeFile::create(Path::new("/dev/full")).unwrap().cut(4).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::ClientTimes;
+use crate::backend::{ClientTimes, OutputView, Response};
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
@@ -13,7 +13,7 @@ use crate::measure::summary::{
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{Distribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
-use crate::record::{OwnedOutput, RawRecord, RawResponse};
+use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
 use crate::report::file::scratch::Scratch;
 use crate::report::{console, csv, sample as plans};
@@ -372,19 +372,15 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
     for &load in loads {
         writer.begin_experiment(load).unwrap();
         for (index, (datatype, bytes)) in tensors.iter().enumerate() {
-            let output = OwnedOutput { name: "OUT".to_owned(), datatype: *datatype, bytes: bytes.clone() };
-            let response = RawResponse { at: Stamp(9), outputs: vec![output] };
-            let record = RawRecord {
-                sent: Stamp(5),
-                intended: None,
-                sequence_id,
-                payload: PayloadId(index as u32),
-                responses: vec![response],
-                failed: false,
-            };
+            let outputs = TestOutputs(vec![OutputView { name: "OUT", datatype: *datatype, shape: &[1], bytes }]);
+            let payload = PayloadId(index as u32);
+            let mut record = RawRecord::default();
+            (record.sent, record.sequence_id, record.payload) = (Stamp(5), sequence_id, payload);
+            record.add(&Response { at: Stamp(9), empty: false, outputs: &outputs, error: None });
             writer.record(&record).unwrap();
         }
-        let end = ExperimentEnd { boundaries: Some(vec![Stamp(0), Stamp(9)]), figures: serde_json::Value::Null };
+        let end =
+            ExperimentEnd { boundaries: Some(vec![Stamp(0), Stamp(9)]), figures: serde_json::Value::Null, missing: 0 };
         writer.end_experiment(&end).unwrap();
     }
     writer.finish().unwrap();
@@ -434,6 +430,7 @@ fn spec(name: &str, composing: &[&str], response_cache: bool) -> ModelSpec {
         inputs: Vec::new(),
         outputs: Vec::new(),
         scheduler: if composing.is_empty() { Scheduler::Default } else { Scheduler::Ensemble },
+        sequences: false,
         decoupled: false,
         response_cache,
         composing: composing.iter().map(|part| ModelId::latest(*part)).collect(),

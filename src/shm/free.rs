@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use crate::limits;
 use crate::shm::{Placement, cuda, dev_shm};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
-/// calls available, and what the control group leaves; for shared memory no more than is free in `/dev/shm`; for a GPU's what its driver
+/// calls available, and what the control group and the limit of the address space leave; for shared memory no more than is free in `/dev/shm`; for a GPU's what its driver
 /// says. `None` where nobody knows.
 pub fn free_bytes(placement: Placement) -> Option<u64> {
     match placement {
@@ -18,7 +19,7 @@ pub fn free_bytes(placement: Placement) -> Option<u64> {
 
 fn host() -> Option<u64> {
     let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    [system, left_in(Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
+    [system, left_in(Path::new("/sys/fs/cgroup")), limits::address_space_left()].into_iter().flatten().min()
 }
 
 /// `MemAvailable` of `/proc/meminfo`, which counts in KiB.

@@ -21,6 +21,7 @@ pub fn model(inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> ModelSpec {
         inputs,
         outputs,
         scheduler: Scheduler::Default,
+        sequences: false,
         decoupled: false,
         response_cache: false,
         composing: Vec::new(),

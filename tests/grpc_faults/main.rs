@@ -152,6 +152,7 @@ fn spec(setup: Setup) -> ClientSpec {
         inputs: vec![tensor.clone()],
         outputs: vec![tensor],
         scheduler: Scheduler::Default,
+        sequences: false,
         decoupled: setup.decoupled,
         response_cache: false,
         composing: Vec::new(),

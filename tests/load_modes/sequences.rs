@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Finished, Model, Program, Repository, turns};
+use crate::support::{Finished, Model, Program, Repository, TritonServer, turns};
 
 const DIRECT: &str = "sequence_batching { max_sequence_idle_microseconds: 5000000 }";
 const OLDEST: &str =
@@ -285,4 +285,102 @@ fn an_error_ends_open_sequences() {
         // sent an end. Sequences whose start failed are left out: the model has none, only the batcher holds a place.
         assert!(!sequences(&repository).is_empty(), "{load}");
     }
+}
+
+/// An ensemble of one step on INT32 [1].
+fn around(name: &str, inner: &str) -> Model {
+    let tensors = r#"
+input [{ name: "INPUT0" data_type: TYPE_INT32 dims: [1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [1] }]"#;
+    let step = format!(
+        "platform: \"ensemble\"\nensemble_scheduling {{ step [{{ model_name: \"{inner}\" model_version: -1\n\
+         input_map {{ key: \"INPUT0\" value: \"INPUT0\" }}\noutput_map {{ key: \"OUTPUT0\" value: \"OUTPUT0\" }} }}] }}"
+    );
+    Model::identity(name).backend("").batches(0).tensors(tensors).with(&step)
+}
+
+/// An ensemble in an ensemble, around a model that takes sequences.
+fn nested() -> Repository {
+    let repository = Repository::of(&[around("m", "middle"), around("middle", "inner")]);
+    repository.add(&repository.counting(Model::accumulator("inner").instances(4)));
+    repository
+}
+
+#[test]
+fn an_ensemble_around_a_sequence_model_gets_whole_sequences_in_process() {
+    let _turn = turns::shared();
+    for load in [
+        "--sync --concurrency-range 3",
+        "--async --concurrency-range 3",
+        "--request-rate-range 300 --num-of-sequences 3 --serial-sequences",
+    ] {
+        let repository = nested();
+        let finished = run(&repository, &format!("-p 150 -s 1000000 -r 3 --sequence-length 6 {load}"));
+        let report = finished.report_with(finished.code());
+        assert!(report.level().client_number("Sequence count") > 0.0, "{load}: {}", report.text);
+        assert!(!report.text.contains("Failed request count"), "{load}: {}", report.text);
+        let counters = repository.counters("inner");
+        assert_eq!((counters.get("violations"), counters.get("sequences_open")), (0, 0), "{load}");
+        assert!(counters.get("sequences_started") > 0 && counters.get("sequences_ended") > 0, "{load}");
+    }
+}
+
+#[test]
+fn an_ensemble_around_a_sequence_model_gets_whole_sequences_over_the_network() {
+    let _turn = turns::shared();
+    let repository = nested();
+    let server = TritonServer::start(&repository).expect("the directory of the server has tritonserver");
+    for (protocol, more) in [("http", ""), ("grpc", ""), ("grpc", "--streaming")] {
+        let transport = format!("{protocol} {more}");
+        let flags = format!("{more} --async --concurrency-range 3 --sequence-length 6 --request-count 60");
+        let finished = server.program(protocol, "m").args(&flags).run();
+        let report = finished.report();
+        assert!(report.level().client_number("Sequence count") > 0.0, "{transport}: {}", report.text);
+        assert!(!report.text.contains("Failed request count"), "{transport}: {}", report.text);
+    }
+    server.stop();
+    let counters = repository.counters("inner");
+    assert_eq!((counters.get("violations"), counters.get("sequences_open")), (0, 0));
+    assert_eq!(counters.get("sequences_started"), counters.get("sequences_ended"));
+}
+
+const SEQUENCE_BLS: &str = r#"
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            call = pb_utils.InferenceRequest(
+                model_name="middle",
+                requested_output_names=["OUTPUT0"],
+                inputs=[pb_utils.get_input_tensor_by_name(request, "INPUT0")],
+                correlation_id=request.correlation_id(),
+                flags=request.flags(),
+            )
+            answer = call.exec()
+            if answer.has_error():
+                responses.append(pb_utils.InferenceResponse(error=answer.error()))
+            else:
+                output = pb_utils.get_output_tensor_by_name(answer, "OUTPUT0")
+                responses.append(pb_utils.InferenceResponse([output]))
+        return responses
+"#;
+
+#[test]
+fn a_bls_model_that_calls_a_sequence_model_gets_whole_sequences() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[around("middle", "inner")]);
+    repository.add(&repository.counting(Model::accumulator("inner").instances(4)));
+    let tensors = r#"
+input [{ name: "INPUT0" data_type: TYPE_INT32 dims: [1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [1] }]"#;
+    repository.add(&Model::python("m", SEQUENCE_BLS).batches(0).tensors(tensors));
+    let flags = "--bls-composing-models middle --async --concurrency-range 3 --sequence-length 6 --request-count 60";
+    let report = Program::on(&repository, "m").args(flags).run().report();
+    assert!(report.level().client_number("Sequence count") > 0.0, "{}", report.text);
+    assert!(!report.text.contains("Failed request count"), "{}", report.text);
+    let counters = repository.counters("inner");
+    assert_eq!((counters.get("violations"), counters.get("sequences_open")), (0, 0));
+    assert!(counters.get("sequences_started") > 0);
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,16 @@ impl Program {
         self
     }
 
+    /// Under what lines of a shell set before it: limits, traps.
+    pub fn under(self, lines: &str) -> Self {
+        let mut command = Command::new("bash");
+        command.arg("-c").arg(format!("{lines}; exec \"$0\" \"$@\"")).arg(self.command.get_program());
+        command.args(self.command.get_args());
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, ..self }
+    }
+
     /// Whoever reads its standard output goes away after `text`.
     pub fn heard_until(mut self, text: &str) -> Self {
         self.last_word = Some(text.to_owned());
@@ -102,11 +112,14 @@ impl Program {
         let started = Instant::now();
         let mut child = self.command.spawn().expect("the program can be started");
         let (ended, end) = mpsc::channel();
+        let printed = Arc::<Mutex<Vec<u8>>>::default();
         let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>, until: Option<String>| {
+            let printed = Arc::clone(&printed);
             thread::spawn(move || {
                 let (mut text, mut part) = (Vec::new(), [0; 4096]);
                 while let Ok(count @ 1..) = pipe.read(&mut part) {
                     text.extend_from_slice(&part[..count]);
+                    printed.lock().unwrap().extend_from_slice(&part[..count]);
                     let _ = last.send(Instant::now());
                     if until.as_ref().is_some_and(|until| String::from_utf8_lossy(&text).contains(until)) {
                         break;
@@ -118,7 +131,7 @@ impl Program {
         let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
         let stderr: Box<dyn Read + Send> = child.stderr.take().map_or(Box::new(io::empty()), |pipe| Box::new(pipe));
         let stderr = read(stderr, ended, None);
-        Running { child, stdout, stderr, started, output: end }
+        Running { child, stdout, stderr, started, output: end, printed }
     }
 }
 
@@ -130,12 +143,22 @@ pub struct Running {
     started: Instant,
     /// The moments at which it wrote something.
     output: mpsc::Receiver<Instant>,
+    /// What it wrote so far, to both of its outputs.
+    printed: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Running {
     /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until it has written a text.
+    pub fn wait_for(&self, text: &str) {
+        while !String::from_utf8_lossy(&self.printed.lock().unwrap()).contains(text) {
+            assert!(self.started.elapsed() < PATIENCE, "it never wrote '{text}'");
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Sends it a signal.

@@ -31,6 +31,7 @@ pub fn model(id: &ModelId, metadata: ModelMetadata, config: &ModelConfig) -> Res
         platform: metadata.platform,
         max_batch_size: u64::try_from(config.max_batch_size).unwrap_or(0),
         scheduler: scheduler(config),
+        sequences: config.sequence_batching.is_some(),
         decoupled: config.model_transaction_policy.as_ref().is_some_and(|policy| policy.decoupled),
         response_cache: config.response_cache.as_ref().is_some_and(|cache| cache.enable),
         composing: composing(config),

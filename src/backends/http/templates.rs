@@ -9,7 +9,7 @@ use crate::backends::http::template::Template;
 use crate::backends::net::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::data::Payload;
 use crate::error::Result;
-use crate::model::{ModelSpec, Scheduler};
+use crate::model::ModelSpec;
 
 /// JSON has at most so many characters for a byte of a tensor, as `-128,` and `-3.4028234663852886e+38,` show.
 const JSON_PER_BYTE: u64 = 8;
@@ -56,7 +56,7 @@ impl Templates {
             registry,
         };
         for (forms, payload) in templates.forms.iter().zip(&*spec.payloads) {
-            let sequence = spec.models[payload.model].scheduler == Scheduler::Sequence;
+            let sequence = spec.models[payload.model].sequences;
             let form = if sequence { &forms.in_sequence } else { &forms.alone };
             let template = templates.render(payload, sequence)?;
             form.get_or_init(|| Ok(template));

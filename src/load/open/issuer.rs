@@ -29,7 +29,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &O
     let driven = context.backend.capabilities().threading == Threading::Driven;
     let first_slots = if driven { FIRST_DRIVEN_SLOTS } else { FIRST_SLOTS };
     let slots = if shape.serial { share.slots } else { share.slots.min(first_slots) };
-    sink.slots.grow(slots);
+    sink.grow(slots);
     let client =
         context.backend.open_client(context.client_spec(slots), Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let mut issuer = Issuer {
@@ -211,7 +211,7 @@ impl Issuer {
         // A slot of a driven backend may be a connection, which takes longer to make.
         let more = if self.driven { self.slots / 4 + 1 } else { self.slots };
         let slots = (self.slots + more).min(self.sink.share.slots);
-        self.sink.slots.grow(slots);
+        self.sink.grow(slots);
         self.client.grow(slots)?;
         self.free.extend((self.slots as u32..slots as u32).map(SlotId));
         self.slots = slots;

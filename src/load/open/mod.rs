@@ -118,7 +118,9 @@ pub(super) fn spawn(
     shape: &OpenLoop,
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
-    for share in shape.shares(context.feed.lanes()) {
+    let shares = shape.shares(context.feed.lanes());
+    worker::check_room(shares.len())?;
+    for share in shares {
         let shape = shape.clone();
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
             issuer::work(context, control, &shape, share)

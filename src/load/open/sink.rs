@@ -78,6 +78,12 @@ impl OpenSink {
         self.waiting.store(waiting, Ordering::SeqCst);
     }
 
+    /// Makes sure that the slots below `slots` exist.
+    pub(super) fn grow(&self, slots: usize) {
+        self.slots.grow(slots);
+        self.context.reserve_observed(slots * self.share.workers);
+    }
+
     /// A number that no other outstanding request of the load has.
     fn number(&self, slot: SlotId) -> usize {
         slot.index() * self.share.workers + self.share.worker

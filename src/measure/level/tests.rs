@@ -77,6 +77,8 @@ impl Backend for Slow {
 struct Log(Mutex<Vec<Stamp>>);
 
 impl Observer for Log {
+    fn reserve(&self, _: usize) {}
+
     fn response(&self, _: usize, _: &Response<'_>) {}
 
     fn complete(&self, _: usize, finished: &Finished<'_>) {

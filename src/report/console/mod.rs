@@ -112,6 +112,15 @@ fn confidence(level: &LevelSummary) -> String {
     if figures.is_empty() { String::new() } else { format!("    95% confidence: {}\n", figures.join(", ")) }
 }
 
+/// What is said of a level that observers did not see all requests of, a line each.
+pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
+    let level = format!("{} {}", load_name(load), load_value(load));
+    let exported = "are missing in --profile-export-file, which was written more slowly than they came";
+    let validated = "were not validated, because outputs came faster than they can be compared";
+    let lines = [(missing, exported), (unvalidated, validated)].into_iter().filter(|(count, _)| *count > 0);
+    lines.map(|(count, what)| format!("{level}: {count} requests {what}")).collect()
+}
+
 /// The block at the end: the answer of a search, then a line per level, in the order in which they were measured.
 pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
     let latency = plan.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));

@@ -4,7 +4,8 @@
 //! upstream: numbers that JSON lacks are `null` instead of ending the file, half-precision numbers are numbers, a BYTES
 //! tensor of several elements is a list of strings, all items of a batch are there, and in open loops each request ends
 //! with `intended_timestamp`, in a mix with `model`. An experiment ends with `summary`: what the level came to. The file ends with
-//! `latency`: what the report's latency is. Requests that failed are left out, as readers take every request for a success.
+//! `latency`: what the report's latency is, and with `incomplete` where it could not be written to the end. An experiment that
+//! lacks requests says how many (`missing_requests`). Requests that failed are left out, as readers take every request for a success.
 
 pub mod figures;
 mod stream;
@@ -22,8 +23,10 @@ use crate::measure::summary::{Headline, LevelLoad};
 use crate::record::{RawRecord, RawResponse};
 use crate::report::SafeFile;
 
-pub use stream::{ExportStream, RecordSender};
+pub use stream::{ExportQueue, ExportStream};
 
+/// As much is written at once.
+const WRITE_BYTES: usize = 64 << 10;
 /// Bytes of encoded inputs that are kept for the next request with the same payload.
 const INPUT_CACHE_BYTES: usize = 16 << 20;
 
@@ -53,6 +56,15 @@ pub struct ExperimentEnd {
     pub boundaries: Option<Vec<Stamp>>,
     /// What it came to; see [`figures`].
     pub figures: serde_json::Value,
+    /// Requests that are not in it because they could not be written as fast as they came.
+    pub missing: u64,
+}
+
+impl ExperimentEnd {
+    /// Of one that was never told.
+    fn unknown() -> Self {
+        Self { boundaries: Some(Vec::new()), figures: serde_json::Value::Null, missing: 0 }
+    }
 }
 
 /// Writes the export: experiments one after the other, each with its records and then its window boundaries.
@@ -65,8 +77,22 @@ pub struct ExportWriter {
     experiments: u64,
     /// Requests of the open experiment; `None` between experiments.
     requests: Option<u64>,
-    /// Whether any experiment holds a request.
-    holds_requests: bool,
+    /// Requests of all experiments.
+    all_requests: u64,
+    /// What is to be written next.
+    text: Vec<u8>,
+    /// The places up to which the file is written, the last one first: what it is cut back to where nothing more can be
+    /// written. Two, because what ends the file needs room, too.
+    written: [Place; 2],
+}
+
+/// A place between two requests, or between two experiments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    bytes: u64,
+    requests: u64,
+    /// Whether an experiment is open there.
+    open: bool,
 }
 
 impl ExportWriter {
@@ -75,17 +101,21 @@ impl ExportWriter {
     /// # Errors
     /// Where that file cannot be made.
     pub fn create(spec: ExportSpec) -> Result<Self> {
-        let mut file = SafeFile::create(&spec.path).map_err(|error| failed(&spec.path, &error))?;
-        file.write_all(b"{\"experiments\":[").map_err(|error| failed(&spec.path, &error))?;
-        Ok(Self {
+        let file = SafeFile::create(&spec.path).map_err(|error| failed(&spec.path, &error))?;
+        let mut writer = Self {
             spec,
             file,
             inputs: HashMap::new(),
             cached_bytes: 0,
             experiments: 0,
             requests: None,
-            holds_requests: false,
-        })
+            all_requests: 0,
+            text: b"{\"experiments\":[".to_vec(),
+            written: [Place::default(); 2],
+        };
+        // So that there is a place to go back to.
+        writer.write_out()?;
+        Ok(writer)
     }
 
     /// Starts the experiment of a level; ends the open one, without boundaries, if there is one.
@@ -97,7 +127,7 @@ impl ExportWriter {
         self.requests = Some(0);
         let first = self.experiments == 0;
         self.experiments += 1;
-        self.write(|out| {
+        self.put(|out| {
             out.write_all(if first { b"{\"experiment\":{\"mode\":" } else { b",{\"experiment\":{\"mode\":" })?;
             match load {
                 LevelLoad::Concurrency(value) => write!(out, "\"concurrency\",\"value\":{value}")?,
@@ -121,10 +151,11 @@ impl ExportWriter {
         }
         let first = *requests == 0;
         *requests += 1;
-        self.holds_requests = true;
+        self.all_requests += 1;
         let inputs = self.inputs(record.payload);
-        let Self { spec, file, .. } = self;
-        write_record(file, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))
+        let Self { spec, text, .. } = self;
+        write_record(text, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))?;
+        self.write_if_long()
     }
 
     /// Ends the open experiment, if there is one.
@@ -136,19 +167,12 @@ impl ExportWriter {
             return Ok(());
         }
         let anchor = self.spec.anchor;
-        self.write(|out| {
-            out.write_all(b"],\"window_boundaries\":[")?;
-            match &end.boundaries {
-                Some(boundaries) => stamps(out, anchor, boundaries.iter().copied())?,
-                None => write!(out, "0,{}", u64::MAX)?,
-            }
-            write!(out, "],\"summary\":{}}}", end.figures)
-        })
+        self.put(|out| write_end(out, anchor, end))
     }
 
     /// Ends an experiment whose end nobody told.
     fn abandon_experiment(&mut self) -> Result<()> {
-        self.end_experiment(&ExperimentEnd { boundaries: Some(Vec::new()), figures: serde_json::Value::Null })
+        self.end_experiment(&ExperimentEnd::unknown())
     }
 
     /// Completes the file after an error; one without any request is left out, and what was there before stays.
@@ -156,7 +180,7 @@ impl ExportWriter {
     /// # Errors
     /// As [`ExportWriter::finish`].
     pub fn give_up(self) -> Result<()> {
-        if self.holds_requests { self.finish() } else { Ok(()) }
+        if self.all_requests > 0 { self.finish() } else { Ok(()) }
     }
 
     /// Completes the file and puts it in its place.
@@ -165,17 +189,49 @@ impl ExportWriter {
     /// Where it cannot be written or renamed.
     pub fn finish(mut self) -> Result<()> {
         self.abandon_experiment()?;
-        let (kind, headline) = (self.spec.service_kind.to_lowercase(), self.spec.headline);
-        self.write(|out| {
-            write!(out, "],\"version\":\"{}\",\"service_kind\":", env!("CARGO_PKG_VERSION"))?;
-            tensor::string(out, &kind)?;
-            write!(out, ",\"endpoint\":\"\",\"latency\":\"{}\"}}", headline.word())
-        })?;
+        let Self { spec, text, .. } = &mut self;
+        write_tail(text, spec, None).map_err(|error| failed(&spec.path, &error))?;
+        self.write_out()?;
         self.file.finish().map_err(|error| failed(&self.spec.path, &error))
     }
 
-    fn write(&mut self, act: impl FnOnce(&mut SafeFile) -> io::Result<()>) -> Result<()> {
-        act(&mut self.file).map_err(|error| failed(&self.spec.path, &error))
+    /// Completes the file with what could be written of it before `error`, says so in it, and puts it in its place. Returns
+    /// the number of requests that it holds; `None` where nothing could be kept.
+    pub fn keep(mut self, error: &Error) -> Option<u64> {
+        let ends = |place: &Place| {
+            let mut text = Vec::new();
+            let unknown = ExperimentEnd::unknown();
+            let end = if place.open { write_end(&mut text, self.spec.anchor, &unknown) } else { Ok(()) };
+            end.and_then(|()| write_tail(&mut text, &self.spec, Some(error))).map(|()| text)
+        };
+        let place = self.written.into_iter().find(|place| {
+            let ended = ends(place).and_then(|text| {
+                self.file.cut(place.bytes)?;
+                self.file.write_all(&text)?;
+                self.file.flush()
+            });
+            ended.is_ok()
+        })?;
+        self.file.finish().ok().map(|()| place.requests)
+    }
+
+    fn put(&mut self, act: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<()> {
+        act(&mut self.text).map_err(|error| failed(&self.spec.path, &error))?;
+        self.write_if_long()
+    }
+
+    fn write_if_long(&mut self) -> Result<()> {
+        if self.text.len() < WRITE_BYTES { Ok(()) } else { self.write_out() }
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        let written = self.file.write_all(&self.text).and_then(|()| self.file.flush());
+        written.map_err(|error| failed(&self.spec.path, &error))?;
+        let bytes = self.written[0].bytes + self.text.len() as u64;
+        let place = Place { bytes, requests: self.all_requests, open: self.requests.is_some() };
+        self.written = [place, self.written[0]];
+        self.text.clear();
+        Ok(())
     }
 
     /// A payload's inputs as a JSON object.
@@ -212,6 +268,30 @@ fn encode_inputs(payload: Option<&Payload>) -> Vec<u8> {
     text
 }
 
+fn write_end(out: &mut impl Write, anchor: WallAnchor, end: &ExperimentEnd) -> io::Result<()> {
+    out.write_all(b"],\"window_boundaries\":[")?;
+    match &end.boundaries {
+        Some(boundaries) => stamps(out, anchor, boundaries.iter().copied())?,
+        None => write!(out, "0,{}", u64::MAX)?,
+    }
+    out.write_all(b"]")?;
+    if end.missing > 0 {
+        write!(out, ",\"missing_requests\":{}", end.missing)?;
+    }
+    write!(out, ",\"summary\":{}}}", end.figures)
+}
+
+fn write_tail(out: &mut impl Write, spec: &ExportSpec, cut_by: Option<&Error>) -> io::Result<()> {
+    write!(out, "],\"version\":\"{}\",\"service_kind\":", env!("CARGO_PKG_VERSION"))?;
+    tensor::string(out, &spec.service_kind.to_lowercase())?;
+    write!(out, ",\"endpoint\":\"\",\"latency\":\"{}\"", spec.headline.word())?;
+    if let Some(error) = cut_by {
+        out.write_all(b",\"incomplete\":")?;
+        tensor::string(out, &error.to_string())?;
+    }
+    out.write_all(b"}")
+}
+
 fn write_record(
     out: &mut impl Write,
     spec: &ExportSpec,
@@ -227,13 +307,13 @@ fn write_record(
     out.write_all(b",\"request_inputs\":")?;
     out.write_all(inputs)?;
     out.write_all(b",\"response_timestamps\":[")?;
-    stamps(out, spec.anchor, record.responses.iter().map(|response| response.at))?;
+    stamps(out, spec.anchor, record.responses().map(|response| response.at))?;
     out.write_all(b"],\"response_outputs\":[")?;
-    for (index, response) in record.responses.iter().enumerate() {
+    for (index, response) in record.responses().enumerate() {
         if index > 0 {
             out.write_all(b",")?;
         }
-        outputs(out, spec, response)?;
+        outputs(out, spec, &response)?;
     }
     out.write_all(b"]")?;
     if let Some(intended) = record.intended {
@@ -247,13 +327,15 @@ fn write_record(
     out.write_all(b"}")
 }
 
-fn outputs(out: &mut impl Write, spec: &ExportSpec, response: &RawResponse) -> io::Result<()> {
+fn outputs(out: &mut impl Write, spec: &ExportSpec, response: &RawResponse<'_>) -> io::Result<()> {
     out.write_all(b"{")?;
-    for (index, output) in response.outputs.iter().enumerate() {
-        key(out, index == 0, &output.name)?;
-        tensor::write(out, output.datatype, &output.bytes)?;
+    let mut empty = true;
+    for output in response.outputs() {
+        key(out, empty, output.name)?;
+        tensor::write(out, output.datatype, output.bytes)?;
+        empty = false;
     }
-    if response.outputs.is_empty() {
+    if empty {
         for (index, name) in spec.outputs.iter().enumerate() {
             key(out, index == 0, name)?;
             out.write_all(b"\"\"")?;

@@ -1,0 +1,96 @@
+//! How much the system lets this process have: threads, memory mappings, address space.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::stdio::note;
+
+/// Memory mappings of a thread: its stack and the stack of its signals, each with a guard, and what it makes the heap map.
+const MAPS_PER_THREAD: u64 = 6;
+/// Mappings that are left to everything else.
+const MAPS_RESERVED: u64 = 2_048;
+/// Bytes of address space that a thread takes besides its stack.
+const THREAD_BYTES: u64 = 512 << 10;
+/// Bytes that are left to everything else.
+const BYTES_RESERVED: u64 = 64 << 20;
+/// With less, a server in this process does not start; over a network it takes a fraction.
+const COMFORTABLE: u64 = 4 << 30;
+
+/// Bytes of address space that can still be had; `None` where there is no limit (`ulimit -v`).
+pub fn address_space_left() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    let pages = fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
+}
+
+/// Memory mappings that can still be made; `None` where nobody knows.
+fn maps_left() -> Option<u64> {
+    let most: u64 = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
+    let maps = fs::read("/proc/self/maps").ok()?.iter().filter(|&&byte| byte == b'\n').count();
+    Some(most.saturating_sub(maps as u64))
+}
+
+/// Fails if there is no room for so many more threads with such stacks. A thread that cannot be had is an error that can be
+/// told, but one that is had and finds no room for the stack of its signals ends the whole process inside of Rust's
+/// own start of a thread.
+///
+/// # Errors
+/// Where there is not: how many there is room for, and what is in the way.
+pub fn check_threads(threads: usize, stack: usize) -> Result<()> {
+    let by_maps = maps_left().map(|left| left.saturating_sub(MAPS_RESERVED) / MAPS_PER_THREAD);
+    let by_bytes = address_space_left().map(|left| left.saturating_sub(BYTES_RESERVED) / (stack as u64 + THREAD_BYTES));
+    refuse(threads as u64, [(by_maps, "sysctl vm.max_map_count"), (by_bytes, "ulimit -v")])
+}
+
+fn refuse(threads: u64, rooms: [(Option<u64>, &str); 2]) -> Result<()> {
+    let least = rooms.into_iter().filter_map(|(room, limit)| Some((room?, limit))).min();
+    match least {
+        Some((room, limit)) if threads > room => Err(Error::machine(format!(
+            "{threads} more threads are wanted, and there is room for {room} ({limit}); ask for fewer at once, use --async, or \
+             raise that limit"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Where the address space is limited, what cannot be had aborts the process: this program's own memory, that of a server
+/// in it, the start of a thread. The reason stands on standard error then; this makes it an end with the
+/// code of failures.
+///
+/// # Errors
+/// Where the end cannot be arranged.
+pub fn watch_address_space() -> Result<()> {
+    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
+    if limit < COMFORTABLE {
+        note!("the address space is limited to {} MiB (ulimit -v); a run that needs more fails at once", limit >> 20);
+    }
+    let armed = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_shutdown(libc::SIGABRT, i32::from(exit::FAILED), armed)
+        .map(drop)
+        .map_err(|error| Error::machine(format!("cannot prepare for the end of memory: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_room_decides_and_is_named() {
+        assert!(refuse(7, [(None, "a"), (None, "b")]).is_ok());
+        assert!(refuse(7, [(Some(7), "a"), (None, "b")]).is_ok());
+        let message = refuse(8, [(Some(9), "a"), (Some(7), "b")]).unwrap_err().to_string();
+        assert!(message.starts_with("8 more threads are wanted, and there is room for 7 (b)"), "{message}");
+    }
+
+    #[test]
+    fn the_system_tells() {
+        assert!(maps_left().is_some_and(|left| left > 1_000));
+        check_threads(10, 1 << 20).unwrap();
+        assert!(check_threads(usize::MAX >> 8, 1 << 20).is_err());
+    }
+}

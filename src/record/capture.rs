@@ -1,0 +1,154 @@
+//! Copies every response, and hands the request over when it is over.
+
+use std::mem;
+use std::sync::Arc;
+
+use crossbeam::utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::backend::Response;
+use crate::chunks::Chunks;
+use crate::record::observer::{Finished, Observer};
+use crate::record::pool::RecordPool;
+use crate::record::raw::RawRecord;
+
+/// Where captured requests go. Called by those who complete requests, so it neither waits nor allocates.
+pub trait Destination: Send + Sync {
+    /// Whether this request is wanted.
+    fn wants(&self, finished: &Finished<'_>) -> bool;
+
+    /// A request that was wanted. The record goes back to its pool in the end.
+    fn take(&self, finished: &Finished<'_>, record: Box<RawRecord>);
+
+    /// A request that was wanted and could not be kept: there was no memory for it.
+    fn lost(&self, finished: &Finished<'_>);
+}
+
+/// An observer that copies requests. Each lane has a record of its own to copy into; its lock is never waited for, because
+/// calls for one lane never overlap.
+pub struct Capture<D> {
+    lanes: Chunks<CachePadded<Mutex<Lane>>>,
+    pool: Arc<RecordPool>,
+    destination: D,
+}
+
+/// The request of a lane.
+#[derive(Default)]
+enum Lane {
+    /// No response has come.
+    #[default]
+    Silent,
+    /// Its responses so far.
+    Copied(Box<RawRecord>),
+    /// There was no memory for one of its responses.
+    Lost,
+}
+
+impl<D: Destination> Capture<D> {
+    /// Copies into records of `pool`.
+    pub fn new(pool: Arc<RecordPool>, destination: D) -> Self {
+        Self { lanes: Chunks::default(), pool, destination }
+    }
+}
+
+impl<D: Destination> Observer for Capture<D> {
+    fn reserve(&self, lanes: usize) {
+        self.lanes.grow(lanes);
+    }
+
+    fn response(&self, lane: usize, response: &Response<'_>) {
+        let mut lane = self.lanes.get(lane).lock();
+        let record = match mem::replace(&mut *lane, Lane::Lost) {
+            Lane::Silent => self.pool.take(),
+            Lane::Copied(record) => Some(record),
+            Lane::Lost => return,
+        };
+        let Some(mut record) = record else { return };
+        if self.pool.copy(response, &mut record) {
+            *lane = Lane::Copied(record);
+        } else {
+            self.pool.give_back(record);
+        }
+    }
+
+    fn complete(&self, lane: usize, finished: &Finished<'_>) {
+        let copied = mem::take(&mut *self.lanes.get(lane).lock());
+        let wanted = self.destination.wants(finished);
+        let record = match copied {
+            Lane::Copied(record) if !wanted => return self.pool.give_back(record),
+            _ if !wanted => return,
+            Lane::Copied(record) => Some(record),
+            Lane::Silent => self.pool.take(),
+            Lane::Lost => None,
+        };
+        let Some(mut record) = record else { return self.destination.lost(finished) };
+        record.sent = finished.sent;
+        record.intended = finished.intended;
+        record.end = finished.end;
+        record.sequence_id = finished.request.sequence.map_or(0, |position| position.id);
+        record.payload = finished.request.payload;
+        record.failed = finished.error.is_some();
+        self.destination.take(finished, record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{OutputView, Request};
+    use crate::clock::Stamp;
+    use crate::data::PayloadId;
+    use crate::model::DataType;
+    use crate::record::raw::TestOutputs;
+
+    /// Keeps what it is given, and counts what is lost; the first payload is not wanted.
+    #[derive(Default)]
+    struct Shelf {
+        kept: Mutex<Vec<RawRecord>>,
+        lost: Mutex<u64>,
+    }
+
+    impl Destination for Arc<Shelf> {
+        fn wants(&self, finished: &Finished<'_>) -> bool {
+            finished.request.payload.0 != 0
+        }
+
+        fn take(&self, _finished: &Finished<'_>, record: Box<RawRecord>) {
+            self.kept.lock().push(*record);
+        }
+
+        fn lost(&self, _finished: &Finished<'_>) {
+            *self.lost.lock() += 1;
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_later_requests_are_whole_again() {
+        let (pool, shelf) = (Arc::new(RecordPool::new(64 << 10)), Arc::<Shelf>::default());
+        let capture = Capture::new(Arc::clone(&pool), Arc::clone(&shelf));
+        capture.reserve(3);
+        let respond = |lane, bytes: &[u8]| {
+            let outputs = TestOutputs(vec![OutputView { name: "Y", datatype: DataType::Uint8, shape: &[1], bytes }]);
+            capture.response(lane, &Response { at: Stamp(1), empty: false, outputs: &outputs, error: None });
+        };
+        let end = |lane, payload| {
+            let request = Request { payload: PayloadId(payload), sequence: None };
+            capture.complete(lane, &Finished { request, sent: Stamp(1), intended: None, end: Stamp(2), error: None });
+        };
+        // Two lanes at once, whose responses alternate; the second response of one does not fit.
+        respond(0, b"small");
+        respond(2, b"other");
+        respond(0, &vec![1; 70 << 10]);
+        respond(0, b"small");
+        end(0, 1);
+        end(2, 2);
+        respond(0, b"again");
+        end(0, 3);
+        respond(1, b"unwanted");
+        end(1, 0);
+        end(1, 4);
+        let kept = shelf.kept.lock();
+        let seen: Vec<_> = kept.iter().map(|record| (record.payload.0, record.responses().count())).collect();
+        assert_eq!((seen, *shelf.lost.lock()), (vec![(2, 1), (3, 1), (4, 0)], 1));
+    }
+}

@@ -1,0 +1,165 @@
+//! Where raw records come from, and where they go when they have been looked at.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam::queue::ArrayQueue;
+
+use crate::backend::Response;
+use crate::record::raw::RawRecord;
+
+/// What a record takes at least, roughly; decides how many there may be.
+const LEAST_RECORD: usize = 1 << 10;
+/// There may be at least and at most so many records.
+const RECORDS: (usize, usize) = (64, 1 << 20);
+
+/// Raw records that are used again and again: bounded in number and in bytes, and without a lock. In a steady state nothing
+/// is allocated: a record is, when more than ever before are under way or wait, and its memory grows up to the largest
+/// request that it has held.
+#[derive(Debug)]
+pub struct RecordPool {
+    idle: ArrayQueue<Box<RawRecord>>,
+    alive: AtomicUsize,
+    held: AtomicUsize,
+    most_bytes: usize,
+}
+
+impl RecordPool {
+    /// A pool whose records take no more than about `most_bytes` together.
+    pub fn new(most_bytes: usize) -> Self {
+        let records = (most_bytes / LEAST_RECORD).clamp(RECORDS.0, RECORDS.1);
+        Self { idle: ArrayQueue::new(records), alive: AtomicUsize::new(0), held: AtomicUsize::new(0), most_bytes }
+    }
+
+    /// Records that there may be at once.
+    pub fn most_records(&self) -> usize {
+        self.idle.capacity()
+    }
+
+    /// What all records take together, in bytes.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// A record without responses; `None` where all are under way or wait.
+    pub fn take(&self) -> Option<Box<RawRecord>> {
+        if let Some(record) = self.idle.pop() {
+            return Some(record);
+        }
+        let (alive, held) = (self.alive.fetch_add(1, Ordering::Relaxed), self.held());
+        // It will become as large as the others, and is not to be made only to find no room then.
+        let size = held.checked_div(alive).unwrap_or(0).max(size_of::<RawRecord>());
+        if alive >= self.most_records() || held.saturating_add(size) > self.most_bytes {
+            self.alive.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let mut record = Box::<RawRecord>::default();
+        self.charge(&mut record);
+        Some(record)
+    }
+
+    /// Takes back a record that nobody needs any more.
+    pub fn give_back(&self, mut record: Box<RawRecord>) {
+        record.clear();
+        // There is room: there are no more records than that.
+        if let Err(record) = self.idle.push(record) {
+            self.forget(&record);
+        }
+    }
+
+    /// Copies a response into a record; `false` where there is no memory for it.
+    pub fn copy(&self, response: &Response<'_>, record: &mut RawRecord) -> bool {
+        let mut fits = self.has_room(record.growth(None));
+        response.outputs.visit(&mut |output| {
+            fits = fits && self.has_room(record.growth(Some(&output))) && record.has_room_for(&output);
+            if fits {
+                record.copy(&output);
+            }
+        });
+        record.close(response.at, response.empty);
+        self.charge(record);
+        fits
+    }
+
+    /// Whether so many bytes more may be held; gives up idle records for them.
+    fn has_room(&self, bytes: usize) -> bool {
+        loop {
+            if bytes == 0 || self.held().saturating_add(bytes) <= self.most_bytes {
+                return true;
+            }
+            if !self.reclaim() {
+                return false;
+            }
+        }
+    }
+
+    /// Gives up an idle record, if there is one.
+    fn reclaim(&self) -> bool {
+        self.idle.pop().is_some_and(|record| {
+            self.forget(&record);
+            true
+        })
+    }
+
+    /// Counts what a record takes now.
+    fn charge(&self, record: &mut RawRecord) {
+        let footprint = record.footprint();
+        if footprint != record.charged {
+            self.held.fetch_add(footprint.wrapping_sub(record.charged), Ordering::Relaxed);
+            record.charged = footprint;
+        }
+    }
+
+    fn forget(&self, record: &RawRecord) {
+        self.held.fetch_sub(record.charged, Ordering::Relaxed);
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::OutputView;
+    use crate::clock::Stamp;
+    use crate::model::DataType;
+    use crate::record::raw::TestOutputs;
+
+    fn copy(pool: &RecordPool, record: &mut RawRecord, bytes: &[u8]) -> bool {
+        let output = OutputView { name: "Y", datatype: DataType::Uint8, shape: &[1], bytes };
+        let outputs = TestOutputs(vec![output]);
+        pool.copy(&Response { at: Stamp(1), empty: false, outputs: &outputs, error: None }, record)
+    }
+
+    #[test]
+    fn memory_is_bounded_and_idle_records_make_room() {
+        const MOST: usize = 1 << 20;
+        let pool = RecordPool::new(MOST);
+        let chunk = vec![7; 100 << 10];
+        let mut records = Vec::new();
+        while let Some(mut record) = pool.take() {
+            assert!(copy(&pool, &mut record, &chunk));
+            assert!(pool.held() <= MOST + 2048, "{}", pool.held());
+            records.push(record);
+        }
+        assert!((8..=10).contains(&records.len()), "{}", records.len());
+        records.drain(..).for_each(|record| pool.give_back(record));
+        let held = pool.held();
+        let mut record = pool.take().unwrap();
+        assert!(copy(&pool, &mut record, &vec![7; 900 << 10]), "those that are idle give their memory");
+        assert!(pool.held() <= MOST + 2048 && held <= MOST + 2048);
+        // One request may have any number of responses.
+        let fitting = (0..100_000).take_while(|_| copy(&pool, &mut record, b"")).count();
+        assert!(fitting < 20_000 && pool.held() <= MOST + 2048, "{fitting}");
+        pool.give_back(record);
+    }
+
+    #[test]
+    fn their_number_is_bounded() {
+        let pool = RecordPool::new(1);
+        assert!(pool.take().is_none(), "one is more than a byte");
+        let pool = RecordPool::new(64 << 10);
+        let records: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(records.len(), 64);
+        records.into_iter().for_each(|record| pool.give_back(record));
+        assert_eq!(std::iter::from_fn(|| pool.take()).count(), 64);
+    }
+}
