@@ -52,12 +52,22 @@ pub fn run(
                 runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?, levels)?;
                 observe(levels.last().expect("was added just now"), runner)
             }
+            SweepStep::Again(index, rate) => {
+                note!("sweep: {} requests/sec: contradicts the other rates; measured once more", significant(rate));
+                let mut repeated = Vec::new();
+                runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?, &mut repeated)?;
+                levels[index] = repeated.pop().expect("was added just now");
+                observe(&levels[index], runner)
+            }
         };
         sweep.observe(observed);
     }
-    match sweep.result() {
+    match sweep.result().filter(|_| !runner.is_interrupted()) {
         Some(found) => runner.screen.print(&console::sweep(&found)),
-        None if runner.is_interrupted() => Ok(()),
+        None if runner.is_interrupted() => {
+            note!("--sweep: interrupted before the saturation rate was known");
+            Ok(())
+        }
         None if runner.session.backend.is_gone() => {
             say_no_rate(runner);
             Ok(())
@@ -109,5 +119,6 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
     let refused = matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(lost));
     let over = matches!(level.ending, Ending::OverThreshold | Ending::Failed | Ending::Interrupted);
     let latency_ns = client.key_latency_ns(runner.plan.measurement.percentile);
-    SweepObservation { completed_rate, sustained: !refused && !over, latency_ns }
+    let settled = level.ending != Ending::Unstable;
+    SweepObservation { completed_rate, sustained: !refused && !over, settled, latency_ns }
 }

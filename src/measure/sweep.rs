@@ -7,7 +7,10 @@
 //!    once one of each is known, the gap is halved until it is within [`RESOLUTION`]. A rate a little above must then not be
 //!    sustained either: if it is, a pause of the machine was taken for saturation, and the search is resumed from there. The
 //!    highest rate that was sustained is the saturation rate.
-//! 3. *Measure*: N rates up to the saturation rate, and one just past it.
+//! 3. *Measure*: N rates up to the saturation rate, and one just past it. Where a rate was not sustained although a higher one
+//!    was, both are measured once more: one of them was disturbed.
+//!
+//! The answer is conservative: the highest rate that was sustained below the lowest that was not.
 
 use crate::plan::Spacing;
 
@@ -44,6 +47,8 @@ pub enum SweepStep {
     Confirm(f64),
     /// An open loop at this rate, measured and reported.
     Measure(f64),
+    /// The measured point with that number (from 0), once more; what it comes to replaces what was there.
+    Again(usize, f64),
 }
 
 /// What a step came to.
@@ -53,6 +58,8 @@ pub struct SweepObservation {
     pub completed_rate: f64,
     /// Whether the server kept up: the rate was reached and the number of outstanding requests did not grow.
     pub sustained: bool,
+    /// Whether its windows agreed. Where they did not, it proves no rate that the search did not find sustained.
+    pub settled: bool,
     /// The latency that the report looks at, in nanoseconds.
     pub latency_ns: f64,
 }
@@ -71,8 +78,19 @@ enum Phase {
     Burst,
     Confirm(Bracket),
     CounterCheck { saturation: f64 },
-    Measure { saturation: f64, rates: Vec<f64> },
+    Measure(Measuring),
     Failed,
+}
+
+/// The rates that are measured.
+#[derive(Clone, Debug)]
+struct Measuring {
+    /// What the search found.
+    sustained: f64,
+    unsustained: Option<f64>,
+    rates: Vec<f64>,
+    /// Points that are measured once more, the next one last; absent until every rate was measured.
+    again: Option<Vec<usize>>,
 }
 
 /// One measured rate.
@@ -87,8 +105,10 @@ pub struct SweepPoint {
 /// What a sweep found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepResult {
-    /// Highest rate that was sustained, in requests a second.
+    /// Highest rate that was sustained below every one that was not, in requests a second.
     pub saturation: f64,
+    /// Lowest rate that was not sustained; absent where every rate was.
+    pub unsustained: Option<f64>,
     /// Rate after which latency grows faster than load; see [`knee`].
     pub knee: Option<f64>,
 }
@@ -114,7 +134,10 @@ impl Sweep {
             Phase::Burst => Some(SweepStep::Burst),
             Phase::Confirm(bracket) => Some(SweepStep::Confirm(bracket.rate)),
             Phase::CounterCheck { saturation } => Some(SweepStep::Confirm(saturation * COUNTER_CHECK)),
-            Phase::Measure { rates, .. } => rates.get(self.points.len()).copied().map(SweepStep::Measure),
+            Phase::Measure(measuring) => match &measuring.again {
+                None => measuring.rates.get(self.points.len()).copied().map(SweepStep::Measure),
+                Some(again) => again.last().map(|&index| SweepStep::Again(index, self.points[index].rate)),
+            },
             Phase::Failed => None,
         }
     }
@@ -130,7 +153,7 @@ impl Sweep {
                 if let Some(saturation) = bracket.observe(observed) {
                     self.phase = match saturation {
                         0.0 => Phase::Failed,
-                        _ if bracket.unsustained.is_infinite() => self.measure(saturation),
+                        _ if bracket.unsustained.is_infinite() => self.measure(saturation, None),
                         _ => Phase::CounterCheck { saturation },
                     };
                 }
@@ -142,34 +165,79 @@ impl Sweep {
                         self.resumptions += 1;
                         Phase::Confirm(Bracket::above(above, above * STRETCH))
                     }
-                    true => self.measure(above),
-                    false => self.measure(saturation),
+                    true => self.measure(above, None),
+                    false => self.measure(saturation, Some(above)),
                 };
             }
-            Phase::Measure { rates, .. } => {
-                if let Some(&rate) = rates.get(self.points.len()) {
-                    self.points.push(SweepPoint { rate, observed });
-                }
-            }
+            Phase::Measure(measuring) => measuring.observe(&mut self.points, observed),
             Phase::Failed => {}
         }
     }
 
-    fn measure(&self, saturation: f64) -> Phase {
-        Phase::Measure { saturation, rates: rates(self.plan, saturation) }
+    fn measure(&self, sustained: f64, unsustained: Option<f64>) -> Phase {
+        Phase::Measure(Measuring { sustained, unsustained, rates: rates(self.plan, sustained), again: None })
     }
 
     /// What was found so far; `None` where the server sustained no rate, or the search has not ended.
     pub fn result(&self) -> Option<SweepResult> {
-        match self.phase {
-            Phase::Measure { saturation, .. } => {
-                // What was completed, not what was asked for: random gaps may have brought fewer requests.
-                let completed = |point: &SweepPoint| point.rate.min(point.observed.completed_rate);
-                let sustained = self.points.iter().filter(|point| point.observed.sustained).map(completed);
-                Some(SweepResult { saturation: sustained.fold(saturation, f64::max), knee: knee(&self.points) })
-            }
+        match &self.phase {
+            Phase::Measure(measuring) => measuring.result(&self.points),
             _ => None,
         }
+    }
+}
+
+impl Measuring {
+    fn observe(&mut self, points: &mut Vec<SweepPoint>, observed: SweepObservation) {
+        if let Some(again) = &mut self.again {
+            if let Some(index) = again.pop() {
+                points[index].observed = observed;
+            }
+            return;
+        }
+        if let Some(&rate) = self.rates.get(points.len()) {
+            points.push(SweepPoint { rate, observed });
+        }
+        if points.len() == self.rates.len() {
+            self.again = Some(self.contradictions(points));
+        }
+    }
+
+    /// The points that were not sustained although a higher rate was, and the lowest of those that were above them.
+    fn contradictions(&self, points: &[SweepPoint]) -> Vec<usize> {
+        let numbered = || points.iter().enumerate();
+        let highest = numbered().filter(|(_, point)| self.proves(point)).map(|(_, point)| point.rate);
+        let highest = highest.fold(self.sustained, f64::max);
+        let failed = |point: &SweepPoint| !point.observed.sustained && point.rate <= highest;
+        let lowest = points.iter().filter(|point| failed(point)).map(|point| point.rate);
+        let lowest = lowest.chain(self.unsustained).fold(f64::INFINITY, f64::min);
+        let odd = |point: &SweepPoint| failed(point) || (self.proves(point) && point.rate >= lowest);
+        numbered().filter(|(_, point)| odd(point)).map(|(index, _)| index).collect()
+    }
+
+    /// Whether the point shows that its rate is sustained.
+    fn proves(&self, point: &SweepPoint) -> bool {
+        point.observed.sustained && (point.observed.settled || point.rate <= self.sustained)
+    }
+
+    fn result(&self, points: &[SweepPoint]) -> Option<SweepResult> {
+        // A rate that was searched counts unless it was measured too, which is longer.
+        let measured = |rate: f64| points.iter().any(|point| (point.rate / rate - 1.0).abs() < RESOLUTION / 2.0);
+        let of_points = points.iter().filter(|point| !point.observed.sustained).map(|point| point.rate);
+        let searched = self
+            .unsustained
+            .filter(|&rate| !measured(rate) && !points.iter().any(|point| self.proves(point) && point.rate >= rate));
+        let lowest = of_points.chain(searched).fold(f64::INFINITY, f64::min);
+        // What was completed, not what was asked for: random gaps may have brought fewer requests.
+        let completed = |point: &SweepPoint| point.rate.min(point.observed.completed_rate);
+        let sustained = points.iter().filter(|point| self.proves(point) && point.rate < lowest).map(completed);
+        let searched = (self.sustained < lowest).then_some(self.sustained);
+        let saturation = sustained.chain(searched).fold(0.0, f64::max);
+        (saturation > 0.0).then(|| SweepResult {
+            saturation,
+            unsustained: lowest.is_finite().then_some(lowest),
+            knee: knee(points),
+        })
     }
 }
 
@@ -237,10 +305,13 @@ mod tests {
     /// A server that sustains rates below `capacity`, with the latency of an M/M/1 queue.
     fn server(capacity: f64) -> impl Fn(SweepStep) -> SweepObservation {
         move |step| match step {
-            SweepStep::Burst => SweepObservation { completed_rate: capacity * 1.3, sustained: false, latency_ns: 1e9 },
-            SweepStep::Confirm(rate) | SweepStep::Measure(rate) => SweepObservation {
+            SweepStep::Burst => {
+                SweepObservation { completed_rate: capacity * 1.3, sustained: false, settled: true, latency_ns: 1e9 }
+            }
+            SweepStep::Confirm(rate) | SweepStep::Measure(rate) | SweepStep::Again(_, rate) => SweepObservation {
                 completed_rate: rate.min(capacity),
                 sustained: rate <= capacity,
+                settled: true,
                 latency_ns: 1e9 / (capacity - rate).max(capacity / 100.0),
             },
         }
@@ -266,6 +337,8 @@ mod tests {
             );
             assert_eq!(sweep.points.len(), 5);
             assert!((sweep.points[4].rate / saturation - 1.1).abs() < 1e-9);
+            let unsustained = sweep.result().unwrap().unsustained.unwrap();
+            assert!(unsustained > capacity && unsustained / saturation <= 1.11, "{unsustained} of {capacity}");
         }
     }
 
@@ -307,7 +380,8 @@ mod tests {
     #[test]
     fn a_rate_that_was_measured_and_sustained_is_not_past_saturation() {
         let mut sweep = Sweep::new(LINEAR);
-        let observation = |sustained| SweepObservation { completed_rate: 1000.0, sustained, latency_ns: 1.0 };
+        let observation =
+            |sustained| SweepObservation { completed_rate: 1000.0, sustained, settled: true, latency_ns: 1.0 };
         while sweep.next().is_some() {
             let measuring = sweep.result().is_some();
             let confirmed = matches!(sweep.next(), Some(SweepStep::Confirm(rate)) if rate < 900.0);
@@ -326,14 +400,63 @@ mod tests {
     fn what_was_not_completed_is_no_saturation() {
         let measured = |step| match step {
             // Random gaps brought fewer requests than the rate says, and nothing piled up.
-            SweepStep::Measure(rate) => {
-                SweepObservation { completed_rate: rate * 0.8, sustained: true, latency_ns: 1.0 }
+            SweepStep::Measure(rate) | SweepStep::Again(_, rate) => {
+                SweepObservation { completed_rate: rate * 0.8, sustained: true, settled: true, latency_ns: 1.0 }
             }
             search => server(1000.0)(search),
         };
         let sweep = run(LINEAR, measured);
         let saturation = sweep.result().unwrap().saturation;
         assert!((0.95..=1.0).contains(&(saturation / 1000.0)), "{saturation}");
+    }
+
+    #[test]
+    fn points_that_contradict_the_order_are_measured_again() {
+        // The second of four rates meets a pause of the machine; once more, it is as it should be.
+        let behind = server(1000.0);
+        let repeated = std::cell::RefCell::new(Vec::new());
+        let sweep = run(LINEAR, |step| match step {
+            SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
+            SweepStep::Measure(rate) if (400.0..600.0).contains(&rate) => {
+                SweepObservation { sustained: false, ..behind(step) }
+            }
+            SweepStep::Again(index, _) => {
+                repeated.borrow_mut().push(index);
+                behind(step)
+            }
+            step => behind(step),
+        });
+        assert_eq!(*repeated.borrow(), [3, 2, 1], "what was above it, too");
+        assert!((0.95..=1.0).contains(&(sweep.result().unwrap().saturation / 1000.0)));
+    }
+
+    #[test]
+    fn the_answer_is_below_every_rate_that_was_not_sustained() {
+        let behind = server(1000.0);
+        let sweep = run(LINEAR, |step| match step {
+            SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
+            SweepStep::Measure(rate) | SweepStep::Again(_, rate) if rate > 600.0 => {
+                SweepObservation { sustained: false, ..behind(step) }
+            }
+            step => behind(step),
+        });
+        let found = sweep.result().unwrap();
+        assert!((400.0..600.0).contains(&found.saturation), "{found:?}");
+        assert!((700.0..800.0).contains(&found.unsustained.unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn windows_that_disagree_prove_no_higher_rate() {
+        let behind = server(1000.0);
+        let sweep = run(LINEAR, |step| match step {
+            SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
+            SweepStep::Measure(rate) | SweepStep::Again(_, rate) => {
+                SweepObservation { completed_rate: rate, sustained: true, settled: false, latency_ns: 1.0 }
+            }
+            step => behind(step),
+        });
+        let found = sweep.result().unwrap();
+        assert!(found.saturation <= 1000.0 && found.unsustained.is_some(), "{found:?}");
     }
 
     #[test]
@@ -347,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_server_that_sustains_nothing_ends_the_sweep() {
-        let dead = SweepObservation { completed_rate: 0.0, sustained: false, latency_ns: 0.0 };
+        let dead = SweepObservation { completed_rate: 0.0, sustained: false, settled: true, latency_ns: 0.0 };
         assert_eq!(run(LINEAR, |_| dead).result(), None);
         let lame = run(LINEAR, |_| SweepObservation { completed_rate: 5.0, ..dead });
         assert_eq!((lame.result(), lame.next()), (None, None));
@@ -358,7 +481,7 @@ mod tests {
         let points = |latencies: &[f64]| {
             let point = |(i, &latency_ns): (usize, &f64)| SweepPoint {
                 rate: i as f64,
-                observed: SweepObservation { completed_rate: 0.0, sustained: true, latency_ns },
+                observed: SweepObservation { completed_rate: 0.0, sustained: true, settled: true, latency_ns },
             };
             latencies.iter().enumerate().map(point).collect::<Vec<_>>()
         };

@@ -143,7 +143,11 @@ pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
 /// The answer of a sweep, ending with an empty line.
 pub fn sweep(found: &SweepResult) -> String {
     let knee = found.knee.map_or_else(|| "none found".to_owned(), |rate| format!("{rate:.1} requests/sec"));
-    format!("Saturation: {:.1} requests/sec\nKnee: {knee}\n\n", found.saturation)
+    let bracket = match found.unsustained {
+        Some(rate) => format!("sustained; {rate:.1} was not"),
+        None => "sustained; no rate was too high".to_owned(),
+    };
+    format!("Saturation: {:.1} requests/sec ({bracket})\nKnee: {knee}\n\n", found.saturation)
 }
 
 /// The answer of a search: the highest level that held.
