@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::measure::metrics::{MetricsFold, Sample, parse};
+use crate::measure::metrics::{MetricsFold, Sample, is_out_of_range, parse};
 use crate::stdio::note;
 
 /// A thread that reads the metrics at the start of every window and every interval after that. Dropping it waits for a
@@ -76,10 +76,21 @@ impl Drop for Collector {
 }
 
 fn poll(backend: &dyn Backend, interval: Duration, shared: &Shared) {
-    let mut warned = false;
+    let (mut warned, mut doubted) = (false, false);
     while !shared.stop.load(Ordering::Relaxed) {
         match backend.metrics() {
-            Ok(page) => shared.open.lock().add(&parse(&page)),
+            Ok(page) => {
+                let page = parse(&page);
+                if let Some(odd) = page.iter().find(|sample| is_out_of_range(sample)).filter(|_| !doubted) {
+                    doubted = true;
+                    note!(
+                        "--collect-metrics: {} of {:e} is out of range; such values are left out",
+                        odd.name,
+                        odd.value
+                    );
+                }
+                shared.open.lock().add(&page);
+            }
             Err(error) if !warned => {
                 warned = true;
                 note!("--collect-metrics: {error}; figures of that time are left out");

@@ -92,6 +92,24 @@ fn number(text: &str) -> Option<f64> {
     }
 }
 
+/// Larger than anything that is read here: bytes, watts, shares, requests. Sums of such values cannot overflow.
+const LARGEST: f64 = 1e18;
+
+/// Whether a value is one that is read here, and larger than it can be.
+pub fn is_out_of_range(sample: &Sample) -> bool {
+    sample.value > LARGEST
+        && (GPU_METRICS.contains(&sample.name.as_str()) || HOST_METRICS.contains(&sample.name.as_str()))
+}
+
+const GPU_METRICS: [&str; 4] =
+    ["nv_gpu_utilization", "nv_gpu_power_usage", "nv_gpu_memory_used_bytes", "nv_gpu_memory_total_bytes"];
+const HOST_METRICS: [&str; 4] = [
+    "nv_cpu_utilization",
+    "nv_cpu_memory_used_bytes",
+    "nv_cpu_memory_total_bytes",
+    "nv_inference_pending_request_count",
+];
+
 /// Polls over the windows of a level, folded as they come.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsFold {
@@ -149,12 +167,11 @@ impl MetricsFold {
         Self { model: model.into(), ..Self::default() }
     }
 
-    /// Takes in one poll. Values that are not finite, or negative, are left out: nothing that
-    /// is read here can be.
+    /// Takes in one poll. Values that are negative, no number, or too large for anything are left out.
     pub fn add(&mut self, page: &[Sample]) {
         // Versions of one model queue apart; together they are one poll.
         let mut pending = None;
-        for sample in page.iter().filter(|sample| sample.value.is_finite() && sample.value >= 0.0) {
+        for sample in page.iter().filter(|sample| (0.0..=LARGEST).contains(&sample.value)) {
             if let Some(uuid) = sample.label("gpu_uuid") {
                 self.add_gpu(uuid.to_owned(), sample);
             } else if sample.name == "nv_inference_pending_request_count" {
@@ -187,9 +204,7 @@ impl MetricsFold {
 
     fn add_gpu(&mut self, uuid: String, sample: &Sample) {
         let value = sample.value;
-        let known =
-            ["nv_gpu_utilization", "nv_gpu_power_usage", "nv_gpu_memory_used_bytes", "nv_gpu_memory_total_bytes"];
-        if !known.contains(&sample.name.as_str()) {
+        if !GPU_METRICS.contains(&sample.name.as_str()) {
             return;
         }
         let gpu = self.gpus.entry(uuid).or_default();
@@ -276,6 +291,20 @@ nv_nothing{}
         assert_eq!(samples[11].label("label"), Some("esc\"aped\\ \n"));
         assert_eq!(samples[11].value, f64::NEG_INFINITY);
         assert_eq!(parse("a 1\r\n b{} 2\nc NaN\n7x 1\nd 0x10\ne infinite\n").len(), 3);
+    }
+
+    #[test]
+    fn what_nothing_can_be_is_left_out_and_known() {
+        let mut fold = MetricsFold::new("m");
+        let page = parse(
+            "nv_gpu_power_usage{gpu_uuid=\"G\"} 1e308\nnv_gpu_power_usage{gpu_uuid=\"G\"} 1e308\n\
+             nv_gpu_utilization{gpu_uuid=\"G\"} 1e307\nnv_gpu_utilization{gpu_uuid=\"G\"} 0.5\nnv_cpu_utilization +Inf\n\
+             nv_inference_pending_request_count{model=\"m\",version=\"1\"} 1e308\nnv_energy 1e308\nnv_cpu_utilization NaN\n",
+        );
+        fold.add(&page);
+        let gpu = &fold.gpus()[0];
+        assert_eq!((gpu.power_watts, gpu.utilization, fold.host()), (None, Some(0.5), HostMetrics::default()));
+        assert_eq!(page.iter().filter(|sample| is_out_of_range(sample)).count(), 5);
     }
 
     #[test]
