@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
+use crate::app::signals;
 use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
 use crate::backends::{self, null::NullBackend};
 use crate::clock::WallAnchor;
@@ -169,6 +170,7 @@ impl Session {
                 service_kind: self.run.capabilities.service_kind,
                 headline: self.run.headline,
                 entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
+                interrupts: signals::count(),
             };
             let bytes = outputs.map(|output| output.fixed_bytes().unwrap_or(256)).sum::<u64>() * plan.data.batch_size;
             ExportStream::start(ExportWriter::create(spec)?, usize::try_from(bytes).unwrap_or(usize::MAX))

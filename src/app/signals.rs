@@ -58,6 +58,11 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     Ok(&INTERRUPTS)
 }
 
+/// The counter that [`watch`] returns, for those that wait for something of which an interrupt is the end.
+pub fn count() -> &'static AtomicUsize {
+    &INTERRUPTS
+}
+
 /// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.
 fn hangups_are_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -4,7 +4,7 @@ mod memory;
 mod transports;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
@@ -19,7 +19,7 @@ use crate::exit;
 use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
 use crate::measure::summary::Ending;
 use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
-use crate::report::{console, matrix};
+use crate::report::{Interrupts, console, matrix};
 use crate::stdio::note;
 
 /// One way to run the plan. Its fields are dropped in order: the session before what it needs.
@@ -53,7 +53,7 @@ impl Way {
 ///
 /// # Errors
 /// Where the first way, which the others are held against, cannot be gone, or the plan's load has no levels.
-pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Result<u8> {
+pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
     let screen = Screen::new();
     // The servers must outlive the ways that lead to them, so they are made first.
     let in_process = backends::connect(plan)?;
@@ -95,7 +95,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
 }
 
 /// The table of the level with that number; `None` where there is none.
-fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) -> Result<Option<MatrixTable>> {
+fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: Interrupts) -> Result<Option<MatrixTable>> {
     let mut rows: Vec<MatrixRow> = ways
         .iter()
         .map(|way| MatrixRow {

@@ -7,6 +7,7 @@
 //! `latency`: what the report's latency is. Requests that failed are left out, as readers take every request for a success.
 
 pub mod figures;
+mod gathered;
 mod stream;
 mod tensor;
 
@@ -15,17 +16,23 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::measure::summary::{Headline, LevelLoad};
 use crate::record::{RawRecord, RawResponse};
-use crate::report::SafeFile;
+use crate::report::export::gathered::{Gathered, Mark};
+use crate::report::{Interrupts, SafeFile};
 
 pub use stream::{ExportStream, RecordSender};
 
 /// Bytes of encoded inputs that are kept for the next request with the same payload.
 const INPUT_CACHE_BYTES: usize = 16 << 20;
+
+/// How an experiment ends of which nobody told how it ended.
+const ABANDONED: &[u8] = b"],\"window_boundaries\":[],\"summary\":null}";
 
 /// What an export needs to know besides the records.
 #[derive(Clone, Debug)]
@@ -44,6 +51,8 @@ pub struct ExportSpec {
     pub headline: Headline,
     /// Names of the entries of a mix, by the number that payloads have; empty where there is one model.
     pub entries: Vec<String>,
+    /// Interrupts, which end the wait for the reader of a pipe.
+    pub interrupts: Interrupts,
 }
 
 /// How an experiment ends.
@@ -56,36 +65,42 @@ pub struct ExperimentEnd {
 }
 
 /// Writes the export: experiments one after the other, each with its records and then its window boundaries.
+///
+/// Where the disk is full, the file is completed with the records that are in it, and every later call repeats the error.
 #[derive(Debug)]
 pub struct ExportWriter {
     spec: ExportSpec,
-    file: SafeFile,
+    /// Absent once it is complete or has failed.
+    file: Option<Gathered>,
+    failure: Option<Error>,
     inputs: HashMap<PayloadId, Arc<[u8]>>,
     cached_bytes: usize,
     experiments: u64,
     /// Requests of the open experiment; `None` between experiments.
     requests: Option<u64>,
-    /// Whether any experiment holds a request.
-    holds_requests: bool,
+    /// Requests of all experiments.
+    all_requests: u64,
 }
 
 impl ExportWriter {
-    /// Opens a temporary file beside the export's place.
+    /// Opens a file out of sight.
     ///
     /// # Errors
     /// Where that file cannot be made.
     pub fn create(spec: ExportSpec) -> Result<Self> {
-        let mut file = SafeFile::create(&spec.path).map_err(|error| failed(&spec.path, &error))?;
-        file.write_all(b"{\"experiments\":[").map_err(|error| failed(&spec.path, &error))?;
-        Ok(Self {
+        let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, &error, ""))?;
+        let mut writer = Self {
             spec,
-            file,
+            file: Some(Gathered::new(file)),
+            failure: None,
             inputs: HashMap::new(),
             cached_bytes: 0,
             experiments: 0,
             requests: None,
-            holds_requests: false,
-        })
+            all_requests: 0,
+        };
+        writer.write(|out| out.write_all(b"{\"experiments\":["))?;
+        Ok(writer)
     }
 
     /// Starts the experiment of a level; ends the open one, without boundaries, if there is one.
@@ -121,10 +136,12 @@ impl ExportWriter {
         }
         let first = *requests == 0;
         *requests += 1;
-        self.holds_requests = true;
+        self.all_requests += 1;
         let inputs = self.inputs(record.payload);
-        let Self { spec, file, .. } = self;
-        write_record(file, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))
+        let mark = self.mark();
+        let Self { spec, file: Some(file), .. } = self else { return self.failed_before() };
+        let written = write_record(file, spec, record, &inputs, first);
+        written.map(|()| file.mark(mark)).map_err(|error| self.fail(&error))
     }
 
     /// Ends the open experiment, if there is one.
@@ -148,7 +165,10 @@ impl ExportWriter {
 
     /// Ends an experiment whose end nobody told.
     fn abandon_experiment(&mut self) -> Result<()> {
-        self.end_experiment(&ExperimentEnd { boundaries: Some(Vec::new()), figures: serde_json::Value::Null })
+        if self.requests.take().is_none() {
+            return Ok(());
+        }
+        self.write(|out| out.write_all(ABANDONED))
     }
 
     /// Completes the file after an error; one without any request is left out, and what was there before stays.
@@ -156,7 +176,7 @@ impl ExportWriter {
     /// # Errors
     /// As [`ExportWriter::finish`].
     pub fn give_up(self) -> Result<()> {
-        if self.holds_requests { self.finish() } else { Ok(()) }
+        if self.all_requests > 0 { self.finish() } else { Ok(()) }
     }
 
     /// Completes the file and puts it in its place.
@@ -165,17 +185,57 @@ impl ExportWriter {
     /// Where it cannot be written or renamed.
     pub fn finish(mut self) -> Result<()> {
         self.abandon_experiment()?;
-        let (kind, headline) = (self.spec.service_kind.to_lowercase(), self.spec.headline);
-        self.write(|out| {
-            write!(out, "],\"version\":\"{}\",\"service_kind\":", env!("CARGO_PKG_VERSION"))?;
-            tensor::string(out, &kind)?;
-            write!(out, ",\"endpoint\":\"\",\"latency\":\"{}\"}}", headline.word())
-        })?;
-        self.file.finish().map_err(|error| failed(&self.spec.path, &error))
+        let ending = self.ending();
+        self.write(|out| out.write_all(&ending).and_then(|()| out.pass_on()))?;
+        let Some(file) = self.file.take() else { return self.failed_before() };
+        file.into_file().finish().map_err(|error| failed(&self.spec.path, &error, ""))
     }
 
-    fn write(&mut self, act: impl FnOnce(&mut SafeFile) -> io::Result<()>) -> Result<()> {
-        act(&mut self.file).map_err(|error| failed(&self.spec.path, &error))
+    /// What the file ends with.
+    fn ending(&self) -> Vec<u8> {
+        let (version, kind) = (env!("CARGO_PKG_VERSION"), Value::from(self.spec.service_kind.to_lowercase()));
+        let latency = self.spec.headline.word();
+        let keys =
+            format!("\"version\":\"{version}\",\"service_kind\":{kind},\"endpoint\":\"\",\"latency\":\"{latency}\"");
+        format!("],{keys}}}").into_bytes()
+    }
+
+    /// The state in which the file would be complete with what is behind it now.
+    fn mark(&self) -> Mark {
+        Mark { at: 0, open: self.requests.is_some(), requests: self.all_requests }
+    }
+
+    /// Writes whole parts.
+    fn write(&mut self, act: impl FnOnce(&mut Gathered) -> io::Result<()>) -> Result<()> {
+        let mark = self.mark();
+        let Some(file) = &mut self.file else { return self.failed_before() };
+        match act(file) {
+            Ok(()) => {
+                file.mark(mark);
+                Ok(())
+            }
+            Err(error) => Err(self.fail(&error)),
+        }
+    }
+
+    fn failed_before(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Keeps what is in the file where it cannot take more, and says so.
+    fn fail(&mut self, error: &io::Error) -> Error {
+        let kept = self.file.take().and_then(|file| {
+            let ending = self.ending();
+            let closed = |mark: &Mark| [if mark.open { ABANDONED } else { b"" }, &ending].concat();
+            file.close_early(closed)
+        });
+        let kept = match kept {
+            Some(requests) => format!("; the {requests} requests that were written before are in it"),
+            None => String::new(),
+        };
+        let error = failed(&self.spec.path, error, &kept);
+        self.failure = Some(error.clone());
+        error
     }
 
     /// A payload's inputs as a JSON object.
@@ -192,9 +252,9 @@ impl ExportWriter {
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Error {
+fn failed(path: &Path, error: &io::Error, kept: &str) -> Error {
     Error::output(format!(
-        "--profile-export-file {}: cannot be written: {error}; free space or name another file",
+        "--profile-export-file {}: cannot be written: {error}{kept}; free space or name another file",
         path.display()
     ))
 }
