@@ -8,7 +8,8 @@ use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
 use crate::app::signals;
 use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
-use crate::backends::{self, null::NullBackend};
+use crate::backends::traces::ChangedTraces;
+use crate::backends::{self, Connected, null::NullBackend};
 use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
@@ -66,6 +67,8 @@ impl Lanes {
 pub struct Session {
     /// Reads the server's metrics, where they are asked for; before the backend, so that it ends first.
     pub metrics: Option<Collector>,
+    /// What was changed on the server for the run; also before the backend.
+    traces: Option<ChangedTraces>,
     /// The way to the server.
     pub backend: Arc<dyn Backend>,
     /// The model of every entry of the mix, or the only model.
@@ -92,19 +95,21 @@ impl Session {
     /// Where the server, the model or the data cannot be used.
     pub fn open(plan: &mut Plan) -> Result<Self> {
         let recorded = Recorded::read(plan)?;
-        Self::with(backends::connect(plan)?, plan, recorded)
+        let session = Self::with(backends::connect(plan)?, plan, recorded)?;
+        plan.notes_on(&session.models).for_each(|note| note!("{note}"));
+        Ok(session)
     }
 
     /// The same with a server that is there already.
     ///
     /// # Errors
     /// As [`Session::open`].
-    pub fn through(backend: Arc<dyn Backend>, plan: &mut Plan) -> Result<Self> {
+    pub fn through(server: Connected, plan: &mut Plan) -> Result<Self> {
         let recorded = Recorded::read(plan)?;
-        Self::with(backend, plan, recorded)
+        Self::with(server, plan, recorded)
     }
 
-    fn with(backend: Arc<dyn Backend>, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
+    fn with(Connected { backend, traces }: Connected, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
         let models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
         for model in &models {
             plan.settle(model)?;
@@ -129,6 +134,7 @@ impl Session {
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
             metrics: metrics.transpose()?,
+            traces,
             backend,
             models: payloads.models.into(),
             roots: models.into_iter().map(|model| model.id).collect(),
@@ -257,6 +263,7 @@ impl Session {
     /// Leaves the server; a server in this process is stopped.
     pub fn close(self) {
         drop(self.metrics);
+        drop(self.traces);
         drop(self.backend);
     }
 }

@@ -3,7 +3,6 @@
 mod memory;
 mod transports;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::app::job::Job;
@@ -12,8 +11,7 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::signals;
-use crate::backend::Backend;
-use crate::backends;
+use crate::backends::{self, Connected};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
@@ -36,9 +34,9 @@ pub struct Way {
 
 impl Way {
     /// Makes a way ready.
-    fn open(name: impl Into<String>, mut plan: Plan, backend: Result<Arc<dyn Backend>>) -> Self {
-        let ready = backend.and_then(|backend| {
-            let session = Session::through(backend, &mut plan)?;
+    fn open(name: impl Into<String>, mut plan: Plan, server: Result<Connected>) -> Self {
+        let ready = server.and_then(|server| {
+            let session = Session::through(server, &mut plan)?;
             Ok((session.observers(&plan)?, session))
         });
         let (observers, session) = match ready {
@@ -56,7 +54,7 @@ impl Way {
 pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
     let screen = Screen::new();
     // The servers must outlive the ways that lead to them, so they are made first.
-    let in_process = backends::connect(plan)?;
+    let in_process = backends::connect(plan)?.backend;
     let program = transports::program(plan, kind, interrupts);
     let ways = match kind {
         Matrix::Memory => memory::ways(plan, &in_process),
@@ -73,6 +71,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
     }
     let first = ways.first().and_then(|way| Some((&way.plan, way.session.as_ref().ok()?)));
     if let Some((plan, session)) = first {
+        plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         screen.print(&console::settings(plan, &session.run))?;
     }
     signals::ready();
@@ -87,7 +86,8 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
             break;
         }
     }
-    for way in ways {
+    // The last one first: each puts back what it found on a server.
+    for way in ways.into_iter().rev() {
         way.session.into_iter().for_each(Session::close);
         way.observers.into_iter().try_for_each(Observers::finish)?;
     }
