@@ -71,6 +71,14 @@ impl Error {
         Self { message: one_line(format!("{doing}: {}", self.message)), ..self }
     }
 
+    /// Of two attempts that do not depend on each other, the errors of both in one.
+    pub fn both(one: Result<()>, other: Result<()>) -> Result<()> {
+        match (one, other) {
+            (Err(one), Err(other)) => Err(one.advice(other)),
+            (one, other) => one.and(other),
+        }
+    }
+
     /// The same error with what to do put behind its message.
     #[must_use]
     pub fn advice(self, what: impl fmt::Display) -> Self {

@@ -6,11 +6,26 @@ use std::io::{self, Write as _};
 
 use crate::error::{Error, Result};
 
-/// Shows characters that would act on a terminal as escapes: names and reasons come from files and servers. Ends of lines and
-/// tabs are our own.
+/// Whether a character acts on a terminal instead of being shown: all controls, and those that turn the direction of writing.
+fn acts(letter: char) -> bool {
+    let turns = '\u{061c}' == letter
+        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    letter.is_control() || turns
+}
+
+/// A name or a reason that comes from a file or a server, as it may stand in a line of ours: what acts on a terminal is shown as an
+/// escape, ends of lines and tabs too.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    escaped(text, acts)
+}
+
+/// The same of a whole text, whose ends of lines and tabs are our own.
 fn harmless(text: &str) -> Cow<'_, str> {
-    let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    if !text.contains(acts) {
+    escaped(text, |letter| acts(letter) && !matches!(letter, '\n' | '\t'))
+}
+
+fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&acts) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -42,18 +57,30 @@ pub fn say(text: impl Display) {
 /// Says a line, formatted as by `format!`, after the program's name.
 macro_rules! note {
     ($($argument:tt)*) => {
-        $crate::stdio::say(format_args!("triton-bench: {}\n", format_args!($($argument)*)))
+        $crate::stdio::say(format_args!("triton-bench: {}\n", $crate::stdio::shown(&format!($($argument)*))))
     };
 }
 pub(crate) use note;
 
 #[cfg(test)]
 mod tests {
-    use super::harmless;
+    use super::{harmless, shown};
 
     #[test]
     fn what_acts_on_a_terminal_is_shown() {
         assert_eq!(harmless("a name\tof é\n"), "a name\tof é\n");
         assert_eq!(harmless("X\0 \x1b[31m\r\u{9b}"), "X\\u{0} \\u{1b}[31m\\r\\u{9b}");
+        assert_eq!(shown("m\n  Throughput: 9\tx"), "m\\n  Throughput: 9\\tx");
+        let turning = ['\u{61c}', '\u{200e}', '\u{200f}']
+            .into_iter()
+            .chain('\u{202a}'..='\u{202e}')
+            .chain('\u{2066}'..='\u{2069}');
+        for letter in turning.chain('\u{80}'..='\u{9f}') {
+            let name = format!("a{letter}b");
+            assert_eq!(
+                (harmless(&name), shown(&name)),
+                (format!("a{}b", letter.escape_default()).into(), harmless(&name))
+            );
+        }
     }
 }

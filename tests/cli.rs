@@ -117,7 +117,7 @@ fn old_spellings_work_and_are_noted() {
     assert_eq!(concurrency(&grows), Range { start: 2, end: None, step: 1 });
     let stays = plan("-m m -c 8");
     assert_eq!(concurrency(&stays), Range { start: 1, end: Some(1), step: 1 });
-    assert_eq!(stays.notes, ["-c 8 ends the range of -d and does nothing without it"]);
+    assert_eq!(stays.notes, ["-c has no effect here: it ends the range of -d, which is not given"]);
     assert_eq!(concurrency(&plan("-m m -t 4")), Range { start: 4, end: Some(4), step: 1 });
     assert_eq!(plan("-m m --data-directory /").data.source, DataSource::Directory("/".into()));
     assert!(plan("-m m --sequence-id-range 0:9").notes[0].contains("IDs start at 1"));
@@ -291,6 +291,69 @@ fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
         "--endpoint is for services of the OpenAI kind and does nothing here",
     ];
     assert_eq!(plan.notes, expected);
+}
+
+#[test]
+fn flags_without_effect_are_named_once_and_never_refused() {
+    let idle = |line: &str| plan(line).notes;
+    for (line, flags, rule) in [
+        ("-m m --request-distribution poisson", "--request-distribution has", "of a rate"),
+        ("-m m --request-period 5", "--request-period has", "--periodic-concurrency-range"),
+        (
+            "-m m --num-of-sequences 9 --serial-sequences",
+            "--num-of-sequences and --serial-sequences have",
+            "outstanding",
+        ),
+        ("-m m --stage concurrency:2:9req --serial-sequences", "--serial-sequences has", "outstanding"),
+        ("-m m --string-length 3 --input-data /", "--string-length has", "input data of one's own"),
+        ("-m m --string-length 3 --string-data x", "--string-length has", "--string-data says"),
+        ("-m m --output-shared-memory-size 5", "--output-shared-memory-size has", "--shared-memory"),
+        ("-m m --verbose-csv", "--verbose-csv has", "-f"),
+        (
+            "-m m --model-repository /r --triton-server-directory /t",
+            "--triton-server-directory and --model-repository have",
+            "triton_c_api",
+        ),
+        (&format!("{IN_PROCESS} -u h:1 -i grpc"), "-u and -i have", "--service-kind triton"),
+    ] {
+        let notes = idle(line);
+        assert_eq!(notes.len(), 1, "{line}: {notes:?}");
+        assert!(
+            notes[0].starts_with(&format!("{flags} no effect here: ")) && notes[0].contains(rule),
+            "{line}: {notes:?}"
+        );
+    }
+    for line in [
+        "-m m --request-rate-range 5 --request-distribution poisson --num-of-sequences 9 --serial-sequences",
+        "-m m --sweep linear --request-distribution poisson",
+        "-m m -i grpc --streaming --periodic-concurrency-range 1:2 --request-period 5",
+        "-m m --string-length 3 --input-data zero",
+        "-m m --shared-memory system --output-shared-memory-size 5",
+        "-m m --verbose-csv -f x.csv",
+        "-m m -u h:1 -i grpc -H a:b",
+        &format!("{IN_PROCESS} --output-shared-memory-size 5"),
+        "-m m --matrix transports --model-repository /r -u h:1",
+    ] {
+        assert!(idle(line).is_empty(), "{line}: {:?}", idle(line));
+    }
+}
+
+#[test]
+fn what_only_some_models_use_waits_for_the_models() {
+    let said = |line: &str, model: &ModelSpec| {
+        let plan = plan(line);
+        plan.notes_on(std::slice::from_ref(model)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let line = "-m m --sequence-length 5 --string-data x --num-of-sequences 3";
+    let plain = said(line, &model("{}", "4"));
+    assert_eq!(plain.len(), 2, "{plain:?}");
+    assert!(
+        plain[0].starts_with("--sequence-length has no effect here: no model of this run takes sequences"),
+        "{plain:?}"
+    );
+    assert!(plain[1].contains("--string-data") && plain[1].contains("BYTES"), "{plain:?}");
+    let sequences = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
+    assert_eq!(said(line, &sequences).len(), 1);
 }
 
 /// Each command line, and what its refusal must name.
@@ -627,5 +690,8 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
 - Only Triton is measured. Flags of other services and of MPI are refused, but for those that perf_analyzer ignores where the
   service is Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
+- Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
+  `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
+- Trace settings that were changed on a server are as before when the run is over.
 - `--trace-file` of old versions is refused, because servers take the name of their trace file only when they start.
 ";

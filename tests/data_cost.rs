@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use triton_bench::data::{Corpus, CorpusSpec, DataSource, Packing};
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
-use triton_bench::shm::Placement;
+use triton_bench::shm::{Allowance, Placement};
 
 fn model(datatype: DataType, elements: i64) -> ModelSpec {
     let input = TensorSpec { name: "X".into(), datatype, shape: vec![elements], optional: false, shape_tensor: false };
@@ -28,7 +28,15 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
 
 /// Loads and packs; returns the time, and the size of the region that the only input is sent from.
 fn load(source: &DataSource, model: &ModelSpec, (batch_size, placement): (u64, Placement)) -> (Duration, usize) {
-    let spec = CorpusSpec { source, shapes: &[], string_length: 8, string_data: None, random_ranges: &[], seed: 1 };
+    let spec = CorpusSpec {
+        source,
+        shapes: &[],
+        string_length: 8,
+        string_data: None,
+        random_ranges: &[],
+        seed: 1,
+        memory: &Allowance::unbounded(),
+    };
     let packing = Packing { batch_size, placement, sequences: false };
     let start = Instant::now();
     let corpus = Corpus::load(&spec, model).unwrap();

@@ -15,6 +15,7 @@ use triton_bench::backend::{
     ParameterValue, Request, RequestOptions, Response, SequencePosition, SlotId,
 };
 use triton_bench::backends::grpc::GrpcBackend;
+use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::model::{DataType, ModelId, Scheduler};
@@ -218,7 +219,7 @@ fn a_server_that_is_killed_ends_every_request_at_once() {
     for streaming in [true, false] {
         let backend = connect(&server, streaming, Compression::None);
         let trace = TraceSettings { levels: Some(Vec::new()), rate: Some(500), count: None, log_frequency: None };
-        backend.set_trace(&ModelId::latest("slow"), &trace).unwrap();
+        backend.put_traces("slow", &values(&trace)).unwrap();
         let spec = RunSpec { outputs: Placement::System, ..large(6, 1_000_000) };
         let mut run = Run::open(&backend, "slow", &spec).unwrap();
         run.begin();

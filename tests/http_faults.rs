@@ -15,6 +15,7 @@ use http_server::{Act, HttpServer, Received, answer_parts, good_answer, reply};
 use load::{Run, RunSpec};
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
 use triton_bench::backends::http::HttpBackend;
+use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};
@@ -609,7 +610,7 @@ fn traces_are_set_and_statistics_read() {
     let backend = connect(&server);
     let settings =
         TraceSettings { levels: Some(vec![TraceLevel::Timestamps]), rate: Some(5), count: None, log_frequency: None };
-    backend.set_trace(&ModelId::latest("m"), &settings).unwrap();
+    backend.put_traces("m", &values(&settings)).unwrap();
     let sent = server.others().pop().unwrap();
     assert!(sent.head.starts_with("POST /v2/models/m/trace/setting "), "{}", sent.head);
     let body: serde_json::Value = serde_json::from_slice(&sent.body).unwrap();

@@ -11,6 +11,7 @@ use load::{Run, RunSpec};
 use support::{Model, Repository, TritonServer};
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
 use triton_bench::backends::http::HttpBackend;
+use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
@@ -160,14 +161,13 @@ fn traces_are_refused_with_a_reason_or_set() {
     let repository = Repository::of(&[echo("identity")]);
     let Some(server) = TritonServer::start(&repository) else { return };
     let backend = connect(&server);
-    let model = ModelId::latest("identity");
     let rate = TraceSettings { levels: None, rate: Some(17), count: Some(-1), log_frequency: Some(3) };
-    backend.set_trace(&model, &rate).unwrap();
+    backend.put_traces("identity", &values(&rate)).unwrap();
     let settings: serde_json::Value = serde_json::from_str(&get(&server, "/v2/models/identity/trace/setting")).unwrap();
     assert_eq!((&settings["trace_rate"], &settings["log_frequency"]), (&"17".into(), &"3".into()), "{settings}");
     let level =
         TraceSettings { levels: Some(vec![TraceLevel::Timestamps]), rate: None, count: None, log_frequency: None };
-    let error = backend.set_trace(&model, &level).unwrap_err().to_string();
+    let error = backend.put_traces("identity", &values(&level)).unwrap_err().to_string();
     assert!(error.contains("trace settings of model 'identity'") && error.contains("HTTP 400"), "{error}");
 }
 

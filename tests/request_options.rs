@@ -64,7 +64,7 @@ fn triton_ignores_a_timeout_where_the_queue_has_none_or_allows_none() {
 }
 
 #[test]
-fn traced_requests_are_in_the_servers_file_and_its_refusals_are_explained() {
+fn traced_requests_are_in_the_servers_file_and_its_settings_are_put_back() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let flags = "--request-count 4 --trace-level TIMESTAMPS --trace-rate 1 --log-frequency 2";
@@ -80,6 +80,8 @@ fn traced_requests_are_in_the_servers_file_and_its_refusals_are_explained() {
     let file = repository.file("trace.json");
     let config = format!("--trace-config=triton,file={}", file.display());
     let Some(server) = TritonServer::start_with(&repository, &[&config]) else { return };
+    let own = server.get("/v2/models/m/trace/setting").unwrap();
+    let own = own.split_once("\r\n\r\n").unwrap().1;
     for (protocol, request) in [("http", "HTTP infer request"), ("grpc", "GRPC infer request")] {
         server.program(protocol, "m").args(flags).args("--trace-count 2").run().report();
         let file = repository.file(if protocol == "http" { "trace.json.0" } else { "trace.json.1" });
@@ -90,7 +92,8 @@ fn traced_requests_are_in_the_servers_file_and_its_refusals_are_explained() {
             "{}",
             summary.stdout
         );
-        // The two traces are used up.
-        server.program(protocol, "m").args(flags).run().refusal(&["trace settings of model 'm'", "--trace-count"]);
+        // The settings are the server's own again.
+        let settings = server.get("/v2/models/m/trace/setting").unwrap();
+        assert_eq!(settings.split_once("\r\n\r\n").unwrap().1, own, "{protocol}");
     }
 }

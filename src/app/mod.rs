@@ -24,13 +24,15 @@ mod validation;
 
 pub use traces::summarise as summarise_traces;
 
+use std::sync::atomic::Ordering;
+
 use crate::affinity;
 use crate::app::observe::Observers;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
-use crate::exit::Codes;
+use crate::exit::{self, Codes};
 use crate::limits;
 use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
@@ -60,7 +62,13 @@ pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
         screen.print(&format!("{announcement}\n"))?;
     }
     screen.print(&console::settings(&plan, &session.run))?;
-    let observers = session.observers(&plan)?;
+    let observers = match session.observers(&plan) {
+        Err(error) if interrupts.load(Ordering::Relaxed) > 0 => {
+            note!("{error}");
+            return Ok(exit::INTERRUPTED);
+        }
+        observers => observers?,
+    };
     let observed = observers.as_ref();
     let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, codes, observers: observed };
     let measured = levels::run(&runner);
@@ -75,10 +83,10 @@ pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
     let failed = ended.is_err() && levels.is_empty();
     let has_none = failed || matches!(plan.load.mode, LoadMode::Periodic(_));
     let csv = plan.output.csv.as_ref().filter(|_| !has_none);
-    let written = csv.map_or(Ok(()), |path| report::csv::write(path, &plan, &session.run, &levels));
+    let written = csv.map_or(Ok(()), |path| report::csv::write((path, interrupts), &plan, &session.run, &levels));
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     session.close();
-    written.and(exported)?;
+    Error::both(written, exported)?;
     let code = ended?;
     printed?;
     Ok(code)

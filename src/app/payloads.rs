@@ -1,6 +1,7 @@
 //! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
 
 use std::mem;
+use std::sync::Arc;
 
 use crate::app::body::Body;
 use crate::app::{replay, schedule};
@@ -10,6 +11,7 @@ use crate::load::feed::PayloadIndex;
 use crate::load::schedule::TokenCounts;
 use crate::model::ModelSpec;
 use crate::plan::{LoadMode, MixEntry, Plan};
+use crate::shm::Allowance;
 
 /// What requests may carry.
 #[derive(Default)]
@@ -37,10 +39,11 @@ impl Payloads {
     /// # Errors
     /// Where the data cannot be read or do not fit a model.
     pub fn make(plan: &Plan, models: &[ModelSpec], rows: &[TokenCounts]) -> Result<Self> {
+        let memory = Allowance::new(plan.data.max_input_memory);
         let mut bodies = Vec::new();
         let mut payloads = Self::default();
         for (number, model) in models.iter().enumerate() {
-            let corpus = load(plan, models, model, rows)?;
+            let corpus = load((plan, &memory), models, model, rows)?;
             payloads.warnings.extend_from_slice(corpus.warnings());
             payloads.from_files |= corpus.from_files();
             if number == 0 {
@@ -97,7 +100,12 @@ impl Payloads {
     }
 }
 
-fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCounts]) -> Result<Corpus> {
+fn load(
+    (plan, memory): (&Plan, &Arc<Allowance>),
+    models: &[ModelSpec],
+    model: &ModelSpec,
+    rows: &[TokenCounts],
+) -> Result<Corpus> {
     let has = |model: &ModelSpec, name: &str| model.inputs.iter().any(|input| input.name == name);
     // Of several models, each takes what is meant for it; what is meant for none is refused.
     let meant = |name: &str| has(model, name) || !models.iter().any(|other| has(other, name));
@@ -110,7 +118,8 @@ fn load(plan: &Plan, models: &[ModelSpec], model: &ModelSpec, rows: &[TokenCount
     {
         shapes.extend(replay::longest_shape(model, input, rows));
     }
-    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, ..plan.data.corpus_spec(plan.seed) };
+    let spec =
+        CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, ..plan.data.corpus_spec(plan.seed, memory) };
     let corpus = Corpus::load(&spec, model);
     if models.len() > 1 { corpus.map_err(|error| error.context(format!("model '{}'", model.id))) } else { corpus }
 }

@@ -52,7 +52,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     let requests = stopped?;
     let tally = level.recorder.close();
     let stages = shape.stages();
-    let written = runner.plan.output.csv.as_ref().map_or(Ok(()), |path| write(path, &stages));
+    let written = runner.plan.output.csv.as_ref().map_or(Ok(()), |path| write((path, runner.interrupts), &stages));
     runner.screen.print(&table(&stages))?;
     let mut errors: Vec<_> = tally.errors.iter().collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

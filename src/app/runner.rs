@@ -1,7 +1,7 @@
 //! [`Runner`]: measures one level, or warms up for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::measure::summary::LevelSummary;
 use crate::measure::window::WindowFacts;
 use crate::plan::{MeasurementPlan, Plan};
 use crate::record::{Recorder, RecorderSpec};
-use crate::report::{console, remarks};
+use crate::report::{Interrupts, console, remarks};
 use crate::stdio::{self, note};
 
 /// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that
@@ -36,7 +36,7 @@ pub struct Runner<'a> {
     /// Where results are printed.
     pub screen: &'a Screen,
     /// How often the user has interrupted.
-    pub interrupts: &'a AtomicUsize,
+    pub interrupts: Interrupts,
     /// Whose habits the program follows.
     pub codes: Codes,
     /// Who else sees requests.

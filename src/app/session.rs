@@ -8,10 +8,12 @@ use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
-use crate::backends::{self, null::NullBackend};
+use crate::backends::traces::ChangedTraces;
+use crate::backends::{self, Connected, null::NullBackend};
 use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
+use crate::interrupt;
 use crate::load::LoadContext;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
@@ -69,6 +71,8 @@ impl Lanes {
 pub struct Session {
     /// Reads the server's metrics, where they are asked for; before the backend, so that it ends first.
     pub metrics: Option<Collector>,
+    /// What was changed on the server for the run; also before the backend.
+    traces: Option<ChangedTraces>,
     /// The way to the server.
     pub backend: Arc<dyn Backend>,
     /// The model of every entry of the mix, or the only model.
@@ -95,19 +99,21 @@ impl Session {
     /// Where the server, the model or the data cannot be used.
     pub fn open(plan: &mut Plan) -> Result<Self> {
         let recorded = Recorded::read(plan)?;
-        Self::with(backends::connect(plan)?, plan, recorded)
+        let session = Self::with(backends::connect(plan)?, plan, recorded)?;
+        plan.notes_on(&session.models).for_each(|note| note!("{note}"));
+        Ok(session)
     }
 
     /// The same with a server that is there already.
     ///
     /// # Errors
     /// As [`Session::open`].
-    pub fn through(backend: Arc<dyn Backend>, plan: &mut Plan) -> Result<Self> {
+    pub fn through(server: Connected, plan: &mut Plan) -> Result<Self> {
         let recorded = Recorded::read(plan)?;
-        Self::with(backend, plan, recorded)
+        Self::with(server, plan, recorded)
     }
 
-    fn with(backend: Arc<dyn Backend>, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
+    fn with(Connected { backend, traces }: Connected, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
         let mut models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
         let all_models = with_composing(backend.as_ref(), &mut models, &plan.target.bls_composing)?;
         for model in &models {
@@ -132,6 +138,7 @@ impl Session {
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
             metrics: metrics.transpose()?,
+            traces,
             backend,
             models: payloads.models.into(),
             roots: models.into_iter().map(|model| model.id).collect(),
@@ -173,6 +180,7 @@ impl Session {
                 service_kind: self.run.capabilities.service_kind,
                 headline: self.run.headline,
                 entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
+                interrupts: interrupt::counter(),
             };
             ExportWriter::create(spec)
         });
@@ -262,6 +270,7 @@ impl Session {
     /// Leaves the server; a server in this process is stopped.
     pub fn close(self) {
         drop(self.metrics);
+        drop(self.traces);
         drop(self.backend);
     }
 }

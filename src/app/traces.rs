@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::plan::TraceFiles;
 use crate::report::traces::{moments, summary};
-use crate::stdio::note;
+use crate::stdio::{self, note};
 use crate::traces::{add_up, read};
 
 /// Summarises trace files one after the other. Returns the exit code (see [`crate::exit`]).
@@ -34,7 +34,7 @@ fn file(path: &Path, each: bool) -> Result<String> {
     if left_out > 0 {
         note!("{}: {left_out} traces are left out: the start or the end of their request is not in it", path.display());
     }
-    let mut text = format!("File: {}\n", path.display());
+    let mut text = format!("File: {}\n", stdio::shown(&path.display().to_string()));
     if each {
         text.extend(traces.iter().map(moments));
     }

@@ -6,53 +6,54 @@ pub mod http;
 pub mod net;
 pub mod null;
 pub mod program;
+pub mod traces;
 
 use std::sync::Arc;
 
 use crate::backend::Backend;
-use crate::error::{Error, Result};
-use crate::plan::{Plan, Protocol, ServiceKind, Target, TraceSettings};
+use crate::backends::traces::{ChangedTraces, TraceControl};
+use crate::error::Result;
+use crate::plan::{Plan, Protocol, ServiceKind, Target};
+
+/// A server that was reached.
+pub struct Connected {
+    /// The way to it.
+    pub backend: Arc<dyn Backend>,
+    /// What was changed there for the run.
+    pub traces: Option<ChangedTraces>,
+}
+
+impl From<Arc<dyn Backend>> for Connected {
+    fn from(backend: Arc<dyn Backend>) -> Self {
+        Self { backend, traces: None }
+    }
+}
 
 /// Reaches the server that the plan names, and makes its model ready.
 ///
 /// # Errors
 /// Where the server or the model cannot be had, with the server's own reason.
-pub fn connect(plan: &Plan) -> Result<Arc<dyn Backend>> {
-    match plan.target.service {
-        ServiceKind::TritonCApi => Ok(Arc::new(c_api::TritonInProcess::start(&plan.target)?)),
-        ServiceKind::Null => Ok(Arc::new(null::NullBackend)),
-        ServiceKind::Triton => match plan.target.connection.protocol {
-            Protocol::Http { .. } => connect_http(&plan.target),
-            Protocol::Grpc { .. } => connect_grpc(&plan.target),
+pub fn connect(plan: &Plan) -> Result<Connected> {
+    let target = &plan.target;
+    let here = |backend: Arc<dyn Backend>| Ok(backend.into());
+    match target.service {
+        ServiceKind::TritonCApi => here(Arc::new(c_api::TritonInProcess::start(target)?)),
+        ServiceKind::Null => here(Arc::new(null::NullBackend)),
+        ServiceKind::Triton => match target.connection.protocol {
+            Protocol::Http { .. } => {
+                traced(target, Arc::new(http::HttpBackend::connect(&target.connection, metrics_url(target))?))
+            }
+            Protocol::Grpc { .. } => {
+                traced(target, Arc::new(grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?))
+            }
         },
     }
 }
 
-fn connect_http(target: &Target) -> Result<Arc<dyn Backend>> {
-    let backend = http::HttpBackend::connect(&target.connection, metrics_url(target))?;
-    if let Some(settings) = &target.trace {
-        backend.set_trace(&target.model, settings).map_err(|error| explained(error, settings))?;
-    }
-    Ok(Arc::new(backend))
-}
-
-fn connect_grpc(target: &Target) -> Result<Arc<dyn Backend>> {
-    let backend = grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?;
-    if let Some(settings) = &target.trace {
-        backend.set_trace(&target.model, settings).map_err(|error| explained(error, settings))?;
-    }
-    Ok(Arc::new(backend))
-}
-
-/// Triton refuses trace settings in words that do not say why: there is no trace file, or the traces are used up.
-fn explained(error: Error, settings: &TraceSettings) -> Error {
-    if settings.levels.is_some() && error.to_string().contains("invalid trace setting") {
-        return error.advice(
-            "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and no further than \
-             its trace count: if that is used up, give a new one with --trace-count",
-        );
-    }
-    error
+fn traced<B: Backend + TraceControl + 'static>(target: &Target, backend: Arc<B>) -> Result<Connected> {
+    let change = |settings| ChangedTraces::make(backend.clone(), &target.model.name, settings);
+    let traces = target.trace.as_ref().map(change).transpose()?;
+    Ok(Connected { backend, traces })
 }
 
 fn metrics_url(target: &Target) -> Option<&str> {

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::backend::Parameter;
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
-use crate::cli::values::{US, integer, one_of, period, whole};
+use crate::cli::values::{US, integer, one_of, period, size, whole};
 use crate::data::RandomRange;
 use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource};
@@ -87,6 +87,11 @@ pub struct DataArgs {
     #[arg(long, value_name = "pageable|pinned|gpu:N", value_parser = placement)]
     output_memory: Option<Placement>,
 
+    /// Memory that input data may take together, in bytes or as in 512M or 8G; what needs more is refused before it is read.
+    /// Default: three quarters of the free memory
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_input_memory: Option<u64>,
+
     /// GPU that CUDA shared memory is on; of several, separated by commas, the first has the inputs, and slots take turns with
     /// their outputs
     #[arg(long, value_name = "N[,M...]", default_value = "0", value_delimiter = ',',
@@ -148,6 +153,7 @@ impl DataArgs {
             cuda_devices: self.cuda_device.clone(),
             output_bytes: self.output_shared_memory_size,
             validate_replies: self.validate_replies,
+            max_input_memory: self.max_input_memory,
             tolerance: self.validate_tolerance.map(|Tolerance(relative, absolute)| (relative, absolute)),
         })
     }

@@ -180,6 +180,7 @@ impl Flags {
             seed: self.load.seed(),
             matrix,
             notes,
+            model_notes: Vec::new(),
         })
     }
 
@@ -231,9 +232,6 @@ fn notes(given: &Given) -> Vec<String> {
     if given.has("--cancel-after-us") && given.has("--streaming") {
         let rule = "a request is cancelled only while it is alone on its stream, which those of a sequence share";
         notes.push(format!("--cancel-after-us: {rule}"));
-    }
-    if given.has("-c") && !given.has("-d") {
-        notes.push(format!("{} ends the range of -d and does nothing without it", given.show("-c")));
     }
     let first_id = given.value("--sequence-id-range").and_then(|range| range.split(':').next());
     if first_id.is_some_and(|first| first.trim_start_matches('0').is_empty()) {

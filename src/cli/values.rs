@@ -24,6 +24,19 @@ where
     move |text| integer(text, low, high)
 }
 
+/// A number of bytes; `K`, `M`, `G` and `T`, with `iB` or without, are powers of 1024.
+pub fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let rule = || "it must be a number of bytes of at least 1, or as in 512M or 8G".to_owned();
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.strip_suffix("IB").unwrap_or(&upper);
+    let unit = UNITS.iter().find(|(letter, _)| bare.ends_with(*letter));
+    let number = if unit.is_some() { &bare[..bare.len() - 1] } else { upper.as_str() };
+    let bytes =
+        number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << unit.map_or(0, |(_, shift)| *shift)));
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(rule)
+}
+
 /// A finite number from `low` to `high`; nothing may follow it.
 pub fn decimal(text: &str, low: f64, high: f64) -> Result<f64, String> {
     let rule = || match (low == f64::MIN, high == f64::MAX) {

@@ -44,8 +44,8 @@ impl Columns {
     /// Makes the steps of the stream.
     ///
     /// # Errors
-    /// Where columns have different numbers of steps.
-    pub fn steps(&self) -> Result<Stream> {
+    /// Where columns have different numbers of steps, or there are more than memory allows.
+    pub fn steps(&self, target: &Target<'_>) -> Result<Stream> {
         let inputs = self.inputs.iter().flatten().filter_map(Column::steps);
         let outputs = self.outputs.iter().flatten().filter_map(Column::steps);
         let mut longest: Option<(usize, &str)> = None;
@@ -61,6 +61,7 @@ impl Columns {
             }
         }
         let count = longest.map_or(1, |(count, _)| count);
+        target.take_steps(count)?;
         let mut stream = Stream::default();
         for step in 0..count {
             stream.push(self.inputs.iter().map(|column| Some(column.as_ref()?.at(step).clone())));

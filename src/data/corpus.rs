@@ -7,7 +7,7 @@ use crate::data::steps::{Loaded, Stream, Target};
 use crate::data::{RandomRange, directory, json, npz, synthetic};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::shm::Region;
+use crate::shm::{Allowance, Region};
 
 /// Where input values come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct CorpusSpec<'a> {
     pub random_ranges: &'a [RandomRange],
     /// Seed of random values.
     pub seed: u64,
+    /// Memory that the data may take.
+    pub memory: &'a Arc<Allowance>,
 }
 
 /// The input data of one model, one batch element at a time: streams of steps.
@@ -49,6 +51,7 @@ pub struct Corpus {
     /// The files that steps came from; none for other sources.
     files: Vec<PathBuf>,
     warnings: Vec<String>,
+    pub(super) memory: Arc<Allowance>,
 }
 
 impl Corpus {
@@ -74,16 +77,17 @@ impl Corpus {
         };
         let mut warnings = target.shapes.warnings;
         warnings.extend_from_slice(&loaded.warnings);
-        Ok(Self::new(model, spec.source, loaded, warnings))
+        Ok(Self::new(model, spec, loaded, warnings))
     }
 
-    fn new(model: &ModelSpec, source: &DataSource, loaded: Loaded, warnings: Vec<String>) -> Self {
+    fn new(model: &ModelSpec, spec: &CorpusSpec<'_>, loaded: Loaded, warnings: Vec<String>) -> Self {
         Self {
             model: model.clone(),
             regions: loaded.regions.into_iter().map(Arc::new).collect(),
             streams: loaded.streams,
-            files: if let DataSource::Files(files) = source { files.clone() } else { Vec::new() },
+            files: if let DataSource::Files(files) = spec.source { files.clone() } else { Vec::new() },
             warnings,
+            memory: Arc::clone(spec.memory),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::data::strings;
 use crate::data::synthetic::open_shape;
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
-use crate::shm::{Region, RegionBuilder, map_text};
+use crate::shm::{Region, RegionBuilder, map_text, open_regular};
 
 /// Reads a directory.
 ///
@@ -21,7 +21,7 @@ use crate::shm::{Region, RegionBuilder, map_text};
 /// Names file, tensor and the rule that is broken.
 pub(crate) fn load(target: &Target<'_>, directory: &Path) -> Result<Loaded> {
     check_files(target, directory)?;
-    let mut reader = Reader { target, regions: Vec::new(), memory: RegionBuilder::new()? };
+    let mut reader = Reader { target, regions: Vec::new(), memory: RegionBuilder::within(target.spec.memory)? };
     let mut columns = Columns::new(target);
     for (index, input) in target.model.inputs.iter().enumerate() {
         match find(directory, &input.name)? {
@@ -45,7 +45,7 @@ pub(crate) fn load(target: &Target<'_>, directory: &Path) -> Result<Loaded> {
             columns.outputs[index] = Some(reader.output(index, &found)?);
         }
     }
-    let streams = vec![columns.steps()?];
+    let streams = vec![columns.steps(target)?];
     let mut regions = vec![reader.memory.finish()];
     regions.append(&mut reader.regions);
     Ok(Loaded { regions, streams, ..Loaded::default() })
@@ -123,11 +123,7 @@ impl Reader<'_> {
         let source = format!("file '{}'", found.path.display());
         let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(0, 0)));
         if found.array {
-            let file = Region::mapped(&found.path)?;
-            let bytes = file.bytes(0, file.len())?;
-            let place = (self.regions.len() + 1, bytes.as_ref());
-            let column = npy::input_column(self.target, index, place, (0, &mut self.memory)).map_err(wrong)?;
-            self.regions.push(file);
+            let column = self.array(index, &found.path, wrong)?;
             return Ok(Column { source, ..column });
         }
         let shape = Arc::clone(&self.target.shapes.inputs[index]);
@@ -140,12 +136,38 @@ impl Reader<'_> {
             check_elements(input, &shape, got).map_err(wrong)?;
             Value { region: 0, offset, len: self.memory.len() - offset, shape }
         } else {
-            let file = Region::mapped(&found.path)?;
-            check_bytes(input, &shape, file.len()).map_err(wrong)?;
+            let file = self.map(&found.path, |len| check_bytes(input, &shape, len).map_err(wrong))?;
+            let len = file.len();
             self.regions.push(file);
-            Value { region: self.regions.len(), offset: 0, len: self.regions[self.regions.len() - 1].len(), shape }
+            Value { region: self.regions.len(), offset: 0, len, shape }
         };
         Ok(Column { source, stepped: false, values: vec![value] })
+    }
+
+    /// The contents of a file whose length was `checked` and is taken before anything is read.
+    fn map(&self, path: &Path, check: impl FnOnce(usize) -> Result<()>) -> Result<Region> {
+        let (_, len) = open_regular(path)?;
+        check(len)?;
+        self.target
+            .spec
+            .memory
+            .take(len as u64)
+            .map_err(|error| error.context(format!("file '{}'", path.display())))?;
+        Region::mapped(path)
+    }
+
+    fn array(&mut self, index: usize, path: &Path, wrong: impl Fn(String) -> Error + Copy) -> Result<Column<Value>> {
+        let input = &self.target.model.inputs[index];
+        let text = map_text(path)?;
+        let array = npy::Array::of(input, &text).map_err(wrong)?;
+        array.check_len(input, text.len()).map_err(wrong)?;
+        let (region, converted) = (self.regions.len() + 1, (0, &mut self.memory));
+        let column =
+            npy::input_column(self.target, &array, region, &mut &text[array.data..], converted).map_err(wrong)?;
+        if array.is_raw() {
+            self.regions.push(self.map(path, |len| array.check_len(input, len).map_err(wrong))?);
+        }
+        Ok(column)
     }
 
     fn output(&mut self, index: usize, found: &Found) -> Result<Column<Arc<OutputValues>>> {
@@ -154,15 +176,18 @@ impl Reader<'_> {
         let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(0, 0)));
         if found.array {
             let file = map_text(&found.path)?;
-            let column = npy::output_column(self.target, index, &file, &mut RegionBuilder::new()?).map_err(wrong)?;
+            let array = npy::Array::of(output, &file).map_err(wrong)?;
+            array.check_len(output, file.len()).map_err(wrong)?;
+            let (steps, mut scratch) = (&mut &file[array.data..], RegionBuilder::within(self.target.spec.memory)?);
+            let column = npy::output_column(self.target, (index, &array), steps, &mut scratch).map_err(wrong)?;
             return Ok(Column { source, ..column });
         }
         let value = if output.datatype == DataType::Bytes {
-            let mut memory = RegionBuilder::new()?;
+            let mut memory = RegionBuilder::within(self.target.spec.memory)?;
             read_lines(&found.path, &mut memory)?;
-            self.target.settle_output(index, None, memory.since(0))
+            self.target.settle_output(index, None, memory.since(0).into())
         } else {
-            self.target.settle_output(index, None, &map_text(&found.path)?)
+            self.target.settle_output(index, None, (&*map_text(&found.path)?).into())
         };
         let value = Arc::new(value.map_err(wrong)?);
         Ok(Column { source, stepped: false, values: vec![value] })

@@ -8,7 +8,7 @@ use crate::data::npy;
 use crate::data::steps::Target;
 use crate::data::{CorpusSpec, DataSource};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
-use crate::shm::RegionBuilder;
+use crate::shm::{Allowance, RegionBuilder};
 
 /// Reads a text as an input file of a model with a tensor of every type, fixed, open and optional ones.
 pub fn json(text: &[u8]) {
@@ -30,8 +30,12 @@ pub fn npy(file: &[u8]) {
     MEMORY.with_borrow_mut(|memory| {
         for index in 0..target().model.inputs.len() {
             memory.truncate(0);
-            let _ = npy::input_column(target(), index, (1, file), (0, memory));
-            let _ = npy::output_column(target(), index, file, memory);
+            let tensor = &target().model.inputs[index];
+            let array = npy::Array::of(tensor, file);
+            if let Ok(array) = array.and_then(|array| array.check_len(tensor, file.len()).map(|()| array)) {
+                let _ = npy::input_column(target(), &array, 1, &mut &file[array.data..], (0, memory));
+                let _ = npy::output_column(target(), (index, &array), &mut &file[array.data..], memory);
+            }
         }
     });
 }
@@ -70,6 +74,7 @@ fn make_target() -> Target<'static> {
         string_data: None,
         random_ranges: &[],
         seed: 0,
+        memory: Box::leak(Box::new(Allowance::unbounded())),
     }));
     Target::new(model, spec).expect("no shapes are given")
 }

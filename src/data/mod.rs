@@ -12,6 +12,7 @@ mod directory;
 pub mod fuzzing;
 mod json;
 mod layout;
+mod literal;
 mod npy;
 mod npz;
 mod pack;

@@ -3,9 +3,11 @@
 //! An array of the tensor's own rank is one step; with one dimension more in front, that one counts steps. Data are used
 //! in place wherever NumPy's element type is the tensor's own; fixed-width strings become BYTES.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::data::columns::Column;
+use crate::data::literal::Fields;
 use crate::data::shapes;
 use crate::data::steps::{Target, Value, extent};
 use crate::data::{OutputValues, strings};
@@ -14,6 +16,12 @@ use crate::shm::RegionBuilder;
 
 /// Longest header that is believed.
 const MAX_HEADER: usize = 1 << 20;
+
+/// So many bytes of strings are converted at once.
+const PIECE: usize = 1 << 16;
+
+/// What is said of an array that ends too early.
+pub(super) const CUT_OFF: &str = "it is cut off";
 
 /// So many bytes of a file hold its whole header.
 pub(super) const LONGEST_HEADER: usize = MAX_HEADER + 12;
@@ -126,13 +134,8 @@ impl Header {
         }
     }
 
-    /// Bytes that the whole file must have.
-    pub(super) fn file_len(&self, tensor: &TensorSpec) -> Result<usize, String> {
-        let width = match self.encoding(tensor.datatype)? {
-            Encoding::Raw => tensor.datatype.size().unwrap_or(1),
-            Encoding::Narrow(width) => width,
-            Encoding::Wide(width) => width * 4,
-        };
+    /// Bytes that the whole file must have, with elements of `width` bytes.
+    fn file_len(&self, width: usize) -> Result<usize, String> {
         let elements = shapes::elements(&self.shape).ok_or("its shape overflows")?;
         let bytes = shapes::bytes(elements, width).ok_or("its shape overflows")?;
         self.data.checked_add(bytes).ok_or_else(|| "its shape overflows".to_owned())
@@ -150,28 +153,57 @@ enum Encoding {
     Wide(usize),
 }
 
-/// The array's steps as values of input `index`. `bytes` are those of region number `region` of the corpus; strings are
-/// converted into `memory`, region number `converted`.
+/// Where the steps of an array come from, one after the other.
+pub(crate) trait Steps {
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn next(&mut self, len: usize) -> Result<Cow<'_, [u8]>, String>;
+}
+
+/// Steps of an array that is in memory.
+impl Steps for &[u8] {
+    fn next(&mut self, len: usize) -> Result<Cow<'_, [u8]>, String> {
+        let (step, rest) = self.split_at_checked(len).ok_or(CUT_OFF)?;
+        *self = rest;
+        Ok(step.into())
+    }
+}
+
+impl Encoding {
+    /// Bytes of an element in the file.
+    fn width(self, datatype: DataType) -> usize {
+        match self {
+            Self::Raw => datatype.size().unwrap_or(1),
+            Self::Narrow(width) => width,
+            Self::Wide(width) => width * 4,
+        }
+    }
+}
+
+/// The array's steps as values of an input. Those that are used as they are stay where they are, in region number `region` of
+/// the corpus; strings are converted into `memory`, region number `converted`.
 ///
 /// # Errors
 /// What does not fit.
 pub(crate) fn input_column(
     target: &Target<'_>,
-    index: usize,
-    (region, bytes): (usize, &[u8]),
+    array: &Array,
+    region: usize,
+    steps: &mut dyn Steps,
     (converted, memory): (usize, &mut RegionBuilder),
 ) -> Result<Column<Value>, String> {
-    let input = &target.model.inputs[index];
-    let array = Array::read(input, bytes)?;
+    array.take(target)?;
     let mut values = Vec::with_capacity(array.count().min(1 << 20));
     for step in 0..array.count() {
-        let value = match array.raw(step) {
-            Some((offset, len)) => Value { region, offset, len, shape: Arc::clone(&array.shape) },
-            None => {
-                let offset = memory.align().map_err(|e| e.to_string())?;
-                array.convert(step, memory)?;
-                Value { region: converted, offset, len: memory.len() - offset, shape: Arc::clone(&array.shape) }
-            }
+        let value = if array.is_raw() {
+            let len = array.step_len();
+            Value { region, offset: array.data + step * len, len, shape: Arc::clone(&array.shape) }
+        } else {
+            let offset = memory.align().map_err(|e| e.to_string())?;
+            array.convert(step, steps, memory)?;
+            Value { region: converted, offset, len: memory.len() - offset, shape: Arc::clone(&array.shape) }
         };
         values.push(value);
     }
@@ -184,31 +216,31 @@ pub(crate) fn input_column(
 /// What does not fit.
 pub(crate) fn output_column(
     target: &Target<'_>,
-    index: usize,
-    bytes: &[u8],
+    (index, array): (usize, &Array),
+    steps: &mut dyn Steps,
     scratch: &mut RegionBuilder,
 ) -> Result<Column<Arc<OutputValues>>, String> {
-    let output = &target.model.outputs[index];
-    let array = Array::read(output, bytes)?;
+    array.take(target)?;
     let mut values = Vec::new();
     for step in 0..array.count() {
         scratch.truncate(0);
-        let element = match array.raw(step) {
-            Some((offset, len)) => &bytes[offset..offset + len],
-            None => {
-                array.convert(step, scratch)?;
-                scratch.since(0)
-            }
+        let element = if array.is_raw() {
+            steps.next(array.step_len())?
+        } else {
+            array.convert(step, steps, scratch)?;
+            scratch.since(0).into()
         };
         values.push(Arc::new(target.settle_output(index, Some(&array.shape), element)?));
     }
     Ok(Column { source: String::new(), stepped: array.steps.is_some(), values })
 }
 
-/// An array that fits its tensor.
-struct Array<'a> {
-    file: &'a [u8],
-    data: usize,
+/// An array that fits its tensor, as its header promises it.
+pub(crate) struct Array {
+    /// Where in the file the elements start.
+    pub data: usize,
+    /// Bytes that the whole file must have.
+    pub file_len: usize,
     encoding: Encoding,
     /// Shape of one step.
     shape: Arc<[i64]>,
@@ -219,55 +251,73 @@ struct Array<'a> {
     width: usize,
 }
 
-impl<'a> Array<'a> {
-    fn read(tensor: &TensorSpec, file: &'a [u8]) -> Result<Self, String> {
+impl Array {
+    /// The array whose file begins so.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn of(tensor: &TensorSpec, file: &[u8]) -> Result<Self, String> {
         let header = Header::parse(file)?;
         let encoding = header.encoding(tensor.datatype)?;
         let (shape, steps) = header.steps(tensor)?;
         let (elements, _) = extent(tensor, &shape)?;
-        let expected = header.file_len(tensor)?;
-        if expected != file.len() {
-            return Err(format!(
-                "mismatch in the data provided for {}. Expected: {} bytes, Got: {} bytes after the header; the file is cut \
-                 off or has been written to",
-                tensor.name,
-                expected - header.data,
-                file.len() - header.data
-            ));
-        }
-        let width = match encoding {
-            Encoding::Raw => tensor.datatype.size().unwrap_or(1),
-            Encoding::Narrow(width) => width,
-            Encoding::Wide(width) => width * 4,
-        };
         let elements = usize::try_from(elements).map_err(|_| "its shape overflows")?;
-        Ok(Self { file, data: header.data, encoding, shape: shape.into(), steps, elements, width })
+        let width = encoding.width(tensor.datatype);
+        let file_len = header.file_len(width)?;
+        Ok(Self { data: header.data, file_len, encoding, shape: shape.into(), steps, elements, width })
+    }
+
+    /// Checks that a file has the length that its header promises.
+    ///
+    /// # Errors
+    /// Where it has not.
+    pub fn check_len(&self, tensor: &TensorSpec, got: usize) -> Result<(), String> {
+        if got == self.file_len {
+            return Ok(());
+        }
+        Err(format!(
+            "mismatch in the data provided for {}. Expected: {} bytes, Got: {} bytes after the header; the file is cut \
+             off or has been written to",
+            tensor.name,
+            self.file_len - self.data,
+            got.saturating_sub(self.data)
+        ))
+    }
+
+    /// Whether its elements are used as they are, where they are.
+    pub fn is_raw(&self) -> bool {
+        self.encoding == Encoding::Raw
+    }
+
+    /// Takes what the list of its steps costs.
+    fn take(&self, target: &Target<'_>) -> Result<(), String> {
+        let list = (self.count() as u64).saturating_mul(size_of::<Value>() as u64);
+        target.spec.memory.take(list).map_err(|e| e.to_string())
     }
 
     fn count(&self) -> usize {
         self.steps.unwrap_or(1)
     }
 
-    /// Offset and length of a step that is used in place.
-    fn raw(&self, step: usize) -> Option<(usize, usize)> {
-        let len = self.elements * self.width;
-        (self.encoding == Encoding::Raw).then_some((self.data + step * len, len))
+    /// Bytes of one step in the file.
+    fn step_len(&self) -> usize {
+        self.elements * self.width
     }
 
     /// Appends a step of strings as BYTES.
-    fn convert(&self, step: usize, memory: &mut RegionBuilder) -> Result<(), String> {
-        let start = self.data + step * self.elements * self.width;
-        for index in 0..self.elements {
-            let at = start + index * self.width;
-            let element = &self.file[at..at + self.width];
-            let text = match self.encoding {
-                Encoding::Wide(_) => {
-                    wide(element).ok_or_else(|| format!("its string {index} of step {step} is no Unicode"))?
-                }
-                _ => element.to_vec(),
-            };
-            let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-            strings::append(memory, &text[..end]).map_err(|e| e.to_string())?;
+    fn convert(&self, step: usize, steps: &mut dyn Steps, memory: &mut RegionBuilder) -> Result<(), String> {
+        let piece = (PIECE / self.width).max(1);
+        for first in (0..self.elements).step_by(piece) {
+            let bytes = steps.next(piece.min(self.elements - first) * self.width)?;
+            for (index, element) in bytes.chunks_exact(self.width).enumerate() {
+                let no_unicode = || format!("its string {} of step {step} is no Unicode", first + index);
+                let text = match self.encoding {
+                    Encoding::Wide(_) => Cow::Owned(wide(element).ok_or_else(no_unicode)?),
+                    _ => Cow::Borrowed(element),
+                };
+                let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+                strings::append(memory, &text[..end]).map_err(|e| e.to_string())?;
+            }
         }
         Ok(())
     }
@@ -277,78 +327,4 @@ impl<'a> Array<'a> {
 fn wide(element: &[u8]) -> Option<Vec<u8>> {
     let characters = element.as_chunks::<4>().0.iter().map(|&bytes| char::from_u32(u32::from_le_bytes(bytes)));
     characters.collect::<Option<String>>().map(String::into_bytes)
-}
-
-/// The members of the header's Python dictionary.
-struct Fields {
-    descr: String,
-    fortran_order: bool,
-    shape: Vec<i64>,
-}
-
-impl Fields {
-    fn parse(text: &str) -> Option<Self> {
-        let mut text = Literal(text.trim_end());
-        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
-        text.take('{')?;
-        while !text.ends('}') {
-            let key = text.string()?;
-            text.take(':')?;
-            match key {
-                "descr" => descr = Some(text.string()?.to_owned()),
-                "fortran_order" => fortran_order = Some(text.boolean()?),
-                "shape" => shape = Some(text.tuple()?),
-                _ => return None,
-            }
-            if !text.ends(',') && !text.0.trim_start().starts_with('}') {
-                return None;
-            }
-        }
-        let whole = text.0.trim().is_empty();
-        Some(Self { descr: descr?, fortran_order: fortran_order?, shape: shape? }).filter(|_| whole)
-    }
-}
-
-/// The rest of a Python literal.
-struct Literal<'a>(&'a str);
-
-impl<'a> Literal<'a> {
-    fn ends(&mut self, sign: char) -> bool {
-        self.take(sign).is_some()
-    }
-
-    fn take(&mut self, sign: char) -> Option<()> {
-        self.0 = self.0.trim_start().strip_prefix(sign)?;
-        Some(())
-    }
-
-    fn string(&mut self) -> Option<&'a str> {
-        let text = self.0.trim_start();
-        let quote = text.chars().next().filter(|&sign| sign == '\'' || sign == '"')?;
-        let (string, rest) = text[1..].split_once(quote)?;
-        self.0 = rest;
-        Some(string)
-    }
-
-    fn boolean(&mut self) -> Option<bool> {
-        let text = self.0.trim_start();
-        for (word, value) in [("True", true), ("False", false)] {
-            if let Some(rest) = text.strip_prefix(word) {
-                self.0 = rest;
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn tuple(&mut self) -> Option<Vec<i64>> {
-        self.take('(')?;
-        let (inside, rest) = self.0.split_once(')')?;
-        self.0 = rest;
-        let mut items: Vec<_> = inside.split(',').map(str::trim).collect();
-        if items.last().is_some_and(|last| last.is_empty()) {
-            items.pop();
-        }
-        items.into_iter().map(|item| item.trim_end_matches('L').parse().ok().filter(|&dim: &i64| dim >= 0)).collect()
-    }
 }

@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use zip::ZipArchive;
+use zip::read::ZipFile;
 
 use crate::data::columns::{Column, Columns};
-use crate::data::npy::{self, Header};
+use crate::data::npy::{self, Array, Steps};
 use crate::data::steps::{Loaded, Target, in_file, location};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
-use crate::shm::{Region, RegionBuilder, open_regular};
+use crate::shm::{Allowance, Region, RegionBuilder, open_regular};
 
 /// How much is unpacked at once.
 const CHUNK: usize = 1 << 16;
@@ -40,25 +42,30 @@ fn read_stream(target: &Target<'_>, path: &Path, mut archive: Archive, loaded: &
     // Converted strings of this stream come first, so that their region's number is known; arrays follow.
     let converted = loaded.regions.len();
     let mut arrays = Vec::new();
-    let (mut memory, mut scratch) = (RegionBuilder::new()?, RegionBuilder::new()?);
+    let mut memory = RegionBuilder::within(target.spec.memory)?;
+    let mut scratch = RegionBuilder::within(target.spec.memory)?;
     let mut columns = Columns::new(target);
-    for name in members(&archive, path)? {
+    let names = members(&archive, path)?;
+    check_size(target, &mut archive, &names).map_err(|error| error.context(in_file(path)))?;
+    for name in names {
         let tensor = tensor_of(&name);
         let source = format!("{}: array '{tensor}'", in_file(path));
         let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(stream, 0)));
-        let input = target.model.inputs.iter().position(|spec| spec.name == tensor);
-        let output = target.model.outputs.iter().position(|spec| spec.name == tensor);
-        if let Some(index) = input {
-            let array = read_array(&mut archive, &name, &target.model.inputs[index]).map_err(wrong)?;
-            let bytes = array.bytes(0, array.len())?;
-            let place = (converted + 1 + arrays.len(), bytes.as_ref());
-            let column = npy::input_column(target, index, place, (converted, &mut memory)).map_err(wrong)?;
+        if let Some(index) = position(&target.model.inputs, tensor) {
+            let mut member = Member::open(&mut archive, &name, &target.model.inputs[index]).map_err(wrong)?;
+            let region = converted + 1 + arrays.len();
+            if member.array.is_raw() {
+                arrays.push(member.whole(target.spec.memory).map_err(wrong)?);
+            }
+            let (array, steps) = member.steps(target.spec.memory);
+            let column = npy::input_column(target, array, region, steps, (converted, &mut memory));
+            let column = column.and_then(|column| member.end().map(|()| column)).map_err(wrong)?;
             columns.inputs[index] = Some(Column { source, ..column });
-            arrays.push(array);
-        } else if let Some(index) = output {
-            let array = read_array(&mut archive, &name, &target.model.outputs[index]).map_err(wrong)?;
-            let column =
-                npy::output_column(target, index, &array.bytes(0, array.len())?, &mut scratch).map_err(wrong)?;
+        } else if let Some(index) = position(&target.model.outputs, tensor) {
+            let mut member = Member::open(&mut archive, &name, &target.model.outputs[index]).map_err(wrong)?;
+            let (array, steps) = member.steps(target.spec.memory);
+            let column = npy::output_column(target, (index, array), steps, &mut scratch);
+            let column = column.and_then(|column| member.end().map(|()| column)).map_err(wrong)?;
             columns.outputs[index] = Some(Column { source, ..column });
         } else {
             let known = target.input_names();
@@ -77,7 +84,7 @@ fn read_stream(target: &Target<'_>, path: &Path, mut archive: Archive, loaded: &
             )));
         }
     }
-    loaded.streams.push(columns.steps()?);
+    loaded.streams.push(columns.steps(target)?);
     loaded.regions.push(memory.finish());
     loaded.regions.append(&mut arrays);
     Ok(())
@@ -107,29 +114,112 @@ fn members(archive: &Archive, path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads one array with its header, checking the size that the header promises before the bulk is read.
-fn read_array(archive: &mut Archive, name: &str, tensor: &TensorSpec) -> Result<Region, String> {
-    let mut entry = archive.by_name(name).map_err(|e| e.to_string())?;
-    let declared = entry.size();
-    let mut memory = RegionBuilder::new().map_err(|e| e.to_string())?;
-    let mut buffer = vec![0; CHUNK];
-    let mut copy = |memory: &mut RegionBuilder, until: usize| -> Result<(), String> {
-        while memory.len() < until {
-            match entry.read(&mut buffer).map_err(|e| format!("it cannot be unpacked: {e}"))? {
+fn position(tensors: &[TensorSpec], name: &str) -> Option<usize> {
+    tensors.iter().position(|spec| spec.name == name)
+}
+
+/// Adds up what the arrays will take, by their own headers, before the bulk of any is read.
+fn check_size(target: &Target<'_>, archive: &mut Archive, names: &[String]) -> Result<()> {
+    let mut total = 0_u64;
+    for name in names {
+        let tensors = target.model.inputs.iter().chain(&target.model.outputs);
+        let spec = tensors.into_iter().find(|spec| spec.name == tensor_of(name));
+        // What is wrong with an array is said when it is read; strings take less than they do here.
+        if let Some(Ok(member)) = spec.map(|spec| Member::open(archive, name, spec))
+            && member.array.is_raw()
+        {
+            total = total.saturating_add(member.array.file_len as u64);
+        }
+    }
+    target.spec.memory.check(total)
+}
+
+/// One array of an archive, whose header has been read.
+struct Member<'a> {
+    tensor: &'a TensorSpec,
+    array: Array,
+    unpacked: Unpacked<'a>,
+}
+
+/// What an array is unpacked from: neither its size in the archive nor that in its header is trusted.
+struct Unpacked<'a> {
+    /// The beginning, which has been unpacked for the header's sake, and how much of it has been taken.
+    head: (Vec<u8>, usize),
+    entry: ZipFile<'a, BufReader<File>>,
+    memory: Option<&'a Allowance>,
+}
+
+impl<'a> Member<'a> {
+    fn open(archive: &'a mut Archive, name: &str, tensor: &'a TensorSpec) -> Result<Self, String> {
+        let mut entry = archive.by_name(name).map_err(|e| e.to_string())?;
+        let declared = entry.size();
+        let mut head = Vec::new();
+        entry.by_ref().take(npy::LONGEST_HEADER as u64).read_to_end(&mut head).map_err(unpackable)?;
+        let array = Array::of(tensor, &head)?;
+        let expected = array.file_len;
+        if expected as u64 != declared {
+            return Err(format!(
+                "mismatch in the data provided for {}. Expected: {expected} bytes, Got: {declared} bytes, with the header",
+                tensor.name
+            ));
+        }
+        let head = (head, array.data);
+        Ok(Self { tensor, array, unpacked: Unpacked { head, entry, memory: None } })
+    }
+
+    /// Reads all of it, with its header, into a region of its own.
+    fn whole(&mut self, memory: &Arc<Allowance>) -> Result<Region, String> {
+        let mut region = RegionBuilder::within(memory).map_err(|e| e.to_string())?;
+        self.unpacked.head.1 = 0;
+        let mut buffer = vec![0; CHUNK];
+        while region.len() < self.array.file_len {
+            let room = CHUNK.min(self.array.file_len - region.len());
+            match self.unpacked.read(&mut buffer[..room]).map_err(unpackable)? {
                 0 => break,
-                count => memory.write(&buffer[..count]).map_err(|e| e.to_string())?,
+                count => region.write(&buffer[..count]).map_err(|e| e.to_string())?,
             }
         }
-        Ok(())
-    };
-    copy(&mut memory, npy::LONGEST_HEADER)?;
-    let expected = Header::parse(memory.since(0))?.file_len(tensor)?;
-    if expected as u64 != declared {
-        return Err(format!(
-            "mismatch in the data provided for {}. Expected: {expected} bytes, Got: {declared} bytes, with the header",
-            tensor.name
-        ));
+        self.array.check_len(self.tensor, region.len())?;
+        Ok(region.finish())
     }
-    copy(&mut memory, expected.saturating_add(1))?;
-    Ok(memory.finish())
+
+    /// The array and its steps, each of which must fit into memory.
+    fn steps(&mut self, memory: &'a Allowance) -> (&Array, &mut dyn Steps) {
+        self.unpacked.memory = Some(memory);
+        (&self.array, &mut self.unpacked)
+    }
+
+    /// Checks that nothing comes behind the array.
+    fn end(&mut self) -> Result<(), String> {
+        match self.unpacked.read(&mut [0]).map_err(unpackable)? {
+            0 => Ok(()),
+            _ => self.array.check_len(self.tensor, self.array.file_len + 1),
+        }
+    }
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (head, taken) = &mut self.head;
+        match (&head[*taken..]).read(buffer)? {
+            0 => self.entry.read(buffer),
+            count => {
+                *taken += count;
+                Ok(count)
+            }
+        }
+    }
+}
+
+impl Steps for Unpacked<'_> {
+    fn next(&mut self, len: usize) -> Result<Cow<'_, [u8]>, String> {
+        self.memory.map_or(Ok(()), |memory| memory.check(len as u64)).map_err(|e| e.to_string())?;
+        let mut step = Vec::new();
+        self.take(len as u64).read_to_end(&mut step).map_err(unpackable)?;
+        if step.len() == len { Ok(step.into()) } else { Err(npy::CUT_OFF.to_owned()) }
+    }
+}
+
+fn unpackable(error: io::Error) -> String {
+    format!("it cannot be unpacked: {error}")
 }

@@ -13,7 +13,7 @@ use crate::data::steps::{Stream, Value};
 use crate::data::{Corpus, Expected, ExpectedStep, InputTensor, Payload};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
-use crate::shm::{ALIGNMENT, Placement, Region};
+use crate::shm::{ALIGNMENT, Allowance, Placement, Region};
 
 /// More elements than this in one request are a slip of the keyboard.
 const LARGEST_BATCH: u64 = 1 << 24;
@@ -59,7 +59,8 @@ impl Corpus {
         let regions = mem::take(&mut self.regions);
         let expected = self.expected_steps();
         let batched = self.model.max_batch_size > 0;
-        let packer = Packer { inputs: &self.model.inputs, batched, packing, elements, cycles };
+        let memory = &self.memory;
+        let packer = Packer { inputs: &self.model.inputs, batched, packing, elements, cycles, memory };
         Ok(PayloadTable { payloads: packer.pack(regions, expected.as_ref())?, streams })
     }
 
@@ -106,6 +107,7 @@ struct Packer<'a> {
     packing: &'a Packing,
     elements: Elements<'a>,
     cycles: Vec<Cycle>,
+    memory: &'a Allowance,
 }
 
 /// Where values are when they are sent.
@@ -180,8 +182,14 @@ impl Packer<'_> {
     /// Allocates the packed region of `total` bytes and copies every element to its places, in the order in which batches take
     /// them; what is not needed again is given back.
     fn fill(&self, rings: &[Vec<Ring>], regions: Vec<Arc<Region>>, total: usize) -> Result<Region> {
-        let mut target = Region::unfilled(self.packing.placement, total)?;
         let mut source = Source::new(regions, self.elements.values());
+        // Another device's memory is not what is counted; its driver says when there is none.
+        let taken = if matches!(self.packing.placement, Placement::Cuda(_)) { 0 } else { total as u64 };
+        let (all, spendable) = source.lens();
+        let further = taken.saturating_sub(spendable);
+        let asked = || format!("-b {} and {}", self.packing.batch_size, self.packing.placement);
+        self.memory.take(further).map_err(|error| error.context(asked()))?;
+        let mut target = Region::unfilled(self.packing.placement, total)?;
         for (cycle, rings) in self.cycles.iter().zip(rings) {
             let windows: Vec<usize> = self.inputs.iter().map(|spec| cycle.window(self.repeats(spec))).collect();
             let positions = cycle.window(self.packing.batch_size as usize);
@@ -194,6 +202,7 @@ impl Packer<'_> {
                 }
             }
         }
+        self.memory.give_back((all + further).saturating_sub(taken));
         Ok(target.freeze())
     }
 }

@@ -34,6 +34,17 @@ impl Source {
         Self { regions, spent }
     }
 
+    /// Bytes of all regions, and of those whose memory is given back as it is copied.
+    pub(super) fn lens(&mut self) -> (u64, u64) {
+        let len = |region: &Arc<Region>| region.len() as u64;
+        let all = self.regions.iter().map(len).sum();
+        let spendable =
+            self.regions.iter_mut().zip(&self.spent).filter_map(|(region, spent)| {
+                spent.as_ref().and(Arc::get_mut(region)).map(|region| region.len() as u64)
+            });
+        (all, spendable.sum())
+    }
+
     /// Copies a value to a place, if it has one there; `is_last` where it is not needed after that.
     ///
     /// # Errors

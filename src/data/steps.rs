@@ -1,8 +1,9 @@
 //! What every source of input data comes down to: streams of steps, each with one batch element of every input.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::data::{CorpusSpec, OutputValues, Responses, shapes, strings};
+use crate::data::{CorpusSpec, InputTensor, OutputValues, Payload, Responses, shapes, strings};
 use crate::error::Result;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Region;
@@ -116,6 +117,16 @@ impl<'a> Target<'a> {
         self.model.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
+    /// Takes what `count` steps cost beside their values: the lists of them, and of the requests that they become.
+    ///
+    /// # Errors
+    /// Where that is more than input data may take.
+    pub fn take_steps(&self, count: usize) -> Result<()> {
+        let each = size_of::<Option<Value>>() + size_of::<InputTensor>();
+        let step = size_of::<Payload>() + self.model.inputs.len() * each;
+        self.spec.memory.take((count as u64).saturating_mul(step as u64))
+    }
+
     /// Checks what was read for input `index` and returns the shape that it is sent with.
     ///
     /// # Errors
@@ -144,7 +155,12 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// The rule that it breaks.
-    pub fn settle_output(&self, index: usize, own: Option<&[i64]>, bytes: &[u8]) -> Result<OutputValues, String> {
+    pub fn settle_output(
+        &self,
+        index: usize,
+        own: Option<&[i64]>,
+        bytes: Cow<'_, [u8]>,
+    ) -> Result<OutputValues, String> {
         let output = &self.model.outputs[index];
         let shape = match own {
             Some(shape) if shapes::fits(shape, &output.shape) => shape,
@@ -153,15 +169,16 @@ impl<'a> Target<'a> {
         };
         let open = shape.iter().any(|&dim| dim < 0);
         if open {
-            check_whole(output, bytes)?;
+            check_whole(output, &bytes)?;
         } else {
-            check_size(output, shape, bytes)?;
+            check_size(output, shape, &bytes)?;
         }
+        self.spec.memory.take((size_of::<OutputValues>() + bytes.len()) as u64).map_err(|e| e.to_string())?;
         Ok(OutputValues {
             name: Arc::clone(&self.output_names[index]),
             datatype: output.datatype,
             shape: (!open).then(|| shape.to_vec()),
-            bytes: bytes.to_vec(),
+            bytes: bytes.into_owned(),
         })
     }
 }

@@ -28,7 +28,7 @@ const LARGEST_INDEX: u32 = 9_999;
 /// Where a shape is open, a shape tensor would have to be invented, or a random range does not fit its input.
 pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     check_ranges(target)?;
-    let mut memory = RegionBuilder::new()?;
+    let mut memory = RegionBuilder::within(target.spec.memory)?;
     let mut inputs = Vec::new();
     for (index, input) in target.model.inputs.iter().enumerate() {
         let shape = &target.shapes.inputs[index];

@@ -1,10 +1,11 @@
 //! What requests carry.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Parameter;
 use crate::data::{CorpusSpec, DataSource, RandomRange};
-use crate::shm::{Placement, Placements};
+use crate::shm::{Allowance, Placement, Placements};
 
 /// What requests carry.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct DataPlan {
     pub output_bytes: usize,
     /// Every response is held against the model.
     pub validate_replies: bool,
+    /// Bytes that input data may take together; `None` leaves it to the free memory.
+    pub max_input_memory: Option<u64>,
     /// How far floats may be from the expected ones: relative, absolute.
     pub tolerance: Option<(f64, f64)>,
 }
@@ -55,8 +58,8 @@ impl DataPlan {
         Placements::new(self.output_placement, others.iter().copied().map(Placement::Cuda))
     }
 
-    /// What the corpus is made from; `seed` is the run's.
-    pub fn corpus_spec(&self, seed: u64) -> CorpusSpec<'_> {
+    /// What the corpus is made from; `seed` and `memory` are the run's.
+    pub fn corpus_spec<'a>(&'a self, seed: u64, memory: &'a Arc<Allowance>) -> CorpusSpec<'a> {
         CorpusSpec {
             source: &self.source,
             shapes: &self.shapes,
@@ -64,6 +67,7 @@ impl DataPlan {
             string_data: self.string_data.as_deref(),
             random_ranges: &self.random_ranges,
             seed,
+            memory,
         }
     }
 }

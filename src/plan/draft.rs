@@ -19,8 +19,11 @@ impl Draft {
     ///
     /// # Errors
     /// The message of the first rule that is broken: the flags, their values, the rule.
-    pub fn validate(self) -> Result<Plan> {
+    pub fn validate(mut self) -> Result<Plan> {
         validate::check(&self)?;
+        let (known, open) = validate::notes(&self);
+        self.plan.notes.extend(known);
+        self.plan.model_notes = open;
         Ok(self.plan)
     }
 }

@@ -17,6 +17,7 @@ mod validate;
 use std::path::PathBuf;
 
 pub use crate::data::DataSource;
+use crate::model::ModelSpec;
 pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
@@ -48,6 +49,17 @@ pub struct Plan {
     pub matrix: Option<Matrix>,
     /// What the user should know about the flags, one sentence each; said on standard error before the run.
     pub notes: Vec<String>,
+    /// The same, as far as it depends on the models.
+    pub model_notes: Vec<ModelNote>,
+}
+
+/// A sentence about flags that some models have a use for.
+#[derive(Clone, Debug)]
+pub struct ModelNote {
+    /// Whether a model has.
+    pub used: fn(&ModelSpec) -> bool,
+    /// What is said where none has.
+    pub text: String,
 }
 
 /// The dimension along which one run is repeated.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::plan::{DataSource, LoadMode, Plan, Protocol, ServiceKind, TokenInput, TokenUse};
+use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, ServiceKind, TokenInput, TokenUse};
 
 /// One rule: when it is broken, and what is said then, after the model's name.
 struct Rule {
@@ -21,6 +21,12 @@ impl Plan {
             self.load.synchronous = false;
         }
         self.check_model(model)
+    }
+
+    /// What should be known of the flags, once all models are.
+    pub fn notes_on<'a>(&'a self, models: &'a [ModelSpec]) -> impl Iterator<Item = &'a str> {
+        let idle = |note: &&ModelNote| !models.iter().any(|model| (note.used)(model));
+        self.model_notes.iter().filter(idle).map(|note| note.text.as_str())
     }
 
     /// Holds the plan against what is known of a model that requests go to.

@@ -1,64 +1,96 @@
 //! The CSV files of `-f`: a row per level, ascending by throughput, and a file per composing model of an ensemble.
 //!
 //! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only with
-//! `--verbose-csv`.
+//! `--verbose-csv`; but stages, which upstream does not have, start with their number and kind, and a mix has the server's columns for
+//! each of its models. Text that a spreadsheet would take for a formula begins with an apostrophe.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::measure::complaint::Verdict;
 use crate::measure::summary::{
-    ClientSummary, Distribution, EntrySummary, GpuMetrics, LevelSummary, RunSummary, ServerSummary,
+    ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, RunSummary, ServerSummary,
 };
-use crate::plan::Plan;
+use crate::plan::{LoadMode, Plan};
+use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
-use crate::report::{SafeFile, load_name, load_value, percentiles};
+use crate::report::{Interrupts, SafeFile, load_name, load_value, percentiles};
 
 /// A header and its rows.
 pub type Table = Vec<Vec<String>>;
 
-/// Writes every file. Levels in which nothing succeeded have no row.
+/// Writes every file that can be written. Levels in which nothing succeeded have no row.
 ///
 /// # Errors
-/// Where a file cannot be written.
-pub fn write(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) -> Result<()> {
-    files(path, plan, run, levels).iter().try_for_each(|(path, table)| write_file(path, table))
+/// Where files cannot be written: all of these.
+pub fn write(
+    (path, interrupts): (&Path, Interrupts),
+    plan: &Plan,
+    run: &RunSummary,
+    levels: &[LevelSummary],
+) -> Result<()> {
+    let files = files(path, plan, run, levels);
+    let written = files.iter().map(|(path, table)| write_file((path, interrupts), table));
+    written.fold(Ok(()), Error::both)
 }
 
-/// Writes one file.
+/// Writes one file; the wait for the reader of a pipe ends with an interrupt.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write_file(path: &Path, table: &Table) -> Result<()> {
-    write_table(path, table).map_err(|error| {
+pub fn write_file((path, interrupts): (&Path, Interrupts), table: &Table) -> Result<()> {
+    write_table(path, interrupts, table).map_err(|error| {
         Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
     })
 }
 
-fn write_table(path: &Path, table: &Table) -> std::io::Result<()> {
-    let mut writer = csv::Writer::from_writer(SafeFile::create(path)?);
+fn write_table(path: &Path, interrupts: Interrupts, table: &Table) -> std::io::Result<()> {
+    let mut writer = csv::Writer::from_writer(SafeFile::create(path, interrupts)?);
     for row in table {
-        writer.write_record(row)?;
+        writer.write_record(row.iter().map(|cell| inert(cell).into_owned()))?;
     }
     writer.into_inner().map_err(csv::IntoInnerError::into_error)?.finish()
 }
 
+/// Spreadsheets calculate what begins like a formula, whoever wrote it: names come from the command line and from servers. An
+/// apostrophe in front makes text of it. Numbers stay as they are.
+fn inert(cell: &str) -> Cow<'_, str> {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && cell.parse::<f64>().is_err();
+    if is_formula { Cow::Owned(format!("'{cell}")) } else { Cow::Borrowed(cell) }
+}
+
 /// The files and what goes into them, the main one first.
 fn files(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
-    let mut levels: Vec<_> = levels.iter().filter(|level| level.client.requests > 0).collect();
-    levels.sort_by(|a, b| a.client.throughput().total_cmp(&b.client.throughput()));
-    let mut files = vec![(path.to_owned(), main_table(plan, run, &levels))];
+    let mut rows: Vec<_> = levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect();
+    let staged = matches!(plan.load.mode, LoadMode::Stages { .. });
+    if !staged {
+        rows.sort_by(|(_, a), (_, b)| a.client.throughput().total_cmp(&b.client.throughput()));
+    }
+    let levels: Vec<_> = rows.iter().map(|(_, level)| *level).collect();
+    let numbers: Vec<_> = rows.iter().filter(|_| staged).map(|(number, _)| number + 1).collect();
+    let finished = |columns: Columns<'_>| {
+        let mut table = columns.table(&levels);
+        if staged {
+            number_stages(&mut table, &numbers, &levels);
+        }
+        table
+    };
+    let mut files = vec![(path.to_owned(), finished(main_columns(plan, run, &levels)))];
+    let mut names = FileNames::beside(path);
     for (name, version) in composing(&levels) {
-        let table = composing_table(&name, &version, &levels);
-        files.push((composing_path(path, &name, &version), table));
+        files.push((names.of_model(&name, &version), finished(composing_columns(&name, &version, &levels))));
     }
     files
 }
 
-/// `<dir>/<model>_v<version>.<file name>`.
-fn composing_path(path: &Path, name: &str, version: &str) -> PathBuf {
-    let file = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{}_v{version}.{file}", name.replace('/', "_")))
+/// Puts the stage's number and kind in front: one column holds the values of both kinds.
+fn number_stages(table: &mut Table, numbers: &[usize], levels: &[&LevelSummary]) {
+    let Some((header, rows)) = table.split_first_mut() else { return };
+    header.splice(0..1, ["Stage", "Load", "Value"].map(str::to_owned));
+    for ((row, number), level) in rows.iter_mut().zip(numbers).zip(levels) {
+        row.splice(0..0, [number.to_string(), load_name(level.load).to_owned()]);
+    }
 }
 
 /// Models that the measured one calls directly, without repeats.
@@ -89,7 +121,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn main_table(plan: &Plan, run: &RunSummary, levels: &[&LevelSummary]) -> Table {
+fn main_columns<'a>(plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary]) -> Columns<'a> {
     let percentile = plan.measurement.percentile;
     let mut columns = Columns { columns: Vec::new() };
     let name = levels.first().map_or("Concurrency", |level| load_name(level.load));
@@ -99,10 +131,14 @@ fn main_table(plan: &Plan, run: &RunSummary, levels: &[&LevelSummary]) -> Table 
         columns.add("Response Throughput", |level| significant(level.client.response_throughput()));
     }
     columns.add("Client Send", |level| send_us(run, level).to_string());
-    server_columns(&mut columns, levels, |level| {
-        let client_us = transport_us(run, level);
-        level.server.as_ref().map(|server| ServerCells::of(server, client_us))
-    });
+    if run.entries.is_empty() {
+        server_columns(&mut columns, levels, |level| {
+            let client_us = transport_us(run, level);
+            level.server.as_ref().map(|server| ServerCells::of(server, client_us))
+        });
+    } else {
+        mix_columns(&mut columns, levels);
+    }
     columns.add("Client Recv", |level| receive_us(run, level).to_string());
     for percentile in percentiles(percentile) {
         columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, percentile));
@@ -110,11 +146,11 @@ fn main_table(plan: &Plan, run: &RunSummary, levels: &[&LevelSummary]) -> Table 
     if plan.output.verbose_csv {
         verbose_columns(&mut columns, plan, run, levels);
     }
-    columns.table(levels)
+    columns
 }
 
-fn composing_table(name: &str, version: &str, levels: &[&LevelSummary]) -> Table {
-    let part = |level: &LevelSummary| -> Option<ServerSummary> {
+fn composing_columns<'a>(name: &'a str, version: &'a str, levels: &[&LevelSummary]) -> Columns<'a> {
+    let part = move |level: &LevelSummary| -> Option<ServerSummary> {
         let parts = &level.server.as_ref()?.composing;
         parts.iter().find(|part| part.name == name && part.version == version).cloned()
     };
@@ -133,7 +169,7 @@ fn composing_table(name: &str, version: &str, levels: &[&LevelSummary]) -> Table
         Some(ServerCells::of(&part, whole))
     });
     columns.add("Client Recv", |_| "0".to_owned());
-    columns.table(levels)
+    columns
 }
 
 /// The server's cells of a row, in microseconds, from the model's own counters (not an ensemble's leaves).
@@ -161,28 +197,56 @@ impl ServerCells {
     }
 }
 
+/// A column of the server's and how its cells fill it.
+type ServerColumn = (&'static str, fn(&ServerCells) -> u64);
+
+const SERVER_COLUMNS: [ServerColumn; 5] = [
+    ("Network+Server Send/Recv", |cells| cells.network),
+    ("Server Queue", |cells| cells.queue),
+    ("Server Compute Input", |cells| cells.compute[0]),
+    ("Server Compute Infer", |cells| cells.compute[1]),
+    ("Server Compute Output", |cells| cells.compute[2]),
+];
+
+const CACHE_COLUMNS: [ServerColumn; 2] =
+    [("Server Cache Hit", |cells| cells.cache[0]), ("Server Cache Miss", |cells| cells.cache[1])];
+
 fn server_columns<'a>(
     columns: &mut Columns<'a>,
     levels: &[&LevelSummary],
     cells: impl Fn(&LevelSummary) -> Option<ServerCells> + Clone + 'a,
 ) {
-    let mut servers = levels.iter().filter_map(|level| level.server.as_ref()).peekable();
-    if servers.peek().is_none() {
+    let servers: Vec<_> = levels.iter().filter_map(|level| level.server.as_ref()).collect();
+    if servers.is_empty() {
         return;
     }
-    let cached = servers.any(|server| server.cached);
-    let mut add = |name: &str, part: fn(&ServerCells) -> u64| {
+    let cached = servers.iter().any(|server| server.cached);
+    for (name, part) in SERVER_COLUMNS.iter().chain(CACHE_COLUMNS.iter().filter(|_| cached)) {
         let cells = cells.clone();
-        columns.add(name, move |level| cells(level).map_or_else(String::new, |cells| part(&cells).to_string()));
+        columns.add(*name, move |level| cells(level).map_or_else(String::new, |cells| part(&cells).to_string()));
+    }
+}
+
+/// The server's columns of every model of a mix. What passes between client and server is not counted model by model.
+fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
+    let servers = |level: &LevelSummary| -> Vec<ServerSummary> {
+        level.server.iter().chain(&level.further_servers).cloned().collect()
     };
-    add("Network+Server Send/Recv", |cells| cells.network);
-    add("Server Queue", |cells| cells.queue);
-    add("Server Compute Input", |cells| cells.compute[0]);
-    add("Server Compute Infer", |cells| cells.compute[1]);
-    add("Server Compute Output", |cells| cells.compute[2]);
-    if cached {
-        add("Server Cache Hit", |cells| cells.cache[0]);
-        add("Server Cache Miss", |cells| cells.cache[1]);
+    let mut models: Vec<(String, String, bool)> = Vec::new();
+    for server in levels.iter().flat_map(|level| servers(level)) {
+        match models.iter_mut().find(|(name, version, _)| *name == server.name && *version == server.version) {
+            Some((.., cached)) => *cached |= server.cached,
+            None => models.push((server.name, server.version, server.cached)),
+        }
+    }
+    for (name, version, cached) in models {
+        for (title, part) in SERVER_COLUMNS[1..].iter().chain(CACHE_COLUMNS.iter().filter(|_| cached)) {
+            let (model, of) = (name.clone(), version.clone());
+            columns.add(format!("{name}:{version} {title}"), move |level| {
+                let server = servers(level).into_iter().find(|server| (&server.name, &server.version) == (&model, &of));
+                server.map_or_else(String::new, |server| part(&ServerCells::of(&server, 0)).to_string())
+            });
+        }
     }
 }
 
@@ -196,7 +260,7 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, plan: &'a Plan, run: &'a RunSu
         let wait = if run.decoupled { 0 } else { transport_us(run, level) };
         wait.to_string()
     });
-    if levels.iter().any(|level| level.gpus.is_some()) {
+    if levels.iter().any(|level| level.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())) {
         gpu_column(columns, "Avg GPU Utilization", |gpu| gpu.utilization.map(significant));
         gpu_column(columns, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(significant));
         gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));
@@ -234,6 +298,7 @@ fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSumm
         }
     }
     entry_columns(columns, run);
+    host_columns(columns, levels);
     columns.add("Verdict", |level| match &level.verdict {
         Verdict::Valid => "valid".to_owned(),
         Verdict::Invalid(complaints) => {
@@ -241,6 +306,20 @@ fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSumm
             format!("invalid: {}", reasons.join("; "))
         }
     });
+}
+
+/// The server's processors, memory and queue, as far as it told of them.
+fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
+    let mut add = |name: &str, cell: fn(&HostMetrics) -> Option<String>| {
+        if levels.iter().any(|level| level.host.as_ref().and_then(cell).is_some()) {
+            columns.add(name, move |level| level.host.as_ref().and_then(cell).unwrap_or_default());
+        }
+    };
+    add("Avg CPU Utilization", |host| host.cpu_utilization.map(significant));
+    add("Max CPU Memory Usage", |host| host.cpu_memory_used_bytes.map(|bytes| bytes.to_string()));
+    add("Total CPU Memory", |host| host.cpu_memory_total_bytes.map(|bytes| bytes.to_string()));
+    add("Avg Pending Requests", |host| host.pending_requests.map(significant));
+    add("Max Pending Requests", |host| host.pending_requests_max.map(significant));
 }
 
 /// What each entry of a mix came to.
@@ -302,7 +381,8 @@ mod tests {
     use super::*;
     use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::report::file::scratch::Scratch;
+    use crate::plan::{Stage, StageLength, StageLoad};
+    use crate::report::file::scratch::{NEVER, Scratch};
     use crate::report::sample as plans;
 
     /// The largest value of its histogram bucket, so that mean and percentiles agree.
@@ -375,7 +455,7 @@ mod tests {
             GpuMetrics { uuid: "G1".to_owned(), utilization: Some(0.25), ..GpuMetrics::default() },
             GpuMetrics { uuid: "G2".to_owned(), memory_used_bytes: Some(5), ..GpuMetrics::default() },
         ]);
-        let table = main_table(&plan, &sample::run(), &[&level]);
+        let table = main_columns(&plan, &sample::run(), &[&level]).table(&[&level]);
         let golden = HEADER.to_owned()
             + ",Avg latency,request/response,response wait,Avg GPU Utilization,Avg GPU Power Usage,Max GPU Memory Usage,\
                Total GPU Memory,Failed Requests,Client Overhead Percent,Verdict";
@@ -383,7 +463,7 @@ mod tests {
             "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid";
         assert_eq!(text(&table), [golden.as_str(), row]);
         plan.measurement.percentile = Some(42.0);
-        let header = &main_table(&plan, &sample::run(), &[&level])[0];
+        let header = &main_columns(&plan, &sample::run(), &[&level]).table(&[&level])[0];
         assert_eq!(header[9], "p42 latency");
         assert!(!header.contains(&"Avg latency".to_owned()));
     }
@@ -394,11 +474,11 @@ mod tests {
         let server = cached.server.as_mut().unwrap();
         server.cached = true;
         server.delta.cache_hit = CountedTime { count: 2, ns: 8_000 };
-        let table = main_table(&plans::plan(), &sample::run(), &[&cached]);
+        let table = main_columns(&plans::plan(), &sample::run(), &[&cached]).table(&[&cached]);
         assert_eq!(table[0][8..11], ["Server Cache Hit", "Server Cache Miss", "Client Recv"]);
         assert_eq!(table[1][3..11], ["654", "68", "24", "10000", "143", "4", "0", "7"]);
         cached.server = None;
-        let table = main_table(&plans::plan(), &sample::run(), &[&cached]);
+        let table = main_columns(&plans::plan(), &sample::run(), &[&cached]).table(&[&cached]);
         assert_eq!(table[0][..4], ["Concurrency", "Inferences/Second", "Client Send", "Client Recv"]);
     }
 
@@ -421,7 +501,7 @@ mod tests {
             achieved_rate: 89.0,
             completed_rate: 89.0,
         });
-        let table = main_table(&plan, &run, &[&level]);
+        let table = main_columns(&plan, &run, &[&level]).table(&[&level]);
         assert_eq!(table[0][..4], ["Request Rate", "Inferences/Second", "Response Throughput", "Client Send"]);
         assert_eq!(table[1][..4], ["89.5", "89", "267", "0"]);
         let cell = |name: &str| {
@@ -440,7 +520,7 @@ mod tests {
         level.server.as_mut().unwrap().composing = vec![part];
         let scratch = Scratch::new("csv");
         let path = scratch.path().join("x.csv");
-        write(&path, &plans::plan(), &sample::run(), &[level]).unwrap();
+        write((&path, &NEVER), &plans::plan(), &sample::run(), &[level]).unwrap();
         assert_eq!(scratch.names(), ["ns_part_v1.x.csv", "x.csv"]);
         let text = std::fs::read_to_string(scratch.path().join("ns_part_v1.x.csv")).unwrap();
         let header = HEADER.split_once(",p50").unwrap().0;
@@ -449,8 +529,132 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_calls_its_models_stays_in_the_folder_and_costs_no_other_file() {
+        let mut level = level(1, 89);
+        let part = |name: &str, version: &str| ServerSummary { version: version.to_owned(), ..server(name, 20) };
+        let long = "n".repeat(512);
+        level.server.as_mut().unwrap().composing =
+            vec![part("../../x", "1"), part("p", "1/../../../outside/p"), part(&long, "1")];
+        let scratch = Scratch::new("csv-names");
+        let folder = scratch.path().join("deep/results");
+        std::fs::create_dir_all(&folder).unwrap();
+        write((&folder.join("x.csv"), &NEVER), &plans::plan(), &sample::run(), &[level]).unwrap();
+        assert_eq!(scratch.names(), ["deep"]);
+        let mut names: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let cut = format!("{}_v1.x.csv", "n".repeat(100));
+        assert_eq!(names, ["_._.._x_v1.x.csv", &cut, "p_v1_.._.._.._outside_p.x.csv", "x.csv"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_does_not_cost_the_others() {
+        let mut level = level(1, 89);
+        level.server.as_mut().unwrap().composing = vec![server("bad", 20), server("good", 20)];
+        let scratch = Scratch::new("csv-one-bad");
+        std::fs::create_dir_all(scratch.path().join("bad_v1.x.csv/taken")).unwrap();
+        let path = scratch.path().join("x.csv");
+        let message = write((&path, &NEVER), &plans::plan(), &sample::run(), &[level]).unwrap_err().to_string();
+        assert!(message.contains("bad_v1.x.csv: cannot be written"), "{message}");
+        assert!(path.is_file() && scratch.path().join("good_v1.x.csv").is_file(), "{:?}", scratch.names());
+    }
+
+    #[test]
+    fn text_is_no_formula_and_numbers_stay() {
+        for (cell, written) in [
+            ("=cmd|' /C calc'!A1", "'=cmd|' /C calc'!A1"),
+            ("+1+1", "'+1+1"),
+            ("-x", "'-x"),
+            ("@sum", "'@sum"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'\r=1"),
+            ("-2.5", "-2.5"),
+            ("+1e+06", "+1e+06"),
+            ("-inf", "-inf"),
+            ("a=b", "a=b"),
+            ("", ""),
+        ] {
+            assert_eq!(inert(cell), written);
+        }
+        let mut plan = plans::plan();
+        plan.output.verbose_csv = true;
+        let entries =
+            ["=cmd|' /C calc'!A1", "b"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
+        let run = RunSummary { entries, ..sample::run() };
+        let mut level = level(1, 89);
+        level.client.entries = vec![sample::client(40, LATENCY_NS), sample::client(49, LATENCY_NS)];
+        level.gpus =
+            Some(vec![GpuMetrics { uuid: "@SUM(A1)".to_owned(), utilization: Some(0.5), ..GpuMetrics::default() }]);
+        let scratch = Scratch::new("csv-formula");
+        let path = scratch.path().join("x.csv");
+        write((&path, &NEVER), &plan, &run, &[level]).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(",'=cmd|' /C calc'!A1 Inferences/Second,"), "{text}");
+        assert!(text.contains(",'@SUM(A1):0.5;,"), "{text}");
+    }
+
+    #[test]
+    fn stages_have_their_number_and_kind_in_their_order() {
+        let mut plan = plans::plan();
+        let stage = |load| Stage { load, length: StageLength::Requests(9) };
+        plan.load.mode = LoadMode::Stages {
+            stages: vec![stage(StageLoad::Concurrency(4)); 4],
+            distribution: crate::plan::Distribution::Constant,
+        };
+        let rate = LevelSummary { load: LevelLoad::RequestRate(50.5), ..level(1, 50) };
+        let levels = [level(4, 95), rate, level(1, 0), level(2, 10)];
+        let table = &files(Path::new("x.csv"), &plan, &sample::run(), &levels)[0].1;
+        assert_eq!(table[0][..4], ["Stage", "Load", "Value", "Inferences/Second"]);
+        let starts: Vec<_> = table[1..].iter().map(|row| row[..4].join(",")).collect();
+        assert_eq!(starts, ["1,Concurrency,4,95", "2,Request Rate,50.5,50", "4,Concurrency,2,10"]);
+        assert!(table.iter().all(|row| row.len() == table[0].len()));
+    }
+
+    #[test]
+    fn a_mix_has_the_servers_columns_of_every_model() {
+        let entries = ["a", "b:2"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
+        let run = RunSummary { entries, ..sample::run() };
+        let mut level = level(1, 89);
+        level.server = Some(server("a", 40));
+        let mut second = ServerSummary { version: "2".to_owned(), cached: true, ..server("b", 49) };
+        second.delta.compute_infer = CountedTime { count: 10, ns: 50_000_000 };
+        level.further_servers = vec![second];
+        let table = &files(Path::new("x.csv"), &plans::plan(), &run, &[level])[0].1;
+        let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).unwrap()].as_str();
+        assert_eq!((cell("a:1 Server Compute Infer"), cell("b:2 Server Compute Infer")), ("10000", "5000"));
+        assert_eq!((cell("b:2 Server Queue"), cell("b:2 Server Cache Hit")), ("68", "0"));
+        assert!(!table[0].iter().any(|title| title == "Server Queue" || title == "a:1 Server Cache Hit"), "{table:?}");
+    }
+
+    #[test]
+    fn metrics_without_gpus_leave_no_empty_columns_and_tell_of_the_machine() {
+        let mut plan = plans::plan();
+        plan.output.verbose_csv = true;
+        let mut level = level(1, 89);
+        level.gpus = Some(Vec::new());
+        level.host = Some(HostMetrics {
+            cpu_utilization: Some(0.25),
+            cpu_memory_used_bytes: Some(7),
+            cpu_memory_total_bytes: Some(9),
+            pending_requests: Some(1.5),
+            pending_requests_max: Some(3.0),
+        });
+        let table = &files(Path::new("x.csv"), &plan, &sample::run(), &[level])[0].1;
+        assert!(!table[0].iter().any(|title| title.contains("GPU")), "{table:?}");
+        let at = table[0].iter().position(|title| title == "Avg CPU Utilization").unwrap();
+        assert_eq!(
+            table[0][at + 1..],
+            ["Max CPU Memory Usage", "Total CPU Memory", "Avg Pending Requests", "Max Pending Requests", "Verdict"]
+        );
+        assert_eq!(table[1][at..], ["0.25", "7", "9", "1.5", "3", "valid"]);
+    }
+
+    #[test]
     fn a_full_disk_is_told() {
-        let message = write(Path::new("/dev/full"), &plans::plan(), &sample::run(), &[level(1, 1)]).unwrap_err();
+        let message =
+            write((Path::new("/dev/full"), &NEVER), &plans::plan(), &sample::run(), &[level(1, 1)]).unwrap_err();
         assert!(message.to_string().starts_with("-f /dev/full: cannot be written: No space left"), "{message}");
     }
 }

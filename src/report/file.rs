@@ -1,11 +1,34 @@
-//! Result files that are either whole or not there: checked before the run, written beside their place, then renamed.
+//! Result files that are either whole or not there: checked before the run, written out of sight, then put in their place.
+//!
+//! What is written has no name until it is complete (`O_TMPFILE`), so that nothing is left of it however the process ends. Where a
+//! file system lacks that, it has a hidden name that nobody can have guessed and planted a link under.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use rustix::io::Errno;
+use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+use crate::stdio::note;
+
+/// How often the user has interrupted; see the app's signals.
+pub type Interrupts = &'static AtomicUsize;
+
+/// How often it is looked whether a pipe has a reader yet, or the user has given up waiting for one.
+const LOOK_UP: Duration = Duration::from_millis(20);
+/// How long a pipe whose reader takes nothing is still waited for after an interrupt.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+/// So many links may lead to each other, as in the kernel.
+const MAX_LINKS: usize = 40;
 
 /// Fails if a result could not be written to `path` at the end of the run. Leaves nothing behind.
 ///
@@ -25,7 +48,7 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     }
     // Opening a pipe waits for its reader, who would see an end when it is closed again.
     if path.exists()
-        && !fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
+        && !is_pipe(path)
         && let Err(error) = OpenOptions::new().append(true).open(path)
     {
         return refuse(error.to_string());
@@ -33,7 +56,7 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if is_special(path) {
         return Ok(());
     }
-    match SafeFile::create(path) {
+    match destination(path).and_then(|place| Unseen::create(folder(&place))) {
         Ok(probe) => {
             drop(probe);
             Ok(())
@@ -57,9 +80,8 @@ pub fn check_new(flag: &str, path: &Path) -> Result<()> {
 /// Whether both name one file that a result would replace; devices and pipes take several.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let inside = || Some(fs::canonicalize(folder).ok()?.join(path.file_name()?));
-        fs::canonicalize(path).ok().or_else(inside)
+        let place = destination(path).ok()?;
+        Some(fs::canonicalize(folder(&place)).ok()?.join(place.file_name()?))
     };
     !is_special(one) && place(one).is_some_and(|there| place(other) == Some(there))
 }
@@ -69,79 +91,228 @@ fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
 }
 
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
+}
+
+/// Where a file of this name comes to lie: a link keeps leading to its file, also to one that is not there yet.
+fn destination(path: &Path) -> io::Result<PathBuf> {
+    let mut place = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&place) {
+            Ok(target) => place = folder(&place).join(target),
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
+                return Ok(place);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file that appears under its name when it is complete. Dropped before that, it leaves nothing.
 #[derive(Debug)]
 pub struct SafeFile {
-    out: BufWriter<File>,
+    body: Body,
     path: PathBuf,
-    /// Where it is written; absent once it is in its place, and for devices and pipes, which are written directly.
-    temporary: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Unseen(Unseen),
+    /// Written directly.
+    Device(File),
+    /// Written directly.
+    Pipe(Pipe),
 }
 
 impl SafeFile {
-    /// Opens a temporary file in the directory of `path`.
+    /// Opens a file out of sight, on the file system of `path`. A pipe is waited for until it has a reader.
     ///
     /// # Errors
-    /// Where the directory is missing or refuses new files.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        if is_special(path) {
-            let out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
-            return Ok(Self { out, path: path.to_owned(), temporary: None });
+    /// Where the directory is missing or refuses new files, or the user interrupts the wait for a reader.
+    pub fn create(path: &Path, interrupts: Interrupts) -> io::Result<Self> {
+        let at = |body| Ok(Self { body, path: path.to_owned() });
+        if is_pipe(path) {
+            return at(Body::Pipe(Pipe::open(path, interrupts)?));
         }
-        // A link keeps pointing to its file.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let name = path.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
-        let mut temporary_name = std::ffi::OsString::from(".");
-        temporary_name.push(name);
-        temporary_name.push(format!(".{}.partial", std::process::id()));
-        let temporary = path.with_file_name(temporary_name);
-        let out = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
-        Ok(Self { out, path, temporary: Some(temporary) })
+        if is_special(path) {
+            return at(Body::Device(OpenOptions::new().write(true).open(path)?));
+        }
+        let path = destination(path)?;
+        path.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
+        Ok(Self { body: Body::Unseen(Unseen::create(folder(&path))?), path })
     }
 
-    /// Cuts the file back to its first `length` bytes, whatever became of the rest. What is written next follows them.
+    /// Takes everything behind the first `len` bytes back.
     ///
     /// # Errors
-    /// Where it cannot be cut; a pipe cannot.
-    pub fn cut(&mut self, length: u64) -> io::Result<()> {
-        let mut file = self.out.get_ref().try_clone()?;
-        file.set_len(length)?;
-        file.seek(SeekFrom::Start(length))?;
-        // What is left in the old buffer is not written.
-        drop(std::mem::replace(&mut self.out, BufWriter::new(file)).into_parts());
-        Ok(())
+    /// For devices and pipes, which take nothing back, and where the file cannot be cut.
+    pub fn cut(&mut self, len: u64) -> io::Result<()> {
+        let Body::Unseen(unseen) = &mut self.body else { return Err(io::ErrorKind::Unsupported.into()) };
+        let file = unseen.file_mut();
+        file.set_len(len)?;
+        file.seek(SeekFrom::Start(len)).map(drop)
     }
 
     /// Puts the file in its place.
     ///
     /// # Errors
-    /// Where the last bytes cannot be written or the file cannot be renamed.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()?;
-        if let Some(temporary) = &self.temporary {
-            fs::rename(temporary, &self.path)?;
-            self.temporary = None;
+    /// Where the file cannot be renamed; the message says where it was left instead.
+    pub fn finish(self) -> io::Result<()> {
+        match self.body {
+            Body::Unseen(unseen) => unseen.appear(&self.path),
+            Body::Device(_) | Body::Pipe(_) => Ok(()),
         }
-        Ok(())
     }
 }
 
 impl Write for SafeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
+        match &mut self.body {
+            Body::Unseen(unseen) => unseen.file_mut().write(bytes),
+            Body::Device(file) => file.write(bytes),
+            Body::Pipe(pipe) => pipe.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        Ok(())
     }
 }
 
-impl Drop for SafeFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // Nothing is left to be told where even this fails.
-            let _ = fs::remove_file(temporary);
+/// A file that nobody finds yet.
+#[derive(Debug)]
+enum Unseen {
+    /// Without a name, in this folder's file system.
+    Nameless(File, PathBuf),
+    /// With a hidden one, where the file system has no nameless files.
+    Hidden(NamedTempFile),
+}
+
+impl Unseen {
+    fn create(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match open(folder, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => Ok(Self::Nameless(file.into(), folder.to_owned())),
+            Err(_) => Self::hidden(folder),
         }
+    }
+
+    fn hidden(folder: &Path) -> io::Result<Self> {
+        names().permissions(Permissions::from_mode(0o666)).tempfile_in(folder).map(Self::Hidden)
+    }
+
+    fn file_mut(&mut self) -> &mut File {
+        match self {
+            Self::Nameless(file, _) => file,
+            Self::Hidden(file) => file.as_file_mut(),
+        }
+    }
+
+    /// Gets the name `path`, in place of whatever has it.
+    fn appear(self, path: &Path) -> io::Result<()> {
+        let (mut file, folder) = match self {
+            Self::Hidden(file) => return replace(file, path),
+            Self::Nameless(file, folder) => (file, folder),
+        };
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = |name: &Path| Ok(linkat(CWD, own.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+        match names().make_in(&folder, link) {
+            Ok(named) => replace(named, path),
+            // Without /proc, or where links are forbidden.
+            Err(_) => {
+                let mut copy = Self::hidden(&folder)?;
+                file.seek(SeekFrom::Start(0))?;
+                io::copy(&mut file, copy.file_mut())?;
+                copy.appear(path)
+            }
+        }
+    }
+}
+
+/// Hidden names that are told from those of results.
+fn names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".triton-bench-").suffix(".partial");
+    names
+}
+
+/// Renames a file that has a hidden name. Where that fails it stays there: it was complete.
+fn replace<F>(file: NamedTempFile<F>, path: &Path) -> io::Result<()> {
+    let Err(failed) = file.persist(path) else { return Ok(()) };
+    let (error, hidden) = (failed.error, failed.file.path().to_owned());
+    match failed.file.keep() {
+        Ok(_) => Err(io::Error::new(error.kind(), format!("{error}; it is complete in {}", hidden.display()))),
+        Err(_) => Err(error),
+    }
+}
+
+/// A named pipe, or one that a shell has given a name.
+#[derive(Debug)]
+struct Pipe {
+    file: File,
+    interrupts: Interrupts,
+}
+
+impl Pipe {
+    /// Waits for a reader until the user interrupts.
+    fn open(path: &Path, interrupts: Interrupts) -> io::Result<Self> {
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+        let mut said = false;
+        loop {
+            match OpenOptions::new().write(true).custom_flags(nonblocking).open(path) {
+                Ok(file) => return Ok(Self { file, interrupts }),
+                Err(error) if error.raw_os_error() != Some(Errno::NXIO.raw_os_error()) => return Err(error),
+                Err(_) if interrupts.load(Ordering::Relaxed) > 0 => {
+                    return Err(io::Error::other("nobody reads this pipe, and the wait for that was interrupted"));
+                }
+                Err(_) => {
+                    if !said {
+                        note!("{}: waiting for someone to read this pipe; an interrupt gives it up", path.display());
+                    }
+                    said = true;
+                    thread::sleep(LOOK_UP);
+                }
+            }
+        }
+    }
+
+    /// Waits until the pipe takes something, after an interrupt no longer than [`LAST_WAIT`].
+    fn wait(&self) -> io::Result<()> {
+        let mut left = LAST_WAIT;
+        loop {
+            let limit = Timespec::try_from(LOOK_UP).ok();
+            match poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], limit.as_ref()) {
+                Ok(0) if left.is_zero() => {
+                    return Err(io::Error::other("the reader of this pipe takes nothing, and the run was interrupted"));
+                }
+                Ok(0) if self.interrupts.load(Ordering::Relaxed) > 0 => left = left.saturating_sub(LOOK_UP),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait()?,
+                done => return done,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -149,6 +320,10 @@ impl Drop for SafeFile {
 #[cfg(test)]
 pub(crate) mod scratch {
     use std::path::{Path, PathBuf};
+    use std::sync::atomic::AtomicUsize;
+
+    /// Nobody interrupts.
+    pub(crate) static NEVER: AtomicUsize = AtomicUsize::new(0);
 
     pub(crate) struct Scratch(PathBuf);
 
@@ -181,7 +356,7 @@ pub(crate) mod scratch {
 
 #[cfg(test)]
 mod tests {
-    use super::scratch::Scratch;
+    use super::scratch::{NEVER, Scratch};
     use super::*;
 
     #[test]
@@ -189,29 +364,99 @@ mod tests {
         let scratch = Scratch::new("safe");
         let path = scratch.path().join("a.csv");
         fs::write(&path, "old").unwrap();
-        let mut file = SafeFile::create(&path).unwrap();
+        let mut file = SafeFile::create(&path, &NEVER).unwrap();
         file.write_all(b"new").unwrap();
         file.flush().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         file.finish().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        drop(SafeFile::create(&path).unwrap());
+        drop(SafeFile::create(&path, &NEVER).unwrap());
         assert_eq!(scratch.names(), ["a.csv"]);
     }
 
     #[test]
-    fn what_was_cut_off_is_gone() {
-        let scratch = Scratch::new("cut");
-        let path = scratch.path().join("a");
-        let mut file = SafeFile::create(&path).unwrap();
-        file.write_all(b"kept").unwrap();
-        file.flush().unwrap();
-        file.write_all(b"lost").unwrap();
-        file.cut(4).unwrap();
-        file.write_all(b", and ended").unwrap();
+    fn a_file_that_is_being_written_has_no_name_that_could_be_left_or_planted() {
+        let scratch = Scratch::new("nameless");
+        let (path, victim) = (scratch.path().join("a.csv"), scratch.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        let guess = format!(".a.csv.{}.partial", std::process::id());
+        std::os::unix::fs::symlink(&victim, scratch.path().join(&guess)).unwrap();
+        let mut file = SafeFile::create(&path, &NEVER).unwrap();
+        file.write_all(b"rows").unwrap();
+        assert_eq!(scratch.names(), [guess.as_str(), "victim"], "not even its process' death leaves anything");
         file.finish().unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "kept, and ended");
-        assert!(SafeFile::create(Path::new("/dev/full")).unwrap().cut(4).is_err());
+        assert_eq!(
+            (fs::read_to_string(&victim).unwrap(), fs::read_to_string(&path).unwrap()),
+            ("precious".into(), "rows".into())
+        );
+        assert_eq!(scratch.names(), [guess.as_str(), "a.csv", "victim"]);
+    }
+
+    #[test]
+    fn a_file_system_without_nameless_files_does_too() {
+        let scratch = Scratch::new("hidden");
+        let path = scratch.path().join("a.csv");
+        let mut file = Unseen::hidden(scratch.path()).unwrap();
+        file.file_mut().write_all(b"rows").unwrap();
+        assert!(scratch.names()[0].starts_with(".triton-bench-"), "{:?}", scratch.names());
+        file.appear(&path).unwrap();
+        drop(Unseen::hidden(scratch.path()).unwrap());
+        assert_eq!((scratch.names(), fs::read_to_string(&path).unwrap()), (vec!["a.csv".to_owned()], "rows".into()));
+    }
+
+    #[test]
+    fn a_complete_file_that_cannot_be_renamed_is_kept_beside_its_place() {
+        let scratch = Scratch::new("kept");
+        let path = scratch.path().join("a.csv");
+        let mut file = SafeFile::create(&path, &NEVER).unwrap();
+        file.write_all(b"rows").unwrap();
+        fs::create_dir_all(path.join("taken")).unwrap();
+        let message = file.finish().unwrap_err().to_string();
+        let kept = message.split("it is complete in ").nth(1).unwrap_or_else(|| panic!("{message}"));
+        assert_eq!(fs::read_to_string(kept).unwrap(), "rows");
+    }
+
+    #[test]
+    fn a_link_leads_to_the_file_even_if_that_is_not_there_yet() {
+        let scratch = Scratch::new("link");
+        fs::create_dir(scratch.path().join("results")).unwrap();
+        let (link, target) = (scratch.path().join("latest.csv"), scratch.path().join("results/1.csv"));
+        std::os::unix::fs::symlink("results/1.csv", &link).unwrap();
+        check_writable("-f", &link).unwrap();
+        assert!(is_same_file(&link, &target));
+        for rows in ["one", "two"] {
+            let mut file = SafeFile::create(&link, &NEVER).unwrap();
+            file.write_all(rows.as_bytes()).unwrap();
+            file.finish().unwrap();
+            assert_eq!(
+                (fs::read_link(&link).unwrap(), fs::read_to_string(&target).unwrap()),
+                ("results/1.csv".into(), rows.into())
+            );
+        }
+        let round = scratch.path().join("round");
+        std::os::unix::fs::symlink("round", &round).unwrap();
+        assert!(check_writable("-f", &round).unwrap_err().to_string().contains("Too many levels"));
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_not_waited_for_after_an_interrupt() {
+        static ONCE: AtomicUsize = AtomicUsize::new(0);
+        let scratch = Scratch::new("silent-pipe");
+        let path = scratch.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (opened, ended) = std::sync::mpsc::channel();
+        let pipe = path.clone();
+        std::thread::spawn(move || opened.send(SafeFile::create(&pipe, &ONCE).map(drop)));
+        assert!(ended.recv_timeout(Duration::from_millis(200)).is_err(), "a reader may still come");
+        ONCE.store(1, Ordering::Relaxed);
+        let refused = ended.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
+        assert!(refused.to_string().contains("nobody reads this pipe"), "{refused}");
+        // A reader that takes nothing holds a run up no longer either.
+        let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+        let mut file = SafeFile::create(&path, &ONCE).unwrap();
+        let stuck = file.write_all(&vec![0; 1 << 22]).unwrap_err();
+        assert!(stuck.to_string().contains("takes nothing"), "{stuck}");
+        drop(reader);
     }
 
     #[test]
@@ -227,6 +472,8 @@ mod tests {
         assert!(message.contains("it is a directory"), "{message}");
         assert!(check_writable("-f", Path::new("/")).is_err());
         assert!(check_writable("-f", Path::new("")).is_err());
+        let long = check_writable("-f", &scratch.path().join("x".repeat(300))).unwrap_err().to_string();
+        assert!(long.contains("File name too long"), "{long}");
         check_writable("-f", &scratch.path().join("a.csv")).unwrap();
         check_writable("-f", Path::new("/dev/null")).unwrap();
         assert!(scratch.names().is_empty(), "the check leaves nothing behind");
@@ -253,7 +500,7 @@ mod tests {
         assert_eq!(done.recv_timeout(std::time::Duration::from_secs(20)), Ok(true), "nobody reads yet");
         let pipe = path.clone();
         let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
-        let mut file = SafeFile::create(&path).unwrap();
+        let mut file = SafeFile::create(&path, &NEVER).unwrap();
         file.write_all(b"rows").unwrap();
         file.finish().unwrap();
         assert_eq!(reader.join().unwrap(), "rows");

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::measure::matrix::{Figure, MatrixRow, MatrixTable};
 use crate::report::number::significant;
 use crate::report::{load_name, load_value};
+use crate::stdio::shown;
 
 /// Titles of the columns after the name.
 const COLUMNS: [&str; 4] = ["Infer/sec", "Latency", "Latency more", "Throughput"];
@@ -47,7 +48,7 @@ fn cells(row: &MatrixRow, base: &MatrixRow) -> String {
         let _ = write!(text, "  {} requests failed", significant(row.failed() as f64));
     }
     if let Some(problem) = &row.problem {
-        let _ = write!(text, "  not measured: {problem}");
+        let _ = write!(text, "  not measured: {}", shown(problem));
     }
     text
 }

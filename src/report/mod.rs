@@ -4,6 +4,7 @@ pub mod console;
 pub mod csv;
 pub mod export;
 mod file;
+mod file_name;
 pub mod matrix;
 mod number;
 pub mod periodic;
@@ -17,7 +18,7 @@ mod upstream;
 
 use crate::measure::summary::LevelLoad;
 
-pub use file::{SafeFile, check_new, check_writable, is_same_file};
+pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file};
 pub use number::significant;
 
 /// Percentiles that every report shows.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::load::PeriodicStage;
+use crate::report::Interrupts;
 use crate::report::csv::write_file;
 
 /// A figure of a batch: the heading of the table's column, the CSV's, and the value, times in nanoseconds.
@@ -59,8 +60,8 @@ pub fn table(batches: &[PeriodicStage]) -> String {
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub fn write(path: &Path, batches: &[PeriodicStage]) -> Result<()> {
+pub fn write(place: (&Path, Interrupts), batches: &[PeriodicStage]) -> Result<()> {
     let header = FIGURES.map(|(_, heading, _)| heading.to_owned()).to_vec();
     let rows = batches.iter().map(|batch| FIGURES.map(|(.., figure)| figure(batch).show()).to_vec());
-    write_file(path, &std::iter::once(header).chain(rows).collect())
+    write_file(place, &std::iter::once(header).chain(rows).collect())
 }

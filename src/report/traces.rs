@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
+use crate::stdio::shown;
 use crate::traces::{Frontend, ModelSpans, Trace};
 
 /// One model's averages, in whole microseconds.
 pub fn summary(sum: &ModelSpans) -> String {
-    let mut text = format!("Summary for {} ({}): trace count = {}\n", sum.model, sum.version, sum.count);
+    let mut text =
+        format!("Summary for {} ({}): trace count = {}\n", shown(&sum.model), shown(&sum.version), sum.count);
     let (spans, count) = (&sum.spans, sum.count.max(1));
     let mut line = |depth: usize, what: &str, ns: u64| {
         let _ = writeln!(text, "{}{what} (avg): {}us", "\t".repeat(depth), ns / count / 1000);
@@ -41,13 +43,13 @@ pub fn summary(sum: &ModelSpans) -> String {
 
 /// One trace: its moments, and the whole microseconds between them.
 pub fn moments(trace: &Trace) -> String {
-    let mut text = format!("{} ({}):\n", trace.model, trace.version);
+    let mut text = format!("{} ({}):\n", shown(&trace.model), shown(&trace.version));
     let mut before = None;
     for moment in &trace.moments {
         if let Some(before) = before {
             let _ = writeln!(text, "\t\t{}us", (moment.ns - before) / 1000);
         }
-        let _ = writeln!(text, "\t{}", moment.name);
+        let _ = writeln!(text, "\t{}", shown(&moment.name));
         before = Some(moment.ns);
     }
     text

@@ -8,14 +8,14 @@ use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
 use crate::measure::summary::{
-    DecoupledSummary, Headline, LevelLoad, LevelSummary, OpenLoopSummary, RunSummary, ServerSummary, sample,
+    DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, RunSummary, ServerSummary, sample,
 };
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{Distribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
 use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
-use crate::report::file::scratch::Scratch;
+use crate::report::file::scratch::{NEVER, Scratch};
 use crate::report::{console, csv, sample as plans};
 use crate::shm::{Placement, Region};
 
@@ -104,7 +104,7 @@ impl Run {
 
     fn tables(&self) -> Vec<String> {
         let scratch = Scratch::new(&format!("shape-{:?}", std::thread::current().id()));
-        csv::write(&scratch.path().join("x.csv"), &self.plan, &self.run, &self.levels).unwrap();
+        csv::write((&scratch.path().join("x.csv"), &NEVER), &self.plan, &self.run, &self.levels).unwrap();
         // The main file's name sorts after those of composing models here.
         let names = scratch.names();
         names.iter().map(|name| std::fs::read_to_string(scratch.path().join(name)).unwrap()).collect()
@@ -337,7 +337,12 @@ fn columns() {
     same_columns(fixture!("http_percentile_verbose.csv"), &verbose.tables()[0], true);
     same_columns(fixture!("c_api_verbose.csv"), &in_process().tables()[0], true);
     same_columns(fixture!("decoupled_verbose.csv"), &decoupled().tables()[0], true);
-    same_columns(fixture!("metrics.csv"), &Run::verbose(|run| run.levels[0].gpus = Some(Vec::new())).tables()[0], true);
+    let gpu = || GpuMetrics { uuid: "G".to_owned(), ..GpuMetrics::default() };
+    same_columns(
+        fixture!("metrics.csv"),
+        &Run::verbose(|run| run.levels[0].gpus = Some(vec![gpu()])).tables()[0],
+        true,
+    );
     same_columns(
         fixture!("rate.csv"),
         &Run::of(|run| run.rates(20.0, 40.0, Distribution::Constant)).tables()[0],
@@ -367,6 +372,7 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
         service_kind,
         headline: Headline::ServiceTime,
         entries: Vec::new(),
+        interrupts: &NEVER,
     })
     .unwrap();
     for &load in loads {

@@ -1,10 +1,12 @@
 //! [`RegionBuilder`]: ordinary memory that grows while input data are read into it.
 
+use std::sync::Arc;
+
 use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 use crate::shm::posix::{self, HostMemory};
-use crate::shm::{Placement, Region};
+use crate::shm::{Allowance, Placement, Region};
 
 /// Tensors start at multiples of this: a cache line, and what vector units like.
 pub const ALIGNMENT: usize = 64;
@@ -17,6 +19,24 @@ const FIRST: usize = 1 << 16;
 pub struct RegionBuilder {
     mapping: MmapMut,
     len: usize,
+    claim: Claim,
+}
+
+/// Bytes that a builder may use, given back where no region comes of them.
+#[derive(Debug)]
+struct Claim {
+    /// Of the mapping, without asking.
+    bytes: usize,
+    /// Where they are taken from, if they are counted.
+    from: Option<Arc<Allowance>>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(allowance) = &self.from {
+            allowance.give_back(self.bytes as u64);
+        }
+    }
 }
 
 impl RegionBuilder {
@@ -26,7 +46,15 @@ impl RegionBuilder {
     /// Where the machine lacks the memory.
     pub fn new() -> Result<Self> {
         let mapping = MmapMut::map_anon(FIRST).map_err(|e| Error::machine(format!("cannot allocate memory: {e}")))?;
-        Ok(Self { mapping, len: 0 })
+        Ok(Self { mapping, len: 0, claim: Claim { bytes: FIRST, from: None } })
+    }
+
+    /// An empty builder that takes its memory from an allowance; the region keeps what was written of it.
+    ///
+    /// # Errors
+    /// Where the machine lacks the memory.
+    pub fn within(allowance: &Arc<Allowance>) -> Result<Self> {
+        Ok(Self { claim: Claim { bytes: 0, from: Some(Arc::clone(allowance)) }, ..Self::new()? })
     }
 
     /// Bytes written so far.
@@ -56,7 +84,7 @@ impl RegionBuilder {
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.len + bytes.len();
-        if end > self.mapping.len() {
+        if end > self.claim.bytes {
             self.reserve(end)?;
         }
         self.mapping[self.len..end].copy_from_slice(bytes);
@@ -73,7 +101,7 @@ impl RegionBuilder {
             .len
             .checked_add(count)
             .ok_or_else(|| Error::input(format!("{count} further bytes are more than can be addressed")))?;
-        if end > self.mapping.len() {
+        if end > self.claim.bytes {
             self.reserve(end)?;
         }
         let fresh = &mut self.mapping[self.len..end];
@@ -94,12 +122,28 @@ impl RegionBuilder {
 
     /// The region of what was written.
     pub fn finish(self) -> Region {
-        Region::from_host(Placement::Pageable, HostMemory::built(self.mapping, self.len))
+        let Self { mapping, len, mut claim } = self;
+        // What the region keeps is not the builder's any more.
+        claim.bytes = claim.bytes.saturating_sub(len);
+        Region::from_host(Placement::Pageable, HostMemory::built(mapping, len))
     }
 
     #[cold]
     fn reserve(&mut self, end: usize) -> Result<()> {
-        let doubled = self.mapping.len().saturating_mul(2).min(self.mapping.len().saturating_add(1 << 30));
-        posix::grow(&mut self.mapping, end.max(doubled))
+        if let Some(allowance) = &self.claim.from {
+            let more = |until: usize| allowance.take((until - self.claim.bytes) as u64).map(|()| until);
+            // A little ahead, so that it is not asked for every element; to the byte where that is too much.
+            let ahead = end.saturating_add(end / 16).saturating_add(FIRST);
+            self.claim.bytes = more(ahead).or_else(|_| more(end))?;
+        }
+        let needed = if self.claim.from.is_some() { self.claim.bytes } else { end };
+        if needed > self.mapping.len() {
+            let doubled = self.mapping.len().saturating_mul(2).min(self.mapping.len().saturating_add(1 << 30));
+            posix::grow(&mut self.mapping, needed.max(doubled))?;
+        }
+        if self.claim.from.is_none() {
+            self.claim.bytes = self.mapping.len();
+        }
+        Ok(())
     }
 }

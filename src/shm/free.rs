@@ -1,13 +1,14 @@
 //! How much memory is left for slots whose number nobody can tell beforehand.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::limits;
 use crate::shm::{Placement, cuda, dev_shm};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
-/// calls available, and what the control group and the limit of the address space leave; for shared memory no more than is free in `/dev/shm`; for a GPU's what its driver
+/// calls available, and what the control group, those around it and the limit of the address space leave; for shared memory
+/// no more than is free in `/dev/shm`; for a GPU's what its driver
 /// says. `None` where nobody knows.
 pub fn free_bytes(placement: Placement) -> Option<u64> {
     match placement {
@@ -19,7 +20,25 @@ pub fn free_bytes(placement: Placement) -> Option<u64> {
 
 fn host() -> Option<u64> {
     let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    [system, left_in(Path::new("/sys/fs/cgroup")), limits::address_space_left()].into_iter().flatten().min()
+    let groups = fs::read_to_string("/proc/self/cgroup").map(|text| groups(&text)).unwrap_or_default();
+    let left = groups.iter().filter_map(|folder| left_in(folder));
+    system.into_iter().chain(left).chain(limits::address_space_left()).min()
+}
+
+/// Folders of the control groups that this process is in, of version 2 or of version 1's memory controller, innermost first.
+fn groups(text: &str) -> Vec<PathBuf> {
+    let group = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let root = match parts.next()? {
+            "" => "/sys/fs/cgroup",
+            controllers if controllers.split(',').any(|name| name == "memory") => "/sys/fs/cgroup/memory",
+            _ => return None,
+        };
+        let inside =
+            PathBuf::from_iter([root].into_iter().chain(parts.next()?.split('/').filter(|name| !name.is_empty())));
+        Some(inside.ancestors().take_while(|folder| folder.starts_with(root)).map(Path::to_owned).collect())
+    };
+    text.lines().filter_map(group).collect::<Vec<Vec<_>>>().concat()
 }
 
 /// `MemAvailable` of `/proc/meminfo`, which counts in KiB.
@@ -28,10 +47,15 @@ fn available(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What a control group (version 2) allows beyond what it uses; `None` without a limit.
+/// What a control group allows beyond what it uses; `None` without a limit. Files that it keeps in memory give way.
 fn left_in(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    Some(read("memory.max")?.saturating_sub(read("memory.current")?))
+    let limit = read("memory.max").or_else(|| read("memory.limit_in_bytes"))?;
+    let used = read("memory.current").or_else(|| read("memory.usage_in_bytes"))?;
+    let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let files = ["active_file ", "inactive_file "]
+        .map(|name| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap_or(0));
+    Some(limit.saturating_sub(used.saturating_sub(files.iter().sum())))
 }
 
 #[cfg(test)]
@@ -55,5 +79,17 @@ mod tests {
             fs::write(folder.path().join("memory.max"), limit).unwrap();
             assert_eq!(left_in(folder.path()), left);
         }
+        fs::write(folder.path().join("memory.max"), "1000\n").unwrap();
+        fs::write(folder.path().join("memory.stat"), "anon 1\ninactive_file 150\nactive_file 50\n").unwrap();
+        assert_eq!(left_in(folder.path()), Some(900), "files in memory give way");
+    }
+
+    #[test]
+    fn every_group_around_the_process_counts() {
+        let folders = |text| groups(text).iter().map(|folder| folder.to_str().unwrap().to_owned()).collect::<Vec<_>>();
+        let nested = "1:name=systemd:/a\n0::/user.slice/run\n";
+        assert_eq!(folders(nested), ["/sys/fs/cgroup/user.slice/run", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"]);
+        assert_eq!(folders("5:cpu,memory:/\n"), ["/sys/fs/cgroup/memory"]);
+        assert_eq!(folders("0::/\n"), ["/sys/fs/cgroup"]);
     }
 }

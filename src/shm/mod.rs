@@ -4,6 +4,7 @@
 //! made, and frozen; outputs are written by the server while a request is under way, so their bytes are read by copying
 //! only. A [`RegionBuilder`] grows a region of ordinary memory whose size is not known beforehand.
 
+mod allowance;
 mod builder;
 #[allow(unsafe_code)]
 mod cuda;
@@ -15,6 +16,7 @@ mod placements;
 mod posix;
 mod region;
 
+pub use allowance::Allowance;
 pub use builder::{ALIGNMENT, RegionBuilder};
 pub use cuda::{ImportedMemory, device_count};
 pub use free::free_bytes;

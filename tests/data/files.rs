@@ -5,6 +5,7 @@ use std::io::Write;
 use super::fixture::*;
 use triton_bench::data::DataSource;
 use triton_bench::model::{DataType, ModelSpec};
+use triton_bench::shm::Allowance;
 use zip::write::SimpleFileOptions;
 
 fn spec() -> ModelSpec {
@@ -294,4 +295,117 @@ fn an_array_that_is_repeated_in_every_step_is_in_memory_once() {
         all.iter().map(|step| step.responses[0][output].bytes.as_ptr()).collect::<std::collections::HashSet<_>>().len()
     };
     assert_eq!((all.len(), addresses(0), addresses(1)), (50, 50, 1));
+}
+
+/// An archive with one raw array of `steps` times a MiB of zeros, which is small however long it is.
+fn bomb(steps: usize) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let header = npy("|i1", &format!("({steps}, 1048576)"), &[]);
+    writer
+        .start_file("A.npy", SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated))
+        .unwrap();
+    writer.write_all(&header).unwrap();
+    (0..steps).for_each(|_| writer.write_all(&[0; 1 << 20]).unwrap());
+    writer.finish().unwrap().into_inner()
+}
+
+/// Most memory that this process has had in use so far, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn an_archive_that_unpacks_to_more_than_memory_allows_is_refused_before_it_is_read() {
+    let spec = model(vec![tensor("A", DataType::Int8, &[1 << 20])], vec![]);
+    let folder = Folder::new();
+    let path = folder.write("bomb.npz", bomb(64));
+    assert!(std::fs::metadata(&path).unwrap().len() < 1 << 20, "64 MiB in a small file");
+    let before = peak();
+    let ask = Ask { memory: Allowance::new(Some(8 << 20)), ..Ask::new(DataSource::Files(vec![path])) };
+    let message = ask.refusal(&spec);
+    let needed = (64_u64 << 20) + 128;
+    assert!(message.contains("bomb.npz': ") && message.contains(&needed.to_string()), "{message}");
+    assert!(message.contains("--max-input-memory allows 8388608"), "{message}");
+    assert!(peak() - before < 16 << 20, "nothing of it was unpacked");
+    assert_eq!(ask.memory.taken(), 0);
+}
+
+/// Neither of the two sizes that an archive states is to be trusted: more comes out than both say.
+#[test]
+fn an_archive_that_lies_about_its_size_is_bounded() {
+    let spec = model(vec![tensor("A", DataType::Int8, &[1 << 20])], vec![]);
+    let folder = Folder::new();
+    let mut file = bomb(64);
+    let (honest, stated) = ((64_u32 << 20) + 128, (1_u32 << 20) + 128);
+    // The header inside is packed, so the lie is about the archive's own size alone, in both of its places.
+    let places: Vec<_> = (0..file.len() - 4).filter(|&at| file[at..at + 4] == honest.to_le_bytes()).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|&at| file[at..at + 4].copy_from_slice(&stated.to_le_bytes()));
+    let path = folder.write("liar.npz", file);
+    let before = peak();
+    let ask = Ask { memory: Allowance::new(Some(32 << 20)), ..Ask::new(DataSource::Files(vec![path])) };
+    let message = ask.refusal(&spec);
+    assert!(message.contains("liar.npz"), "{message}");
+    assert!(peak() - before < 32 << 20, "{} bytes", peak() - before);
+}
+
+#[test]
+fn every_source_keeps_within_the_memory_that_it_may_take() {
+    let spec = model(vec![tensor("A", DataType::Int32, &[-1])], vec![tensor("Y", DataType::Int32, &[-1])]);
+    let (folder, few) = (Folder::new(), || Allowance::new(Some(10_000)));
+    let values: Vec<i32> = (0..5_000).collect();
+    let text = serde_json::json!({ "data": [{ "A": { "content": values, "shape": [5000] } }] }).to_string();
+    let json = Ask { memory: few(), ..Ask::new(DataSource::Files(vec![folder.write("in.json", text)])) };
+    let expected = serde_json::json!({ "data": [{ "A": { "content": [1], "shape": [1] } }],
+        "validation_data": [{ "Y": { "content": values, "shape": [5000] } }] });
+    let outputs =
+        Ask { memory: few(), ..Ask::new(DataSource::Files(vec![folder.write("out.json", expected.to_string())])) };
+    let many = serde_json::json!({ "data": vec![serde_json::json!({ "A": { "content": [1], "shape": [1] } }); 100] });
+    let steps = Ask { memory: few(), ..Ask::new(DataSource::Files(vec![folder.write("many.json", many.to_string())])) };
+    let synthetic = Ask { memory: few(), ..Ask::new(DataSource::Random).shape("A", &[5_000]) };
+    let (raw, array) = (Folder::new(), Folder::new());
+    raw.write("A", ints(&values));
+    array.write("A.npy", npy("<i4", "(5000,)", &ints(&values)));
+    let asks = [json, outputs, steps, synthetic]
+        .into_iter()
+        .chain([Ask { memory: few(), ..raw.ask().shape("A", &[5_000]) }, Ask { memory: few(), ..array.ask() }]);
+    for (number, ask) in asks.enumerate() {
+        let message = ask.refusal(&spec);
+        assert!(message.contains("--max-input-memory allows 10000"), "{number}: {message}");
+    }
+}
+
+#[test]
+fn batches_that_would_take_more_are_refused_and_copies_do_not_count_twice() {
+    let spec = model(vec![tensor("A", DataType::Int32, &[1_000])], vec![]);
+    let load = |allowed| {
+        let ask = Ask { memory: Allowance::new(Some(allowed)), ..Ask::new(DataSource::Zero) };
+        (ask.load(&spec).unwrap(), ask.memory)
+    };
+    let (corpus, _) = load(20_000);
+    let message = corpus.pack(&packing(8)).unwrap_err().to_string();
+    assert!(message.contains("-b 8 and pageable: input data would take at least"), "{message}");
+    // What is copied is given back as it goes: the larger of the two is enough.
+    let (corpus, memory) = load(33_000);
+    let loaded = memory.taken();
+    assert!((4_000..8_000).contains(&loaded), "{loaded}");
+    let table = corpus.pack(&packing(8)).unwrap();
+    assert_eq!(sent(&table.payloads[0].inputs[0]).len(), 32_000);
+    assert!((32_000..33_000).contains(&memory.taken()), "{}", memory.taken());
+}
+
+#[test]
+fn strings_and_expected_values_of_an_archive_are_never_there_twice() {
+    let spec = model(vec![tensor("S", DataType::Bytes, &[1 << 20])], vec![tensor("Y", DataType::Int8, &[1 << 24])]);
+    let folder = Folder::new();
+    let strings = npy("<U4", "(1048576,)", &[[b'x', 0, 0, 0].as_slice(), &[0; 12]].concat().repeat(1 << 20));
+    let outputs = npy("|i1", "(16777216,)", &vec![1; 1 << 24]);
+    let path = folder.write("in.npz", npz(&[("S", strings), ("Y", outputs)], zip::CompressionMethod::Deflated));
+    // 16 MiB of wide characters become 5 MiB of strings, and 16 MiB of expected values stay so.
+    let ask = Ask { memory: Allowance::new(Some(24 << 20)), ..Ask::new(DataSource::Files(vec![path])) };
+    let corpus = ask.load(&spec).unwrap();
+    assert_eq!(&sent(&pack(&corpus, 1).payloads[0].inputs[0])[..10], b"\x01\0\0\0x\x01\0\0\0x");
+    assert!(ask.memory.taken() < 22 << 20, "{}", ask.memory.taken());
 }

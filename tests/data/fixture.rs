@@ -1,12 +1,13 @@
 //! Models and files for the tests of input data.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadTable, RandomRange};
 use triton_bench::error::Result;
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
-use triton_bench::shm::Placement;
+use triton_bench::shm::{Allowance, Placement};
 
 pub fn tensor(name: &str, datatype: DataType, shape: &[i64]) -> TensorSpec {
     TensorSpec { name: name.into(), datatype, shape: shape.into(), optional: false, shape_tensor: false }
@@ -35,11 +36,19 @@ pub struct Ask {
     pub string_data: Option<String>,
     pub random_ranges: Vec<RandomRange>,
     pub seed: u64,
+    pub memory: Arc<Allowance>,
 }
 
 impl Ask {
     pub fn new(source: DataSource) -> Self {
-        Self { source, shapes: Vec::new(), string_data: None, random_ranges: Vec::new(), seed: 1 }
+        Self {
+            source,
+            shapes: Vec::new(),
+            string_data: None,
+            random_ranges: Vec::new(),
+            seed: 1,
+            memory: Allowance::unbounded(),
+        }
     }
 
     pub fn shape(mut self, name: &str, shape: &[i64]) -> Self {
@@ -55,6 +64,7 @@ impl Ask {
             string_data: self.string_data.as_deref(),
             random_ranges: &self.random_ranges,
             seed: self.seed,
+            memory: &self.memory,
         };
         Corpus::load(&spec, model)
     }

@@ -29,5 +29,5 @@ fn way(plan: &Plan, server: &Arc<dyn Backend>, placement: Placement) -> Way {
     let mut plan = plan.clone();
     plan.data.input_placement = placement;
     plan.data.output_placement = placement;
-    Way::open(placement.to_string(), plan, Ok(Arc::clone(server)))
+    Way::open(placement.to_string(), plan, Ok(Arc::clone(server).into()))
 }

@@ -3,8 +3,7 @@
 mod memory;
 mod transports;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
@@ -12,15 +11,14 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::signals;
-use crate::backend::Backend;
-use crate::backends;
+use crate::backends::{self, Connected};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::exit::Codes;
 use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
 use crate::measure::summary::Ending;
 use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
-use crate::report::{console, matrix};
+use crate::report::{Interrupts, console, matrix};
 use crate::stdio::note;
 
 /// One way to run the plan. Its fields are dropped in order: the session before what it needs.
@@ -37,9 +35,9 @@ pub struct Way {
 
 impl Way {
     /// Makes a way ready.
-    fn open(name: impl Into<String>, mut plan: Plan, backend: Result<Arc<dyn Backend>>) -> Self {
-        let ready = backend.and_then(|backend| {
-            let session = Session::through(backend, &mut plan)?;
+    fn open(name: impl Into<String>, mut plan: Plan, server: Result<Connected>) -> Self {
+        let ready = server.and_then(|server| {
+            let session = Session::through(server, &mut plan)?;
             Ok((session.observers(&plan)?, session))
         });
         let (observers, session) = match ready {
@@ -54,10 +52,10 @@ impl Way {
 ///
 /// # Errors
 /// Where the first way, which the others are held against, cannot be gone, or the plan's load has no levels.
-pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Result<u8> {
+pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
     let screen = Screen::new();
     // The servers must outlive the ways that lead to them, so they are made first.
-    let in_process = backends::connect(plan)?;
+    let in_process = backends::connect(plan)?.backend;
     let program = transports::program(plan, kind, interrupts);
     let ways = match kind {
         Matrix::Memory => memory::ways(plan, &in_process),
@@ -74,6 +72,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
     }
     let first = ways.first().and_then(|way| Some((&way.plan, way.session.as_ref().ok()?)));
     if let Some((plan, session)) = first {
+        plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         screen.print(&console::settings(plan, &session.run))?;
     }
     signals::ready();
@@ -88,7 +87,8 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
             break;
         }
     }
-    for way in ways {
+    // The last one first: each puts back what it found on a server.
+    for way in ways.into_iter().rev() {
         way.session.into_iter().for_each(Session::close);
         way.observers.into_iter().try_for_each(Observers::finish)?;
     }
@@ -96,7 +96,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
 }
 
 /// The table of the level with that number; `None` where there is none.
-fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: &AtomicUsize) -> Result<Option<MatrixTable>> {
+fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: Interrupts) -> Result<Option<MatrixTable>> {
     let mut rows: Vec<MatrixRow> = ways
         .iter()
         .map(|way| MatrixRow {

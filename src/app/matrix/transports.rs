@@ -36,7 +36,7 @@ pub fn ways(
     let mut ways = Vec::new();
     for shared in [false, true] {
         let name = |way: &str| if shared { format!("{way} + shared memory") } else { way.to_owned() };
-        ways.push(Way::open(name("C API"), placed(plan, shared), Ok(Arc::clone(server))));
+        ways.push(Way::open(name("C API"), placed(plan, shared), Ok(Arc::clone(server).into())));
         for (protocol, number) in [(http(), 0), (grpc(plan, decoupled), 1)] {
             let way = if number == 0 { "HTTP" } else { "gRPC" };
             let mut plan = placed(plan, shared);

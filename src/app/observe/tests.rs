@@ -51,6 +51,7 @@ fn writer(path: &Path, context: &LoadContext) -> ExportWriter {
         service_kind: "NULL",
         headline: Headline::ServiceTime,
         entries: Vec::new(),
+        interrupts: crate::interrupt::counter(),
     })
     .unwrap()
 }

@@ -26,6 +26,7 @@ mod request;
 mod status;
 mod streams;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,10 +41,11 @@ use crate::backends::grpc::proto::control::{
 use crate::backends::http::MetricsSource;
 use crate::backends::net::regions::Registry;
 use crate::backends::net::{Connector, Endpoint, LineTally, ServerWait, TlsClient, tls_advice};
+use crate::backends::traces::{TraceControl, TraceValues};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Compression, Connection, Protocol, TraceSettings};
+use crate::plan::{Compression, Connection, Protocol};
 
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
@@ -127,18 +129,6 @@ impl GrpcBackend {
         })
     }
 
-    /// Sets the server's trace settings for a model.
-    ///
-    /// # Errors
-    /// The server's reason where it refuses.
-    pub fn set_trace(&self, model: &ModelId, settings: &TraceSettings) -> Result<()> {
-        let entries = settings.entries().map(|(name, value)| (name.to_owned(), TraceValue { value }));
-        let request = TraceSetting { settings: entries.collect(), model_name: model.name.clone() };
-        self.call::<_, TraceSetting>("TraceSetting", &request)
-            .map(|_| ())
-            .map_err(|error| self.failed(&format!("trace settings of model '{}'", model.name), &error))
-    }
-
     /// Why a model is not ready, as the server says it where it is asked for the model itself.
     fn not_ready(&self, id: &ModelId) -> InferError {
         let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
@@ -154,6 +144,24 @@ fn advice(error: &InferError) -> Option<String> {
 fn named(id: &ModelId) -> ModelRequest {
     let version = id.version.map_or_else(String::new, |version| version.to_string());
     ModelRequest { name: id.name.clone(), version }
+}
+
+impl TraceControl for GrpcBackend {
+    fn traces(&self, model: Option<&str>) -> Result<TraceValues> {
+        let request = TraceSetting { settings: HashMap::new(), model_name: model.unwrap_or_default().to_owned() };
+        let answer: TraceSetting =
+            self.call("TraceSetting", &request).map_err(|error| self.failed("reading its trace settings", &error))?;
+        Ok(answer.settings.into_iter().map(|(name, words)| (name, Some(words.value))).collect())
+    }
+
+    fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()> {
+        // An empty list is the server's own.
+        let value = |words: &Option<Vec<String>>| TraceValue { value: words.clone().unwrap_or_default() };
+        let settings = values.iter().map(|(name, words)| (name.clone(), value(words))).collect();
+        let request = TraceSetting { settings, model_name: model.to_owned() };
+        let set: Result<TraceSetting, InferError> = self.control.call("TraceSetting", &request, SAMPLE_LIMIT);
+        set.map(drop).map_err(|error| self.failed(&format!("trace settings of model '{model}'"), &error))
+    }
 }
 
 impl Backend for GrpcBackend {

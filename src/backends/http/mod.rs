@@ -48,6 +48,7 @@ use self::templates::Templates;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
 use crate::backends::net::regions::Registry;
 use crate::backends::net::{Connector, Endpoint, LineTally, ServerWait, TlsClient, tls_advice};
+use crate::backends::traces::{TraceControl, TraceValues};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
@@ -121,18 +122,11 @@ impl HttpBackend {
         Ok(backend)
     }
 
-    /// Sets the server's trace settings for a model.
-    ///
-    /// # Errors
-    /// The server's reason where it refuses.
-    pub fn set_trace(&self, model: &ModelId, settings: &TraceSettings) -> Result<()> {
-        let model = ModelId { name: model.name.clone(), version: None };
-        let path = model_path(&self.format.endpoint, &model, "/trace/setting");
-        let what = format!("trace settings of model '{model}'");
-        let body = trace_json(settings).to_string();
-        let answer =
-            self.control.post(&path, &body, Patience::Setup).map_err(|error| self.control.error(&what, &error))?;
-        answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal)))
+    fn trace_path(&self, model: Option<&str>) -> String {
+        match model {
+            Some(name) => model_path(&self.format.endpoint, &ModelId::latest(name), "/trace/setting"),
+            None => format!("{}/v2/trace/setting", self.format.endpoint.prefix),
+        }
     }
 
     fn wait_until_live(&self) -> Result<()> {
@@ -185,13 +179,34 @@ fn advice(error: &InferError) -> Option<String> {
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 
-/// Trace settings as the protocol writes them: levels in a list, numbers as text.
-fn trace_json(settings: &TraceSettings) -> Value {
-    let value = |name, mut words: Vec<String>| match name {
-        TraceSettings::LEVEL => Value::from(words),
-        _ => Value::from(words.pop()),
+/// Trace settings as the protocol writes them: levels in a list, numbers as text, `null` for the server's own.
+fn trace_json(values: &TraceValues) -> Value {
+    let value = |name: &str, words: &Option<Vec<String>>| match words {
+        Some(words) if name != TraceSettings::LEVEL => Value::from(words.first().cloned()),
+        words => Value::from(words.clone()),
     };
-    settings.entries().map(|(name, words)| (name.to_owned(), value(name, words))).collect::<Map<_, _>>().into()
+    values.iter().map(|(name, words)| (name.clone(), value(name, words))).collect::<Map<_, _>>().into()
+}
+
+impl TraceControl for HttpBackend {
+    fn traces(&self, model: Option<&str>) -> Result<TraceValues> {
+        let path = self.trace_path(model);
+        let settings: Value = self.control.get_json(&path, "trace settings", Patience::Setup)?;
+        let words = |value: &Value| match value {
+            Value::Array(words) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            value => vec![value.as_str().map_or_else(|| value.to_string(), str::to_owned)],
+        };
+        let settings = settings.as_object().into_iter().flatten();
+        Ok(settings.map(|(name, value)| (name.clone(), Some(words(value)))).collect())
+    }
+
+    fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()> {
+        let what = format!("trace settings of model '{model}'");
+        let (path, body) = (self.trace_path(Some(model)), trace_json(values).to_string());
+        let answer =
+            self.control.post(&path, &body, Patience::Sample).map_err(|error| self.control.error(&what, &error))?;
+        answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal)))
+    }
 }
 
 fn connector(connection: &Connection, endpoint: Endpoint) -> Result<Arc<Connector>> {

@@ -61,7 +61,8 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
 
 impl<'a> JsonReader<'a> {
     pub(crate) fn new(target: &'a Target<'a>) -> Result<Self> {
-        let (memory, scratch) = (RegionBuilder::new()?, RegionBuilder::new()?);
+        let memory = RegionBuilder::within(target.spec.memory)?;
+        let scratch = RegionBuilder::within(target.spec.memory)?;
         Ok(Self {
             target,
             region: 0,
@@ -221,6 +222,7 @@ impl<'a> JsonReader<'a> {
 
     fn inputs(&mut self, lexer: &mut Lexer<'_>) -> Result<Vec<Option<Value>>, Fault> {
         expect(lexer, Kind::Object, "Input data file is malformed. A step must be an object of tensors")?;
+        self.target.take_steps(1).map_err(|e| lexer.breach(e.to_string()))?;
         let specs = &self.target.model.inputs;
         let mut inputs = vec![None; specs.len()];
         let mut first = true;

@@ -114,7 +114,7 @@ impl JsonReader<'_> {
         let at = lexer.offset();
         self.scratch.truncate(0);
         let own = read_tensor(lexer, &self.target.model.outputs[index], &mut self.scratch)?;
-        let values = self.target.settle_output(index, own.as_deref(), self.scratch.since(0));
+        let values = self.target.settle_output(index, own.as_deref(), self.scratch.since(0).into());
         values.map_err(|message| Fault::rule(at, message))
     }
 }

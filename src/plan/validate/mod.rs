@@ -1,6 +1,7 @@
 //! Rules that hold between flags, as tables. What a single flag may be is checked where it is read.
 
 mod facts;
+mod idle;
 mod load;
 mod measurement;
 mod service;
@@ -8,6 +9,8 @@ mod tls;
 
 use crate::error::{Error, Result};
 use crate::plan::Draft;
+
+pub use idle::notes;
 
 /// One rule: when it is broken, and what is said then. `see --help` is added to each message.
 struct Rule {

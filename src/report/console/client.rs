@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
+use crate::stdio::shown;
 
 /// Most reasons of failure that are listed.
 const MAX_REASONS: usize = 10;
@@ -62,7 +63,7 @@ fn failures(client: &ClientSummary) -> String {
     text += &format!("    Failed request count: {} ({})\n", client.failed, percent(client.failed_share()));
     for (reason, count) in client.errors.iter().take(MAX_REASONS) {
         let message = reason.to_string().replace(['\n', '\r'], " ");
-        let _ = writeln!(text, "      {count} x {message}");
+        let _ = writeln!(text, "      {count} x {}", shown(&message));
     }
     if client.errors.len() > MAX_REASONS {
         let _ = writeln!(text, "      and {} more reasons", client.errors.len() - MAX_REASONS);

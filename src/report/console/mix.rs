@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::measure::summary::{ClientSummary, EntrySummary};
 use crate::report::console::detail::row;
 use crate::report::number::{percent, significant};
+use crate::stdio::shown;
 
 /// A block for each entry: its share of the requests, throughput, failures and the headline latency.
 pub fn mix(entries: &[EntrySummary], client: &ClientSummary) -> String {
@@ -18,7 +19,7 @@ pub fn mix(entries: &[EntrySummary], client: &ClientSummary) -> String {
         let _ = writeln!(
             text,
             "      {}: {} requests ({} of all, {} asked for), {} infer/sec, {} failed",
-            entry.name,
+            shown(&entry.name),
             part.requests,
             percent(share),
             percent(entry.share),

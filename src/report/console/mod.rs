@@ -20,6 +20,7 @@ use crate::plan::{Plan, Statistic};
 use crate::report::number::{msec, significant, whole_us};
 use crate::report::{level_name, load_name, load_value};
 use crate::stats::Interval;
+use crate::stdio::shown;
 
 pub use settings::settings;
 
@@ -63,16 +64,16 @@ pub fn models(models: &[ModelSpec]) -> String {
     let tensors = |tensors: &[TensorSpec]| {
         let all: Vec<String> = tensors
             .iter()
-            .map(|tensor| format!("{} {} {:?}", tensor.name, tensor.datatype.name(), tensor.shape))
+            .map(|tensor| format!("{} {} {:?}", shown(&tensor.name), tensor.datatype.name(), tensor.shape))
             .collect();
         all.join(", ")
     };
     let line = |model: &ModelSpec| {
         format!(
             "model '{}': platform '{}', versions {}, max_batch_size {}, inputs: {}; outputs: {}\n",
-            model.id,
-            model.platform,
-            model.versions.join(", "),
+            shown(&model.id.to_string()),
+            shown(&model.platform),
+            shown(&model.versions.join(", ")),
             model.max_batch_size,
             tensors(&model.inputs),
             tensors(&model.outputs)

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::measure::server::ServerTimes;
 use crate::measure::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::report::number::{percent, significant};
+use crate::stdio::shown;
 
 /// More GPUs than this are not listed one by one.
 const MAX_GPUS: usize = 16;
@@ -21,7 +22,11 @@ pub fn span(level: &LevelSummary) -> String {
 
 /// The server's block; of several models, `named` ones.
 pub fn server(server: &ServerSummary, named: bool) -> String {
-    let name = if named { format!("    Model: {}, version: {}\n", server.name, server.version) } else { String::new() };
+    let name = if named {
+        format!("    Model: {}, version: {}\n", shown(&server.name), shown(&server.version))
+    } else {
+        String::new()
+    };
     format!("  Server: \n{name}{}", model(server, 0))
 }
 
@@ -92,10 +97,9 @@ fn composing(server: &ServerSummary, depth: usize) -> String {
     }
     let indent = " ".repeat(2 + 2 * depth);
     let mut text = format!("\n{indent}Composing models: \n");
-    let models = server
-        .composing
-        .iter()
-        .map(|part| format!("{indent}{}, version: {}\n{}", part.name, part.version, model(part, depth + 1)));
+    let models = server.composing.iter().map(|part| {
+        format!("{indent}{}, version: {}\n{}", shown(&part.name), shown(&part.version), model(part, depth + 1))
+    });
     text += &models.collect::<Vec<_>>().join("\n");
     text
 }
@@ -128,7 +132,7 @@ fn list(gpus: &[GpuMetrics], title: &str, value: impl Fn(&GpuMetrics) -> Option<
     let mut text = format!("    {title}:\n");
     for gpu in gpus {
         if let Some(value) = value(gpu) {
-            let _ = writeln!(text, "      {} : {value}", gpu.uuid);
+            let _ = writeln!(text, "      {} : {value}", shown(&gpu.uuid));
         }
     }
     text

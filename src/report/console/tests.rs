@@ -381,3 +381,25 @@ fn a_mix_is_reported_together_and_per_entry() {
     assert!(text.contains("  Server: \n    Model: ident, version: 1\n    Inference count: 89\n"));
     assert!(text.contains("  Server: \n    Model: b, version: 1\n    Inference count: 20\n"));
 }
+
+/// Names come from servers and command lines: none of them makes a line of its own or turns the direction of one.
+#[test]
+fn names_cannot_forge_lines() {
+    let (bad, shown) = ("m\n  Throughput: 9\u{202e}\u{9b}x", "m\\n  Throughput: 9\\u{202e}\\u{9b}x");
+    let mut level = level();
+    let mut part = server(bad, 89);
+    part.version = bad.to_owned();
+    let mut first = server(bad, 89);
+    first.composing = vec![part];
+    level.server = Some(first);
+    level.client.entries = vec![sample::client(89, LATENCY_NS)];
+    level.gpus = Some(vec![GpuMetrics { uuid: bad.to_owned(), power_watts: Some(1.0), ..GpuMetrics::default() }]);
+    level.client.failed = 1;
+    level.client.errors = vec![(InferError { code: "HTTP 500".to_owned(), message: "a\u{202e}b".to_owned() }, 1)];
+    let entry = |name: &str| EntrySummary { name: name.to_owned(), share: 0.5 };
+    let run = RunSummary { entries: vec![entry(bad), entry("b")], ..sample::run() };
+    let text = results(&plans::plan(), &run, &level);
+    assert!(!text.contains(bad) && !text.contains(['\u{202e}', '\u{9b}']), "{text}");
+    assert_eq!(text.matches(shown).count(), 5, "the model twice, the part's version, the entry, the GPU: {text}");
+    assert!(text.contains("1 x HTTP 500: a\\u{202e}b"), "{text}");
+}

@@ -21,7 +21,7 @@ use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::measure::summary::{Headline, LevelLoad};
 use crate::record::{RawRecord, RawResponse};
-use crate::report::SafeFile;
+use crate::report::{Interrupts, SafeFile};
 
 pub use stream::{ExportQueue, ExportStream};
 
@@ -47,6 +47,8 @@ pub struct ExportSpec {
     pub headline: Headline,
     /// Names of the entries of a mix, by the number that payloads have; empty where there is one model.
     pub entries: Vec<String>,
+    /// How often the user has interrupted: a pipe without a reader is waited for until that.
+    pub interrupts: Interrupts,
 }
 
 /// How an experiment ends.
@@ -101,7 +103,7 @@ impl ExportWriter {
     /// # Errors
     /// Where that file cannot be made.
     pub fn create(spec: ExportSpec) -> Result<Self> {
-        let file = SafeFile::create(&spec.path).map_err(|error| failed(&spec.path, &error))?;
+        let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, &error))?;
         let mut writer = Self {
             spec,
             file,

@@ -8,7 +8,7 @@ use crate::data::InputTensor;
 use crate::measure::summary::Headline;
 use crate::model::DataType;
 use crate::record::{RawRecord, RecordPool, TestOutputs};
-use crate::report::file::scratch::Scratch;
+use crate::report::file::scratch::{NEVER, Scratch};
 use crate::shm::{Placement, Region};
 
 fn spec(path: &Path) -> ExportSpec {
@@ -39,6 +39,7 @@ fn spec(path: &Path) -> ExportSpec {
         service_kind: "TRITON_C_API",
         headline: Headline::ServiceTime,
         entries: Vec::new(),
+        interrupts: &NEVER,
     }
 }
 

@@ -1,0 +1,131 @@
+//! Trace settings of a model on a server, which are put back when the run is over: the server is not ours.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::plan::TraceSettings;
+use crate::stdio::note;
+
+/// Settings by name, each with its words (several for the level alone); `None` follows the server's own.
+pub type TraceValues = BTreeMap<String, Option<Vec<String>>>;
+
+/// A server whose trace settings can be read and set.
+pub trait TraceControl: Send + Sync {
+    /// What holds for a model, or for models without settings of their own.
+    ///
+    /// # Errors
+    /// Where the server does not say.
+    fn traces(&self, model: Option<&str>) -> Result<TraceValues>;
+
+    /// Sets what holds for a model.
+    ///
+    /// # Errors
+    /// The server's reason where it refuses.
+    fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()>;
+}
+
+/// Settings that have been changed; dropped, they are as they were before.
+pub struct ChangedTraces {
+    server: Arc<dyn TraceControl>,
+    model: String,
+    before: TraceValues,
+}
+
+impl ChangedTraces {
+    /// Changes the settings of a model; what they were is read first.
+    ///
+    /// # Errors
+    /// The server's reason where it refuses.
+    pub fn make(server: Arc<dyn TraceControl>, model: &str, settings: &TraceSettings) -> Result<Self> {
+        let values = values(settings);
+        let before = before(server.as_ref(), model, &values).unwrap_or_else(|error| {
+            note!("{error}; the trace settings of model '{model}' cannot be put back when the run is over");
+            TraceValues::new()
+        });
+        server.put_traces(model, &values).map_err(|error| explained(error, settings))?;
+        Ok(Self { server, model: model.to_owned(), before })
+    }
+}
+
+impl Drop for ChangedTraces {
+    fn drop(&mut self) {
+        if !self.before.is_empty()
+            && let Err(error) = self.server.put_traces(&self.model, &self.before)
+        {
+            note!("{error}; the trace settings of model '{}' are not put back", self.model);
+        }
+    }
+}
+
+/// Settings as servers know them.
+pub fn values(settings: &TraceSettings) -> TraceValues {
+    settings.entries().map(|(name, words)| (name.to_owned(), Some(words))).collect()
+}
+
+/// What `values` replace. Where a model has what all have, it is taken for one without settings of its own.
+fn before(server: &dyn TraceControl, model: &str, values: &TraceValues) -> Result<TraceValues> {
+    let (all, mut own) = (server.traces(None)?, server.traces(Some(model))?);
+    let of = |name: &String| (name.clone(), own.remove(name).filter(|words| all.get(name) != Some(words)).flatten());
+    Ok(values.keys().map(of).collect())
+}
+
+/// Triton refuses trace settings in words that do not say why: there is no trace file, or the traces are used up.
+fn explained(error: Error, settings: &TraceSettings) -> Error {
+    if settings.levels.is_some() && error.to_string().contains("invalid trace setting") {
+        return error.advice(
+            "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and no further than \
+             its trace count: if that is used up, give a new one with --trace-count",
+        );
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A server with settings for all models and for one.
+    #[derive(Default)]
+    struct Server {
+        all: TraceValues,
+        own: Mutex<TraceValues>,
+    }
+
+    impl TraceControl for Server {
+        fn traces(&self, model: Option<&str>) -> Result<TraceValues> {
+            let mut values = self.all.clone();
+            values.extend(model.into_iter().flat_map(|_| self.own.lock().clone()));
+            Ok(values)
+        }
+
+        fn put_traces(&self, _: &str, values: &TraceValues) -> Result<()> {
+            for (name, words) in values {
+                match words {
+                    Some(words) => drop(self.own.lock().insert(name.clone(), Some(words.clone()))),
+                    None => drop(self.own.lock().remove(name)),
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn word(name: &str, word: &str) -> (String, Option<Vec<String>>) {
+        (name.to_owned(), Some(vec![word.to_owned()]))
+    }
+
+    #[test]
+    fn what_was_changed_is_put_back_and_nothing_else() {
+        let all =
+            TraceValues::from([word("trace_rate", "1000"), word("trace_count", "-1"), word("log_frequency", "0")]);
+        let own = TraceValues::from([word("trace_rate", "7")]);
+        let server = Arc::new(Server { all, own: Mutex::new(own.clone()) });
+        let settings = TraceSettings { levels: None, rate: Some(1), count: Some(5), log_frequency: None };
+        let changed = ChangedTraces::make(server.clone(), "m", &settings).unwrap();
+        assert_eq!(*server.own.lock(), [word("trace_rate", "1"), word("trace_count", "5")].into());
+        drop(changed);
+        assert_eq!(*server.own.lock(), own, "its own rate is back, and the count is the server's again");
+    }
+}

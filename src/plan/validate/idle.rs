@@ -1,0 +1,143 @@
+//! Flags that have no effect in a run, and why. They are named and never refused: tools that call us pass defaults of theirs.
+
+use crate::model::{DataType, ModelSpec, Scheduler};
+use crate::plan::validate::facts::on_network;
+use crate::plan::{DataSource, Draft, LoadMode, ModelNote, ServiceKind, StageLoad};
+
+/// Flags that have an effect only under some condition.
+struct Row {
+    flags: &'static [&'static str],
+    idle: Idle,
+    /// What they are for.
+    rule: &'static str,
+}
+
+/// When flags have no effect.
+enum Idle {
+    /// That the flags tell.
+    Plan(fn(&Draft) -> bool),
+    /// That no model of the run is such a one.
+    Unless(fn(&ModelSpec) -> bool),
+}
+
+const TABLE: &[Row] = &[
+    Row {
+        flags: &["-c"],
+        idle: Idle::Plan(|draft| !draft.given.has("-d")),
+        rule: "it ends the range of -d, which is not given",
+    },
+    Row {
+        flags: &["--request-distribution"],
+        idle: Idle::Plan(|draft| !has_rate(&draft.plan.load.mode)),
+        rule: "it says how the requests of a rate are spaced, as with --request-rate-range",
+    },
+    Row {
+        flags: &["--request-period"],
+        idle: Idle::Plan(|draft| !matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
+        rule: "it is for --periodic-concurrency-range",
+    },
+    Row {
+        flags: &["--num-of-sequences"],
+        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::FixedSchedule)),
+        rule: "the steps of a fixed schedule are one sequence",
+    },
+    Row {
+        flags: &["--num-of-sequences", "--serial-sequences"],
+        idle: Idle::Plan(|draft| is_closed(&draft.plan.load.mode)),
+        rule: "where a number of requests is kept outstanding, each is of a sequence of its own",
+    },
+    Row {
+        flags: &[
+            "--sequence-length",
+            "--sequence-length-variation",
+            "--sequence-id-range",
+            "--sequence-id-type",
+            "--num-of-sequences",
+            "--serial-sequences",
+        ],
+        idle: Idle::Unless(|model| model.scheduler == Scheduler::Sequence),
+        rule: "no model of this run takes sequences",
+    },
+    Row {
+        flags: &["--string-length", "--string-data"],
+        idle: Idle::Plan(|draft| matches!(draft.plan.data.source, DataSource::Directory(_) | DataSource::Files(_))),
+        rule: "strings are generated only without input data of one's own",
+    },
+    Row {
+        flags: &["--string-length"],
+        idle: Idle::Plan(|draft| draft.given.has("--string-data")),
+        rule: "--string-data says what strings are",
+    },
+    Row {
+        flags: &["--string-length", "--string-data"],
+        idle: Idle::Unless(|model| model.inputs.iter().any(|input| input.datatype == DataType::Bytes)),
+        rule: "no model of this run has an input of type BYTES",
+    },
+    Row {
+        flags: &["--output-shared-memory-size"],
+        // In process it is the size of a slot's buffer, whatever memory that is in.
+        idle: Idle::Plan(|draft| on_network(draft) && !draft.plan.data.shared_memory),
+        rule: "it is the size of outputs in --shared-memory",
+    },
+    Row {
+        flags: &["--verbose-csv"],
+        idle: Idle::Plan(|draft| draft.plan.output.csv.is_none()),
+        rule: "it adds columns to the file of -f, which is not given",
+    },
+    Row {
+        flags: &["--triton-server-directory", "--model-repository"],
+        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::TritonCApi),
+        rule: "only Triton in this process, --service-kind triton_c_api, has a use for that",
+    },
+    Row {
+        flags: &["-u", "-i", "-H", "--grpc-compression-algorithm", "--input-tensor-format", "--output-tensor-format"],
+        idle: Idle::Plan(|draft| !on_network(draft) && draft.plan.matrix.is_none()),
+        rule: "only a server on the network, --service-kind triton, has a use for that",
+    },
+];
+
+/// What is said of flags without effect, each named once: what the flags themselves tell, and what depends on the model.
+pub fn notes(draft: &Draft) -> (Vec<String>, Vec<ModelNote>) {
+    let (mut said, mut known, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    let left = |row: &Row, said: &[&str]| -> Vec<&'static str> {
+        draft.given.among(row.flags).into_iter().filter(|flag| !said.contains(flag)).collect()
+    };
+    // What is certain comes first, so that the model has no say in it.
+    for row in TABLE {
+        if let Idle::Plan(idle) = row.idle
+            && idle(draft)
+        {
+            let flags = left(row, &said);
+            known.extend(sentence(&flags, row.rule));
+            said.extend(flags);
+        }
+    }
+    for row in TABLE {
+        if let Idle::Unless(used) = row.idle {
+            open.extend(sentence(&left(row, &said), row.rule).map(|text| ModelNote { used, text }));
+        }
+    }
+    (known, open)
+}
+
+fn sentence(flags: &[&str], rule: &str) -> Option<String> {
+    let verb = if flags.len() == 1 { "has" } else { "have" };
+    (!flags.is_empty()).then(|| format!("{} {verb} no effect here: {rule}", flags.join(" and ")))
+}
+
+fn has_rate(mode: &LoadMode) -> bool {
+    match mode {
+        LoadMode::RequestRate { .. } | LoadMode::Sweep { .. } => true,
+        LoadMode::Stages { stages, .. } => stages.iter().any(|stage| matches!(stage.load, StageLoad::RequestRate(_))),
+        _ => false,
+    }
+}
+
+/// Whether requests leave only when others end.
+fn is_closed(mode: &LoadMode) -> bool {
+    match mode {
+        LoadMode::Concurrency(_) | LoadMode::Periodic(_) => true,
+        LoadMode::Stages { .. } => !has_rate(mode),
+        _ => false,
+    }
+}

@@ -1,0 +1,173 @@
+//! What the program writes and says, from outside, against a server of bytes: files that cannot be written, pipes, hostile words.
+
+#[path = "support/http_server.rs"]
+#[allow(dead_code)]
+mod http_server;
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use http_server::{Act, HttpServer, Received, good_answer, reply};
+use serde_json::Value;
+use support::{Finished, Program, turns};
+
+/// Longer than this, something waits for what does not come.
+const SOON: Duration = Duration::from_secs(15);
+
+fn good(_: &Received) -> Vec<Act> {
+    vec![Act::Send(good_answer())]
+}
+
+/// A short run on `server`.
+fn program(server: &HttpServer) -> Program {
+    Program::new().args("-m m --request-count 40 -u").arg(server.url())
+}
+
+fn pipe(folder: &Path) -> PathBuf {
+    let path = folder.join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+fn requests(path: &Path) -> usize {
+    let export: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).expect("the export is whole");
+    export["experiments"][0]["requests"].as_array().unwrap().len()
+}
+
+#[test]
+fn one_signal_ends_the_wait_for_the_reader_of_a_pipe() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = pipe(folder.path());
+    // Before the run there is nothing to report; after it, the report is out.
+    for (flag, code) in [("--profile-export-file", 130), ("-f", 99)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+        command.args(["-m", "m", "--request-count", "40", "-u", &server.url(), flag]).arg(&pipe);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("pipe: waiting for someone to read this pipe") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended without a wait: {said}");
+        }
+        assert!(Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap().success());
+        let signalled = Instant::now();
+        stderr.read_to_string(&mut said).unwrap();
+        let finished = child.wait_with_output().unwrap();
+        assert!(signalled.elapsed() < SOON, "{flag}: {:?}", signalled.elapsed());
+        assert_eq!(finished.status.code(), Some(code), "{flag}: {said}");
+        assert!(said.contains("pipe: cannot be written: nobody reads this pipe"), "{said}");
+        let stdout = String::from_utf8(finished.stdout).unwrap();
+        assert_eq!(stdout.contains("Throughput: "), flag == "-f", "{stdout}");
+    }
+}
+
+#[test]
+fn an_export_that_meets_the_end_of_the_disk_keeps_what_is_in_it() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("export.json");
+    // A limit of the file's size stands for a full disk: 512 blocks of 512 bytes.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 512; exec '{}' -m m --request-count 3000 -u {} --profile-export-file '{}'",
+        env!("CARGO_BIN_EXE_triton-bench"),
+        server.url(),
+        path.display()
+    );
+    let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(99), "{stderr}");
+    let kept = requests(&path);
+    assert!(
+        stderr.contains(&format!("File too large (os error 27); the {kept} requests that were written before")),
+        "{stderr}"
+    );
+    assert!((100..3000).contains(&kept), "{kept}");
+    assert!(stdout.contains("  Request count: 3000"), "what was measured is reported: {stdout}");
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["export.json"]);
+}
+
+#[test]
+fn results_that_cannot_be_written_cost_no_other_and_are_all_named() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, export) = (folder.path().join("x.csv"), folder.path().join("x.json"));
+    let run = |csv: &Path, export: &Path| -> Finished {
+        program(&server).arg("-f").arg(csv).arg("--profile-export-file").arg(export).run()
+    };
+    let full = Path::new("/dev/full");
+    run(full, &export).failure(&["-f /dev/full: cannot be written"]);
+    assert_eq!(requests(&export), 40);
+    run(&csv, full).failure(&["--profile-export-file /dev/full: cannot be written"]);
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 2);
+    run(full, full).failure(&["-f /dev/full: cannot be written", "--profile-export-file /dev/full: cannot be written"]);
+}
+
+#[test]
+fn a_dangling_link_gets_its_file_and_long_names_are_refused_at_once() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let (link, target) = (folder.path().join("latest.csv"), folder.path().join("1.csv"));
+    symlink("1.csv", &link).unwrap();
+    program(&server).arg("-f").arg(&link).run().report();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "the link stays");
+    assert_eq!(fs::read_to_string(&target).unwrap().lines().count(), 2);
+    let long = folder.path().join("x".repeat(300));
+    program(&server).arg("-f").arg(&long).run().refusal(&["-f ", "File name too long"]);
+}
+
+#[test]
+fn words_of_a_server_neither_turn_the_terminal_nor_make_lines() {
+    let _turn = turns::shared();
+    let refusal = |_: &Received| {
+        let body = "{\"error\":\"no\\u009b31m \u{202e}drow\\n  Throughput: 9 infer/sec\"}";
+        vec![Act::Send(reply("500 Internal Server Error", "", body.as_bytes()))]
+    };
+    let server = HttpServer::start(refusal);
+    let finished = program(&server).run();
+    assert_eq!(finished.code(), 3, "{}", finished.stderr);
+    let all = finished.stdout + &finished.stderr;
+    assert!(all.contains("no\\u{9b}31m \\u{202e}drow") && !all.contains(['\u{9b}', '\u{202e}']), "{all}");
+    assert!(!all.lines().any(|line| line.starts_with("  Throughput: 9")), "{all}");
+}
+
+#[test]
+fn flags_that_depend_on_the_model_are_named_once_where_it_has_no_use_for_them() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let flags = "--sequence-length 5 --sequence-id-type string --string-length 9 --num-of-sequences 3 --verbose-csv";
+    for program in [program(&server), program(&server).named_perf_analyzer()] {
+        let finished = program.args(flags).run();
+        finished.report();
+        let notes: Vec<&str> = finished.stderr.lines().filter(|line| line.contains(" no effect here: ")).collect();
+        assert_eq!(notes.len(), 4, "{}", finished.stderr);
+        for flag in flags.split_whitespace().filter(|word| word.starts_with("--")) {
+            assert_eq!(
+                notes.iter().filter(|note| note.split_whitespace().any(|word| word == flag)).count(),
+                1,
+                "{flag}"
+            );
+        }
+        assert!(notes.iter().any(|note| note.contains("--sequence-length and --sequence-id-type have no effect")));
+        assert!(!finished.stdout.contains("no effect"), "{}", finished.stdout);
+    }
+}
+
+#[test]
+fn data_beyond_the_memory_that_is_allowed_end_the_run_before_it_starts() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let refused = program(&server).args("-b 8 --max-input-memory 256").run();
+    refused.failure(&["-b 8", "--max-input-memory allows 256"]);
+    assert_eq!(server.inferences(), 0);
+    program(&server).args("-b 8 --max-input-memory 64K").run().report();
+}
