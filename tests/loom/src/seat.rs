@@ -196,10 +196,9 @@ impl Userp {
         let look = |seat: &Seat, _before: u32| {
             let stage = &seat.stage;
             stage.inside.set(stage.inside.get() + 1);
-            stage.entered.fetch_add(1, Ordering::Relaxed);
             seat.object.with(|_| assert!(stage.is_careless || stage.outstanding.get(), "a response after the end"));
-            // Somebody else's turn, in the middle of it.
-            thread::yield_now();
+            // Others may have their turn here.
+            stage.entered.fetch_add(1, Ordering::Relaxed);
             seat.object.with(|_| assert!(stage.is_careless || stage.outstanding.get(), "it ended meanwhile"));
             stage.inside.set(stage.inside.get() - 1);
         };
@@ -261,9 +260,9 @@ impl Stages for Seat {
             self.hand_over.over();
         }
         let stage = &self.stage;
+        assert!(stage.outstanding.replace(false), "completed twice");
         let number = stage.completed.get() + 1;
         stage.completed.set(number);
-        assert!(stage.outstanding.replace(false), "completed twice");
         let play = &stage.plays[number as usize - 1];
         if !stage.is_careless {
             assert_eq!(stage.inside.get(), 0, "a response is still looked at");
