@@ -217,6 +217,11 @@ fn loses(never: &str, mode: &str) {
     assert_eq!(Export::read(&export).experiments().len(), 1, "the requests that have an answer are exported");
     assert!(finished.stderr.contains("had no answer when the level ended"), "{}", finished.stderr);
     assert!(finished.wall < Duration::from_secs(35), "{:?}", finished.wall);
+    harmless(&scripted);
+}
+
+/// Nothing was freed under the server, though something was left behind.
+fn harmless(scripted: &Scripted) {
     let freed: Vec<Value> = scripted.events("violation");
     let harmful = |event: &&Value| event["rule"] != "leak" && event["rule"] != "stopped_with_live_requests";
     assert_eq!(freed.iter().filter(harmful).count(), 0, "{freed:?}");
@@ -264,6 +269,40 @@ fn a_sequence_that_hangs_ends_with_what_there_is() {
     assert!(report.level().client_number("Request count") > 0.0, "{}", report.text);
     assert!(finished.stderr.contains("1 requests had no answer when the level ended"), "{}", finished.stderr);
     assert!(!finished.stderr.contains("report this fault"), "{}", finished.stderr);
+}
+
+/// Answers come while the client gives up waiting for them, and each has the end of its sequence sent, which takes as long:
+/// slots that are in use then are left where they are, and the others are freed.
+#[test]
+fn slots_that_send_ends_while_the_client_gives_up_stay() {
+    const SLOTS: usize = 24;
+    let _turn = turns::shared();
+    // The load waits for 5 s after an interrupt, and the client for 1 s more.
+    let requests: Vec<_> =
+        (0..SLOTS).map(|n| json!({"delay_us": 4_700_000 + 70_000 * n, "release_thread": "other"})).collect();
+    let scripted = Scripted::script(&json!({
+        "server": {"log_requests": true, "delivery_threads": 8},
+        "models": [{"name": "fake", "config": {
+            "max_batch_size": 0,
+            "sequence_batching": {},
+            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+        }}],
+        "requests": requests
+    }));
+    let line = format!("-p 30000 --sequence-length 100000 --async --concurrency-range {SLOTS}");
+    let run = scripted.program().args(&line).start();
+    while scripted.logged("request") < SLOTS {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.signal(2);
+    let finished = run.finish();
+    assert!(finished.stderr.contains("had no answer when the level ended"), "{finished:#?}");
+    assert!(finished.code() < 128, "{finished:#?}");
+    let sent = scripted.events("request");
+    let ends = sent.iter().filter(|request| request["flags"] == 2).count();
+    assert!(ends > 0, "{} requests, and no end of a sequence", sent.len());
+    harmless(&scripted);
 }
 
 #[test]

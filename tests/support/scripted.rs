@@ -75,6 +75,12 @@ impl Scripted {
         self.scratch.path().join("log")
     }
 
+    /// How many events of one kind a server that still runs has logged.
+    pub fn logged(&self, kind: &str) -> usize {
+        let text = fs::read_to_string(self.log_path()).unwrap_or_default();
+        text.matches(&format!("\"event\":\"{kind}\"")).count()
+    }
+
     /// Everything that the library logged.
     pub fn log(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_path()).expect("the library wrote a log");

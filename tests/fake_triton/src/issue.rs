@@ -80,7 +80,10 @@ impl Server {
         if body.job.as_ref().is_some_and(|job| job.is_looked_at_elsewhere()) {
             violation(
                 "issued_in_response",
-                &format!("request {:?} was issued again while the client had a response of its last issue on another thread", body.id),
+                &format!(
+                    "request {:?} was issued again while the client had a response of its last issue on another thread",
+                    body.id
+                ),
             );
         }
         let (Some(release), Some((destination, response, userp))) = (body.release, body.response) else {

@@ -129,6 +129,8 @@ pub struct Seat {
     hand_over: HandOver,
     /// The number of the request that its object carries; changed for each one.
     object: UnsafeCell<u32>,
+    /// Stands for all of its memory: whoever is inside reads it, and who frees it writes.
+    memory: UnsafeCell<()>,
     stage: Rc<Stage>,
 }
 
@@ -142,6 +144,7 @@ impl Userp {
             holds: Holds::default(),
             hand_over: HandOver::default(),
             object: UnsafeCell::new(0),
+            memory: UnsafeCell::new(()),
             stage: Rc::clone(stage),
         };
         Self(NonNull::from(Box::leak(Box::new(seat))))
@@ -186,8 +189,8 @@ impl Userp {
         }
         let seat = self.seat();
         assert!(!seat.stage.outstanding.get() && seat.stage.inside.get() == 0, "freed while in use");
-        // Whoever looked before, and did not say that it is done, is a race here.
-        seat.object.with_mut(|_| seat.stage.freed.set(true));
+        // Whoever was inside before, and did not say that it is done, is a race here.
+        seat.memory.with_mut(|_| seat.stage.freed.set(true));
         true
     }
 
@@ -223,6 +226,7 @@ impl Userp {
 impl Stages for Seat {
     fn holds(&self) -> &Holds {
         assert!(!self.stage.freed.get(), "the slot is gone");
+        self.memory.with(|_| ());
         &self.holds
     }
 

@@ -2,15 +2,14 @@
 
 use std::sync::LockResult;
 
-use loom::sync::atomic;
 pub use loom::sync::MutexGuard;
+use loom::sync::atomic;
 pub use loom::sync::atomic::Ordering;
 
 /// Loom tries another thread where two accesses depend on each other, but of those to one value it remembers the last one
 /// only: a thread that loads before it stores hides what another has loaded, and orders go untried. So every access here is
 /// preceded by one that depends on all others; being relaxed, it orders nothing.
-#[derive(Default)]
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct AtomicU64 {
     value: atomic::AtomicU64,
     turn: atomic::AtomicU64,
