@@ -13,7 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
-//! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, exit, error: leaves
+//! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -42,6 +42,7 @@ mod seed;
 pub mod shm;
 mod stats;
 mod stdio;
+mod sync;
 mod traces;
 
 use std::ffi::OsString;

@@ -1,22 +1,28 @@
 //! Between submit and record nothing is allocated: once a load is warm, its threads and the completing ones ask the heap for
-//! nothing, however many requests go through. Neither do they where every request is copied for an observer.
+//! nothing, however many requests go through, and over the border to C neither. Neither do they where every request is copied
+//! for an observer.
+
+mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde_json::{Value, json};
+use support::Scripted;
 use triton_bench::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use triton_bench::backends::null::NullBackend;
-use triton_bench::data::{Payload, PayloadId};
+use triton_bench::cli::{self, Command};
+use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::inbox::{Outbox, Received, inbox};
 use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, RunningLoad, start};
-use triton_bench::model::ModelId;
+use triton_bench::model::{DataType, ModelId};
 use triton_bench::plan::Wait;
 use triton_bench::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder, RecorderSpec};
-use triton_bench::shm::Placement;
+use triton_bench::shm::{Placement, Region};
 
 /// Counts what the heap is asked for.
 struct Counting;
@@ -91,19 +97,28 @@ fn exporting() -> (Arc<dyn Observer>, Arc<AtomicU64>) {
     (Arc::new(Capture::new(pool, destination)), seen)
 }
 
-fn load(shape: ClosedLoop, observer: Option<Arc<dyn Observer>>) -> (RunningLoad, Arc<Recorder>) {
-    let backend: Arc<dyn Backend> = Arc::new(NullBackend);
-    let model = backend.model(&ModelId::latest("null")).unwrap();
-    let payload =
-        Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
-    let index = PayloadIndex { cycle: (0..3).map(PayloadId).collect(), streams: Vec::new() };
+/// What a load is sent to.
+struct Target {
+    backend: Arc<dyn Backend>,
+    model: &'static str,
+    inputs: Vec<InputTensor>,
+    payloads: usize,
+}
+
+fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>) -> (RunningLoad, Arc<Recorder>) {
+    let backend = Arc::clone(&target.backend);
+    let model = backend.model(&ModelId::latest(target.model)).unwrap();
+    let inputs = target.inputs.clone();
+    let payload = Payload { model: 0, batch: 1, stream: 0, step: 0, inputs, parameters: Vec::new(), expected: None };
+    let cycle = (0..target.payloads as u32).map(PayloadId).collect();
+    let index = PayloadIndex { cycle, streams: Vec::new() };
     let recorder = Arc::new(Recorder::new(RecorderSpec::default(), shape.concurrency));
     let context = LoadContext {
         backend,
         client: ClientSpec {
             models: [model].into(),
-            payloads: vec![payload; 3].into(),
-            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
+            payloads: vec![payload; target.payloads].into(),
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
             slots: 1,
             load_slots: 1,
             options: Arc::new(RequestOptions::default()),
@@ -125,37 +140,63 @@ fn load(shape: ClosedLoop, observer: Option<Arc<dyn Observer>>) -> (RunningLoad,
     (start(context, shape).unwrap(), recorder)
 }
 
-/// Allocations while at least a hundred thousand requests go through a warm load.
-fn allocations(shape: ClosedLoop, observed: Option<(Arc<dyn Observer>, Arc<AtomicU64>)>) -> (u64, u64) {
-    let (observer, seen) = observed.unzip();
-    const REQUESTS: u64 = 100_000;
-    let (running, recorder) = load(shape, observer);
-    let wait_for = |requests| {
-        while recorder.completed().succeeded < requests {
+/// Allocations while at least so many requests go through a warm load, in every shape; with an observer, whose count of requests
+/// that were looked at comes with it.
+fn allocates_nothing(target: &Target, requests: u64, observed: bool) {
+    for (concurrency, max_threads, synchronous) in [(1, 1, false), (8, 2, false), (1, 1, true), (3, 3, true)] {
+        let (observer, seen) = observed.then(exporting).unzip();
+        let (running, recorder) = load(target, ClosedLoop { concurrency, max_threads, synchronous }, observer);
+        let completed = || recorder.completed().all();
+        let wait_for = |requests| {
+            while completed() < requests {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        wait_for(requests);
+        while seen.as_ref().is_some_and(|seen| seen.load(Ordering::Relaxed) < requests / 10) {
             std::thread::sleep(Duration::from_millis(1));
         }
-    };
-    wait_for(REQUESTS);
-    while seen.as_ref().is_some_and(|seen| seen.load(Ordering::Relaxed) < REQUESTS / 10) {
-        std::thread::sleep(Duration::from_millis(1));
+        let (before, from) = (ALLOCATIONS.load(Ordering::Relaxed), completed());
+        wait_for(from + requests);
+        let (after, to) = (ALLOCATIONS.load(Ordering::Relaxed), completed());
+        assert_eq!(recorder.completed().failed, 0);
+        running.stop().unwrap();
+        assert_eq!(
+            after - before,
+            0,
+            "{}, observed {observed}: concurrency {concurrency} on {max_threads} threads, synchronous {synchronous}: in {} requests",
+            target.model,
+            to - from
+        );
     }
-    let (before, from) = (ALLOCATIONS.load(Ordering::Relaxed), recorder.completed().succeeded);
-    wait_for(from + REQUESTS);
-    let (after, to) = (ALLOCATIONS.load(Ordering::Relaxed), recorder.completed().succeeded);
-    running.stop().unwrap();
-    (after - before, to - from)
+}
+
+/// The border to C, with no server behind it; the library has a heap of its own, which is not counted.
+fn across_the_border(script: &Value, payloads: usize) {
+    let scripted = Scripted::script(script);
+    // SAFETY: no other thread reads the environment: there is one test, and its loads are over.
+    unsafe { scripted.environment().into_iter().for_each(|(name, value)| std::env::set_var(name, value)) };
+    let Ok(Command::Run(plan)) = cli::parse(scripted.arguments()) else { panic!("a run was asked for") };
+    let region = Arc::new(Region::filled(Placement::Pageable, &[7; 16]).unwrap());
+    let input =
+        InputTensor { name: "INPUT0".into(), datatype: DataType::Int32, shape: [4].into(), region, offset: 0, len: 16 };
+    let backend = triton_bench::backends::connect(&plan).unwrap().backend;
+    allocates_nothing(&Target { backend, model: "fake", inputs: vec![input], payloads }, 5_000, false);
+    let violations = scripted.events("violation");
+    assert!(violations.is_empty(), "{violations:?}");
+    assert_eq!(scripted.events("server_delete").len(), 1);
 }
 
 /// One test, because the heap is everybody's.
 #[test]
 fn nothing_is_allocated_between_submit_and_record() {
-    let shapes = [(1, 1, false), (8, 2, false), (1, 1, true), (3, 3, true)];
-    for (concurrency, max_threads, synchronous) in shapes {
-        let shape = ClosedLoop { concurrency, max_threads, synchronous };
-        for observed in [None, Some(exporting())] {
-            let is_observed = observed.is_some();
-            let (allocations, requests) = allocations(shape, observed);
-            assert_eq!(allocations, 0, "{shape:?}, observed {is_observed}: in {requests} requests");
-        }
-    }
+    let null = Target { backend: Arc::new(NullBackend), model: "null", inputs: Vec::new(), payloads: 3 };
+    allocates_nothing(&null, 100_000, false);
+    allocates_nothing(&null, 100_000, true);
+    let orders = json!([{}, {"thread": "caller"}, {"order": "release_first"}, {"release_thread": "other"}]);
+    across_the_border(&json!({ "requests": orders }), 3);
+    // More than there may be objects for: each slot has one, which gets other inputs.
+    across_the_border(&json!({ "requests": orders }), 40_000);
+    let many = json!([{"responses": 3}, {"responses": 2, "final": "null"}, {"responses": 0}]);
+    across_the_border(&support::decoupled(&many), 3);
 }

@@ -8,7 +8,8 @@ use crate::data::OutputView;
 
 /// Called on whichever thread completes a request; see the module's contract.
 pub trait CompletionSink: Send + Sync {
-    /// A response came. Called for every response, in order, if the client was opened with `watch_responses`.
+    /// A response came. Called for every response, in order and one at a time for each slot, if the client was opened with
+    /// `watch_responses`.
     fn response(&self, slot: SlotId, response: &Response<'_>);
 
     /// The slot is free again. The answer says what it does next.

@@ -1,7 +1,6 @@
 //! Counters and histograms of one window in one shard, and what they come to.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -9,6 +8,7 @@ use crate::backend::InferError;
 use crate::record::distribution::Distribution;
 use crate::record::histogram::AtomicHistogram;
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Sends later than this after their intended time count as delayed.
 pub const DELAYED_AFTER_NS: u64 = 1_000_000;

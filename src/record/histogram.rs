@@ -1,8 +1,7 @@
 //! A histogram that several threads may add to without waiting.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::record::distribution::{Distribution, MAX_TIME_NS};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Counts of nanoseconds in HdrHistogram's layout: buckets of equal steps, the step doubling from bucket to bucket, the lower
 /// half of all but the first unused. A half has `2^BITS` steps: with 10, values are told apart to 3 significant digits.

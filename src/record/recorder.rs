@@ -1,14 +1,12 @@
 //! The recorder: shards with two banks each, one for the window that is open and one for what completes after its end.
 
 use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::record::bank::{Bank, Completed, Tally};
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

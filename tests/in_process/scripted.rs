@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Export, Program, Report, Scripted, turns};
+use crate::support::{self, Export, Program, Report, Scripted, turns};
 
 const REQUESTS: u64 = 400;
 
@@ -91,16 +91,8 @@ fn answers_on_the_callers_stack_do_not_recurse() {
     }
 }
 
-fn decoupled(requests: Value) -> Scripted {
-    Scripted::script(&json!({
-        "models": [{"name": "fake", "config": {
-            "max_batch_size": 0,
-            "model_transaction_policy": {"decoupled": true},
-            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
-            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
-        }}],
-        "requests": requests
-    }))
+fn decoupled(requests: &Value) -> Scripted {
+    Scripted::script(&support::decoupled(requests))
 }
 
 #[test]
@@ -113,7 +105,7 @@ fn many_responses_in_every_order() {
         {"responses": 3, "thread": "caller", "order": "release_first"}
     ]);
     for mode in ["--sync", "--async --concurrency-range 4"] {
-        let scripted = decoupled(requests.clone());
+        let scripted = decoupled(&requests);
         let report = scripted.program().args(&format!("--request-count 200 {mode}")).run().report();
         let level = report.level();
         assert_eq!(level.client_number("Request count"), 200.0);
@@ -123,11 +115,37 @@ fn many_responses_in_every_order() {
     }
 }
 
+/// A response is still with the client, on one thread, when the final one and the release come on others: the request is not
+/// over before the client is done with it, and its slot takes no other until then.
+#[test]
+fn two_responses_at_once() {
+    let _turn = turns::shared();
+    let requests = json!([
+        {"responses": 2, "overlap": true},
+        {"responses": 3, "overlap": true, "final": "null"},
+        {"responses": 2, "overlap": true, "release_thread": "other"},
+        {"responses": 2, "overlap": true, "order": "release_first"},
+        {}
+    ]);
+    for mode in ["--sync", "--async", "--async --concurrency-range 4"] {
+        let scripted = decoupled(&requests);
+        let folder = tempfile::tempdir().unwrap();
+        let export = folder.path().join("export.json");
+        let arguments = format!("--request-count 200 {mode} --profile-export-file");
+        let report = scripted.program().args(&arguments).arg(&export).run().report();
+        let level = report.level();
+        assert_eq!(level.client_number("Request count"), 200.0, "{mode}");
+        let ratio = level.client_number("Response Throughput") / level.client_number("Throughput");
+        assert!((ratio - 2.0).abs() < 0.01, "{mode}: {}", level.text);
+        assert_eq!(scripted.clean()["responses"], 400, "{mode}");
+    }
+}
+
 #[test]
 fn no_response_at_all_is_an_answer() {
     let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 4"] {
-        let scripted = decoupled(json!([{"responses": 0}, {"responses": 0, "order": "release_first"}]));
+        let scripted = decoupled(&json!([{"responses": 0}, {"responses": 0, "order": "release_first"}]));
         let report = scripted.program().args(&format!("--request-count 100 {mode}")).run().report();
         assert_eq!(report.level().client_number("Request count"), 100.0, "{}", report.text);
         scripted.clean();
@@ -199,6 +217,11 @@ fn loses(never: &str, mode: &str) {
     assert_eq!(Export::read(&export).experiments().len(), 1, "the requests that have an answer are exported");
     assert!(finished.stderr.contains("had no answer when the level ended"), "{}", finished.stderr);
     assert!(finished.wall < Duration::from_secs(35), "{:?}", finished.wall);
+    harmless(&scripted);
+}
+
+/// Nothing was freed under the server, though something was left behind.
+fn harmless(scripted: &Scripted) {
     let freed: Vec<Value> = scripted.events("violation");
     let harmful = |event: &&Value| event["rule"] != "leak" && event["rule"] != "stopped_with_live_requests";
     assert_eq!(freed.iter().filter(harmful).count(), 0, "{freed:?}");
@@ -246,6 +269,40 @@ fn a_sequence_that_hangs_ends_with_what_there_is() {
     assert!(report.level().client_number("Request count") > 0.0, "{}", report.text);
     assert!(finished.stderr.contains("1 requests had no answer when the level ended"), "{}", finished.stderr);
     assert!(!finished.stderr.contains("report this fault"), "{}", finished.stderr);
+}
+
+/// Answers come while the client gives up waiting for them, and each has the end of its sequence sent, which takes as long:
+/// slots that are in use then are left where they are, and the others are freed.
+#[test]
+fn slots_that_send_ends_while_the_client_gives_up_stay() {
+    const SLOTS: usize = 24;
+    let _turn = turns::shared();
+    // The load waits for 5 s after an interrupt, and the client for 1 s more.
+    let requests: Vec<_> =
+        (0..SLOTS).map(|n| json!({"delay_us": 4_700_000 + 70_000 * n, "release_thread": "other"})).collect();
+    let scripted = Scripted::script(&json!({
+        "server": {"log_requests": true, "delivery_threads": 8},
+        "models": [{"name": "fake", "config": {
+            "max_batch_size": 0,
+            "sequence_batching": {},
+            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+        }}],
+        "requests": requests
+    }));
+    let line = format!("-p 30000 --sequence-length 100000 --async --concurrency-range {SLOTS}");
+    let run = scripted.program().args(&line).start();
+    while scripted.logged("request") < SLOTS {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.signal(2);
+    let finished = run.finish();
+    assert!(finished.stderr.contains("had no answer when the level ended"), "{finished:#?}");
+    assert!(finished.code() < 128, "{finished:#?}");
+    let sent = scripted.events("request");
+    let ends = sent.iter().filter(|request| request["flags"] == 2).count();
+    assert!(ends > 0, "{} requests, and no end of a sequence", sent.len());
+    harmless(&scripted);
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub use exported::Export;
 pub use program::{Finished, Program, Running};
 pub use report::Report;
 pub use repository::{Counters, Model, Repository};
-pub use scripted::Scripted;
+pub use scripted::{Scripted, decoupled};
 pub use tritonserver::TritonServer;
 
 /// A file that the workspace's build leaves beside the program, or in a folder of its own for the library's variants.

@@ -1,5 +1,6 @@
 //! The scripted server library: a script in, its log of what the client did out.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -8,6 +9,19 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Program, artifact};
+
+/// A script with a model whose requests may have any number of responses.
+pub fn decoupled(requests: &Value) -> Value {
+    json!({
+        "models": [{"name": "fake", "config": {
+            "max_batch_size": 0,
+            "model_transaction_policy": {"decoupled": true},
+            "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [-1]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": [-1]}]
+        }}],
+        "requests": requests
+    })
+}
 
 /// A server directory with the scripted library, and a script.
 pub struct Scripted {
@@ -39,14 +53,32 @@ impl Scripted {
 
     /// The program on this server's model `fake`, whose input has this many elements.
     pub fn program(&self) -> Program {
-        Program::in_process(&self.scratch.path().join("server"), &self.scratch.path().join("models"))
-            .args("-m fake --shape INPUT0:4")
-            .env("FAKE_TRITON_SCRIPT", self.scratch.path().join("script.json"))
-            .env("FAKE_TRITON_LOG", self.log_path())
+        let program = self.arguments().into_iter().skip(1).fold(Program::new(), Program::arg);
+        self.environment().into_iter().fold(program, |program, (name, value)| program.env(name, value))
+    }
+
+    /// Its command line.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let [server, models] = ["server", "models"].map(|name| self.scratch.path().join(name).into_os_string());
+        let start = "triton-bench -m fake --shape INPUT0:4 --service-kind triton_c_api --triton-server-directory";
+        let mut arguments: Vec<OsString> = start.split(' ').map(OsString::from).collect();
+        arguments.extend([server, "--model-repository".into(), models]);
+        arguments
+    }
+
+    /// What the library reads.
+    pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
+        [("FAKE_TRITON_SCRIPT", self.scratch.path().join("script.json")), ("FAKE_TRITON_LOG", self.log_path())]
     }
 
     fn log_path(&self) -> PathBuf {
         self.scratch.path().join("log")
+    }
+
+    /// How many events of one kind a server that still runs has logged.
+    pub fn logged(&self, kind: &str) -> usize {
+        let text = fs::read_to_string(self.log_path()).unwrap_or_default();
+        text.matches(&format!("\"event\":\"{kind}\"")).count()
     }
 
     /// Everything that the library logged.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::abi::{CANCELLED, FINAL, RELEASE_ALL, ReleaseFn, ResponseFn};
 use crate::ledger::{create, lock, violation};
+use crate::overlap::Overlap;
 use crate::request::{Body, Request};
 use crate::response::{Content, Destination, Response};
 use crate::script::{Action, Behaviour, CallbackThread, ReleaseThread};
@@ -101,7 +102,7 @@ pub struct Job {
 }
 
 /// How far a job is.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct State {
     inline: AtomicBool,
     /// The call that issued it has returned.
@@ -113,6 +114,7 @@ pub struct State {
     released: AtomicBool,
     ended: AtomicBool,
     failed: AtomicBool,
+    overlap: Arc<Overlap>,
 }
 
 // SAFETY: pointers of the client, which allows the server to use them on any thread.
@@ -173,6 +175,11 @@ impl Job {
         self.state.final_sent.load(SeqCst)
     }
 
+    /// Whether the client still has a response of it, on another thread than this.
+    pub fn is_looked_at_elsewhere(&self) -> bool {
+        self.state.overlap.is_elsewhere()
+    }
+
     /// Whether the client has cancelled it.
     pub fn is_cancelled(&self) -> bool {
         self.state.cancelled.load(SeqCst)
@@ -196,10 +203,14 @@ impl Job {
         }
     }
 
-    fn perform(&self, work: Work) {
+    fn perform(self: &Arc<Job>, work: Work) {
         match work {
             Work::Step(_) if self.cancels() => {}
             Work::Step(Action::Respond { error, last }) => self.respond(error, last),
+            Work::Step(Action::Overlap) => {
+                let job = Arc::clone(self);
+                self.state.overlap.bring(move || job.respond(false, false));
+            }
             Work::Step(Action::EndEmpty) => self.send(null_mut(), FINAL),
             Work::Step(Action::Release) => self.give_back(),
             Work::Cancel => {
@@ -252,6 +263,9 @@ impl Job {
         }
         // SAFETY: the client's function with the client's pointer; the response is the client's from here on.
         unsafe { (self.response.0)(response, flags, self.response.1) };
+        if flags & FINAL != 0 {
+            self.state.overlap.told();
+        }
     }
 
     /// Marks one half of the job done; the second half ends its life. Before the callback, so that whoever hears of it may stop the server.
@@ -297,6 +311,7 @@ impl Job {
         self.settle(&self.state.released, &self.state.final_sent);
         // SAFETY: as in `send`; the request is the client's from here on.
         unsafe { (self.release.0)(self.request, RELEASE_ALL, self.release.1) };
+        self.state.overlap.told();
     }
 }
 

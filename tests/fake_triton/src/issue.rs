@@ -77,6 +77,15 @@ impl Server {
                 &format!("request {:?} was issued again before its final response", body.id),
             );
         }
+        if body.job.as_ref().is_some_and(|job| job.is_looked_at_elsewhere()) {
+            violation(
+                "issued_in_response",
+                &format!(
+                    "request {:?} was issued again while the client had a response of its last issue on another thread",
+                    body.id
+                ),
+            );
+        }
         let (Some(release), Some((destination, response, userp))) = (body.release, body.response) else {
             violation("callbacks_missing", &format!("request {:?} was issued without its callbacks", body.id));
             return Err((INVALID_ARG, "the request has no callbacks".to_owned()));

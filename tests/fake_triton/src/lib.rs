@@ -6,7 +6,7 @@
 //! | `script` | what to play; pure |
 //! | `ledger` | what is alive, the log, violations |
 //! | `error`, `options`, `server`, `query` | the server and what surrounds it |
-//! | `request`, `input`, `issue`, `delivery`, `response`, `allocator`, `trace` | a request's life |
+//! | `request`, `input`, `issue`, `delivery`, `overlap`, `response`, `allocator`, `trace` | a request's life |
 //!
 //! A panic inside ends the process: loud on purpose, as this library only runs in tests.
 
@@ -24,6 +24,7 @@ mod input;
 mod issue;
 mod ledger;
 mod options;
+mod overlap;
 mod query;
 mod request;
 mod response;

@@ -161,6 +161,7 @@ fn parameters(map: &Map<String, Value>) -> Vec<(CString, Parameter)> {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceResponseDelete(response: *mut Response) -> Status {
+    crate::overlap::deleted();
     let Some(response) = ledger::destroy(response, "InferenceResponseDelete") else {
         return fail(INVALID_ARG, "InferenceResponseDelete: dead handle");
     };
@@ -185,6 +186,7 @@ pub extern "C" fn TRITONSERVER_InferenceResponseDelete(response: *mut Response) 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceResponseError(response: *mut Response) -> Status {
+    crate::overlap::linger();
     let response = live!(response, "InferenceResponseError");
     response.error.as_ref().map_or(OK, |(code, message)| fail(*code, message))
 }

@@ -165,6 +165,7 @@ pub struct Behaviour {
     pub never_complete: Hang,
     pub honour_cancel: bool,
     pub linger_us: u64,
+    pub overlap: bool,
 }
 
 impl Default for Script {
@@ -233,6 +234,7 @@ impl Default for Behaviour {
             never_complete: Hang::default(),
             honour_cancel: false,
             linger_us: 0,
+            overlap: false,
         }
     }
 }
@@ -270,6 +272,9 @@ fn check(request: &Behaviour) -> Result<(), String> {
     }
     if request.release_thread == ReleaseThread::Other && request.thread == CallbackThread::Caller {
         return Err("release_thread other needs thread other".to_owned());
+    }
+    if request.overlap && request.thread == CallbackThread::Caller {
+        return Err("overlap needs thread other".to_owned());
     }
     for output in request.outputs.iter().flatten() {
         if abi::datatype(&output.datatype) == 0 {
@@ -350,6 +355,8 @@ pub struct TensorSpec {
 pub enum Action {
     /// A response; `error`: it carries the scripted error; `last`: with the final flag.
     Respond { error: bool, last: bool },
+    /// A response without the final flag that is still with the client when the final one comes.
+    Overlap,
     /// The null response with the final flag.
     EndEmpty,
     /// The release callback.
@@ -367,6 +374,10 @@ impl Behaviour {
             due = self.delay_us + index * self.gap_us;
             let last = index + 1 == count && self.final_mode == FinalMode::Flag;
             steps.push((due, Action::Respond { error: failing == Some(index), last }));
+        }
+        let more = Action::Respond { error: false, last: false };
+        if let Some((_, kept)) = steps.iter_mut().rfind(|(_, action)| self.overlap && *action == more) {
+            *kept = Action::Overlap;
         }
         if count == 0 || self.final_mode == FinalMode::Null {
             steps.push((due, Action::EndEmpty));
@@ -416,6 +427,14 @@ mod tests {
     }
 
     #[test]
+    fn the_last_response_but_the_final_one_overlaps_with_it() {
+        assert_eq!(steps(r#"{"responses":3,"overlap":true}"#)[..3], [(0, MORE), (0, Action::Overlap), (0, LAST)]);
+        let ends = [(0, Action::Overlap), (0, Action::EndEmpty), (0, Action::Release)];
+        assert_eq!(steps(r#"{"responses":1,"final":"null","overlap":true}"#), ends);
+        assert_eq!(steps(r#"{"overlap":true}"#), steps("{}"));
+    }
+
+    #[test]
     fn errors_end_the_stream() {
         let error = r#""error":{"code":"INTERNAL","message":"x"}"#;
         assert_eq!(
@@ -439,6 +458,7 @@ mod tests {
             (r#"{"server":{"error":{"code":"OOPS","message":""}}}"#, "OOPS"),
             (r#"{"server":{"delivery_threads":0}}"#, "delivery_threads"),
             (r#"{"requests":[{"release_thread":"other","thread":"caller"}]}"#, "release_thread"),
+            (r#"{"requests":[{"overlap":true,"thread":"caller"}]}"#, "overlap"),
         ] {
             assert!(Script::parse(text).unwrap_err().contains(part), "{text}");
         }

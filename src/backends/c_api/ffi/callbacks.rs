@@ -4,12 +4,11 @@
 
 use std::ffi::{CStr, c_void};
 use std::os::raw::{c_char, c_ulong};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use crate::backends::c_api::ffi::memory::memory_type;
 use crate::backends::c_api::ffi::output_buffer::OutputBuffer;
-use crate::backends::c_api::ffi::response::InferenceResponse;
-use crate::backends::c_api::ffi::slot::{FINAL, RELEASE, Slot};
+use crate::backends::c_api::ffi::slot::Slot;
 use crate::backends::c_api::ffi::sys;
 use crate::clock::Stamp;
 
@@ -19,13 +18,9 @@ pub(super) unsafe extern "C" fn on_response(
     userp: *mut c_void,
 ) {
     let at = Stamp::now();
-    // SAFETY: `userp` is the slot that the request was prepared for; slots outlive their requests.
-    let slot = unsafe { &*userp.cast::<Slot>() };
     let is_final = flags & sys::RESPONSE_COMPLETE_FINAL != 0;
-    slot.respond(at, InferenceResponse::own(slot.library(), response), is_final);
-    if is_final {
-        slot.part_done(FINAL);
-    }
+    // SAFETY: `userp` is the slot that the request was prepared for; slots outlive their requests.
+    unsafe { Slot::on_response(NonNull::new_unchecked(userp.cast()), at, response, is_final) }
 }
 
 pub(super) unsafe extern "C" fn on_release(
@@ -35,7 +30,7 @@ pub(super) unsafe extern "C" fn on_release(
 ) {
     if flags & sys::REQUEST_RELEASE_ALL != 0 {
         // SAFETY: `userp` is the slot that the request was prepared for; slots outlive their requests.
-        unsafe { &*userp.cast::<Slot>() }.part_done(RELEASE);
+        unsafe { Slot::on_release(NonNull::new_unchecked(userp.cast())) }
     }
 }
 
@@ -56,7 +51,8 @@ pub(super) unsafe extern "C" fn allocate(
     let slot = unsafe { &*userp.cast::<Slot>() };
     // SAFETY: the server passes a NUL-terminated name.
     let tensor = unsafe { CStr::from_ptr(tensor) };
-    let placed = match slot.output_place(tensor, bytes as usize) {
+    // SAFETY: the server asks for a response of an outstanding request.
+    let placed = match unsafe { slot.output_place(tensor, bytes as usize) } {
         Ok(placed) => placed,
         Err(message) => return slot.library().new_error(&message),
     };
@@ -83,8 +79,8 @@ pub(super) unsafe extern "C" fn release(
         // SAFETY: without an owner it was allocated by `Place::alone`.
         unsafe { libc::free(buffer) };
     } else {
-        // SAFETY: the owner is a buffer of the slot, which outlives the response.
-        unsafe { &*buffer_userp.cast::<OutputBuffer>() }.release();
+        // SAFETY: the owner is a buffer of the slot, which outlives the response that took it and is deleted now.
+        unsafe { (*buffer_userp.cast::<OutputBuffer>()).release() };
     }
     ptr::null_mut()
 }

@@ -111,7 +111,7 @@ impl ExchangeTable {
     /// The server's, where it refuses an input.
     pub(super) fn exchange(
         &self,
-        object: &InferenceRequest,
+        object: &mut InferenceRequest,
         before: PayloadId,
         (next, payload): (PayloadId, &Payload),
     ) -> Result<bool, Status> {

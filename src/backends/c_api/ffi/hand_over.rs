@@ -4,7 +4,7 @@
 //! other threads by then, and the slot may be handing over its next request, or have done so. Only used where requests are
 //! cancelled.
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// How far a slot's request is.
 #[derive(Default)]

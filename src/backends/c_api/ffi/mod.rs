@@ -8,6 +8,7 @@ mod callbacks;
 mod exchange;
 mod hand_over;
 mod library;
+mod life;
 mod memory;
 mod options;
 mod output_buffer;

@@ -59,19 +59,26 @@ impl OutputBuffer {
         let region = unsafe { &mut *self.region.get() };
         let fits = if bytes <= region.len() { Ok(()) } else { self.grow(region, bytes) };
         if fits.is_err() {
-            self.release();
+            // SAFETY: taken above.
+            unsafe { self.release() };
         }
         Some(fits.map(|()| region.address()))
     }
 
     /// Copies the first bytes of a response that has the buffer.
-    pub(super) fn copy_out(&self, out: &mut [u8]) -> Result<()> {
-        // SAFETY: the response that took the buffer is being read, so nobody grows the region.
+    ///
+    /// # Safety
+    /// That response is not deleted before this returns.
+    pub(super) unsafe fn copy_out(&self, out: &mut [u8]) -> Result<()> {
+        // SAFETY: the response that took the buffer is there, so nobody grows the region.
         unsafe { &*self.region.get() }.read(0, out)
     }
 
-    /// Gives the buffer back after the response that took it is deleted.
-    pub(super) fn release(&self) {
+    /// Gives the buffer back.
+    ///
+    /// # Safety
+    /// The caller has taken it, and the response that it was for is deleted or was never made.
+    pub(super) unsafe fn release(&self) {
         self.taken.store(false, Ordering::Release);
     }
 

@@ -56,12 +56,15 @@ impl Requests {
     ///
     /// # Errors
     /// The server's, where it refuses an input or an option.
-    pub(super) fn prepare(
+    ///
+    /// # Safety
+    /// None of the objects is in the server's hands, and the promise of [`InferenceRequest::new`].
+    pub(super) unsafe fn prepare(
         &mut self,
         shared: &Shared,
         payload: PayloadId,
         callbacks: &Callbacks,
-    ) -> Result<&InferenceRequest, Status> {
+    ) -> Result<&mut InferenceRequest, Status> {
         self.current = if self.reuse == Reuse::PerPayload { payload.0 as usize } else { 0 };
         let before = self.payload.replace(payload);
         let carries = self.reuse == Reuse::PerPayload || (self.reuse == Reuse::Exchange && before == Some(payload));
@@ -69,18 +72,19 @@ impl Requests {
             if self.prepared.len() > CACHED {
                 self.fetch_following(before, payload);
             }
-            return Ok(self.prepared[self.current].as_ref().expect("was just seen"));
+            return Ok(self.prepared[self.current].as_mut().expect("was just seen"));
         }
         let object = &mut self.prepared[self.current];
         let next = &shared.spec.payloads[payload.0 as usize];
         // Taken out, so that an object whose inputs were refused half-way is gone.
-        if let (Some(table), Some(kept), Some(before)) = (shared.exchange.get(), object.take(), before)
-            && table.exchange(&kept, before, (payload, next))?
+        if let (Some(table), Some(mut kept), Some(before)) = (shared.exchange.get(), object.take(), before)
+            && table.exchange(&mut kept, before, (payload, next))?
         {
             return Ok(object.insert(kept));
         }
         let model = &shared.spec.models[next.model];
-        let fresh = InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks)?;
+        // SAFETY: the caller's promise.
+        let mut fresh = unsafe { InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks) }?;
         fresh.set_parameters(&shared.spec.options, next)?;
         fresh.set_inputs(next)?;
         Ok(object.insert(fresh))

@@ -41,7 +41,10 @@ macro_rules! call {
 
 impl InferenceRequest {
     /// An empty request for `model`.
-    pub(super) fn new(
+    ///
+    /// # Safety
+    /// The callbacks may be called with their value, on any thread, as long as the request is in the server's hands.
+    pub(super) unsafe fn new(
         server: &Arc<Server>,
         model: &ModelSpec,
         options: &RequestOptions,
@@ -59,7 +62,7 @@ impl InferenceRequest {
             )
         };
         server.library.check(created)?;
-        let request = Self { server: Arc::clone(server), pointer };
+        let mut request = Self { server: Arc::clone(server), pointer };
         call!(request, TRITONSERVER_InferenceRequestSetReleaseCallback, callbacks.release, callbacks.userp)?;
         let Callbacks { allocator, userp, response, .. } = *callbacks;
         call!(request, TRITONSERVER_InferenceRequestSetResponseCallback, allocator, userp, response, userp)?;
@@ -67,7 +70,7 @@ impl InferenceRequest {
         Ok(request)
     }
 
-    fn set_options(&self, options: &RequestOptions) -> Result<(), Status> {
+    fn set_options(&mut self, options: &RequestOptions) -> Result<(), Status> {
         if options.priority > 0 {
             self.set_priority(options.priority)?;
         }
@@ -78,13 +81,13 @@ impl InferenceRequest {
     }
 
     /// Gives the request the parameters that go with `payload`. There is no way to take them away again.
-    pub(super) fn set_parameters(&self, options: &RequestOptions, payload: &Payload) -> Result<(), Status> {
+    pub(super) fn set_parameters(&mut self, options: &RequestOptions, payload: &Payload) -> Result<(), Status> {
         options
             .parameters_of(payload)
             .try_for_each(|parameter| self.set_parameter(&c_string(&parameter.name), &parameter.value))
     }
 
-    fn set_priority(&self, priority: u64) -> Result<(), Status> {
+    fn set_priority(&mut self, priority: u64) -> Result<(), Status> {
         let api = &self.server.library.api;
         if api.TRITONSERVER_InferenceRequestSetPriorityUInt64.is_ok() {
             return call!(self, TRITONSERVER_InferenceRequestSetPriorityUInt64, priority);
@@ -93,7 +96,7 @@ impl InferenceRequest {
         call!(self, TRITONSERVER_InferenceRequestSetPriority, u32::try_from(priority).unwrap_or(u32::MAX))
     }
 
-    fn set_parameter(&self, name: &CString, value: &ParameterValue) -> Result<(), Status> {
+    fn set_parameter(&mut self, name: &CString, value: &ParameterValue) -> Result<(), Status> {
         const FLAG: &str = "--request-parameter";
         let (api, name) = (&self.server.library.api, name.as_ptr());
         match value {
@@ -134,19 +137,19 @@ impl InferenceRequest {
     }
 
     /// Gives the request the inputs of `payload`, whose memory the caller keeps alive, in place of those it had.
-    pub(super) fn set_inputs(&self, payload: &Payload) -> Result<(), Status> {
+    pub(super) fn set_inputs(&mut self, payload: &Payload) -> Result<(), Status> {
         call!(self, TRITONSERVER_InferenceRequestRemoveAllInputs)?;
         payload.inputs.iter().try_for_each(|input| self.add_input(input))
     }
 
-    fn add_input(&self, input: &InputTensor) -> Result<(), Status> {
+    fn add_input(&mut self, input: &InputTensor) -> Result<(), Status> {
         let name = c_string(&input.name);
         let (shape, dims) = (input.shape.as_ptr(), input.shape.len() as u64);
         call!(self, TRITONSERVER_InferenceRequestAddInput, name.as_ptr(), input.datatype.code(), shape, dims)?;
         self.append_data(&name, InputPlace::of(input))
     }
 
-    fn append_data(&self, name: &CStr, place: InputPlace) -> Result<(), Status> {
+    fn append_data(&mut self, name: &CStr, place: InputPlace) -> Result<(), Status> {
         let InputPlace { address, len, memory, memory_id } = place;
         let base = ptr::with_exposed_provenance::<c_void>(address);
         call!(self, TRITONSERVER_InferenceRequestAppendInputData, name.as_ptr(), base, len, memory, memory_id)
@@ -158,13 +161,13 @@ impl InferenceRequest {
     }
 
     /// Gives an input that the request has, called `name`, the data at `place` for the same shape.
-    pub(super) fn exchange_data(&self, name: &CStr, place: InputPlace) -> Result<(), Status> {
+    pub(super) fn exchange_data(&mut self, name: &CStr, place: InputPlace) -> Result<(), Status> {
         call!(self, TRITONSERVER_InferenceRequestRemoveAllInputData, name.as_ptr())?;
         self.append_data(name, place)
     }
 
     /// Marks the request's place in its sequence.
-    pub(super) fn set_sequence(&self, position: SequencePosition, form: CorrelationForm) -> Result<(), Status> {
+    pub(super) fn set_sequence(&mut self, position: SequencePosition, form: CorrelationForm) -> Result<(), Status> {
         let start = if position.start { sys::REQUEST_FLAG_SEQUENCE_START } else { 0 };
         let end = if position.end { sys::REQUEST_FLAG_SEQUENCE_END } else { 0 };
         call!(self, TRITONSERVER_InferenceRequestSetFlags, start | end)?;
@@ -182,9 +185,15 @@ impl InferenceRequest {
     /// Gives a request to its server. On success the server owns it until its release callback, which may already have
     /// come on another thread, and the slot may have put another object in this one's place: so nothing of the object is
     /// touched here once the server has it, and this takes the pointer alone.
+    ///
+    /// # Safety
+    /// `request` is live and not in the server's hands, and stays live until it comes back from them.
     #[inline]
-    pub(super) fn issue(server: &Server, request: *mut sys::TRITONSERVER_InferenceRequest) -> Result<(), Status> {
-        // SAFETY: server and request are live, and the request is not in the server's hands.
+    pub(super) unsafe fn issue(
+        server: &Server,
+        request: *mut sys::TRITONSERVER_InferenceRequest,
+    ) -> Result<(), Status> {
+        // SAFETY: the server is live; the rest is the caller's promise.
         let error =
             unsafe { server.library.api.TRITONSERVER_ServerInferAsync(server.pointer, request, ptr::null_mut()) };
         server.library.check(error)
@@ -201,12 +210,14 @@ impl InferenceRequest {
         }
     }
 
-    /// Asks the server to give up the request; allowed once its issue has returned, until it is used again. Older releases
-    /// cannot.
-    pub(super) fn cancel(&self) {
+    /// Asks the server to give up the request. Older releases cannot.
+    ///
+    /// # Safety
+    /// Its issue has returned, and it is not changed nor issued again before this returns.
+    pub(super) unsafe fn cancel(&self) {
         let library = &self.server.library;
         if library.api.TRITONSERVER_InferenceRequestCancel.is_ok() {
-            // SAFETY: the request is live, and no issue of it runs, which would change what this reads.
+            // SAFETY: the request is live; the rest is the caller's promise.
             drop(library.check(unsafe { library.api.TRITONSERVER_InferenceRequestCancel(self.pointer) }));
         }
     }

@@ -20,7 +20,13 @@ pub(super) struct InferenceResponse<'a> {
 
 impl<'a> InferenceResponse<'a> {
     /// Takes over the response that a callback was given; `None` for the null response that only ends a request.
-    pub(super) fn own(library: &'a Arc<Library>, pointer: *mut sys::TRITONSERVER_InferenceResponse) -> Option<Self> {
+    ///
+    /// # Safety
+    /// `pointer` is null, or a live response that nobody else deletes.
+    pub(super) unsafe fn own(
+        library: &'a Arc<Library>,
+        pointer: *mut sys::TRITONSERVER_InferenceResponse,
+    ) -> Option<Self> {
         (!pointer.is_null()).then(|| Self { library, pointer })
     }
 
@@ -68,8 +74,8 @@ impl<'a> InferenceResponse<'a> {
         } else if memory == sys::MEMORY_GPU {
             copy = vec![0; size as usize];
             // SAFETY: device memory is only handed out from buffers of the slot, which outlive the response.
-            let buffer = unsafe { &*userp.cast::<OutputBuffer>() };
-            buffer.copy_out(&mut copy).map_err(|error| Status { code: "Device".into(), message: error.to_string() })?;
+            let copied = unsafe { (*userp.cast::<OutputBuffer>()).copy_out(&mut copy) };
+            copied.map_err(|error| Status { code: "Device".into(), message: error.to_string() })?;
             &copy[..]
         } else {
             // SAFETY: host memory of `size` bytes that the server has written and that nobody writes until the response is deleted.

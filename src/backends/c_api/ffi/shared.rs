@@ -19,8 +19,6 @@ pub(super) struct Shared {
     pub(super) spec: ClientSpec,
     /// There where a slot needs it: for [`Reuse::Exchange`].
     pub(super) exchange: OnceLock<Arc<ExchangeTable>>,
-    /// Whether requests may have several responses, on several threads.
-    pub(super) decoupled: bool,
 }
 
 /// How a slot uses request objects again.

@@ -1,16 +1,16 @@
-//! One slot: the life of a request from issue to free, whatever order the server's callbacks come in.
+//! One slot: a place for one outstanding request, and what its callbacks note down.
 //!
-//! After a successful issue the server owns the request. The slot is free when the *release* callback and the *final*
-//! response have both come; either may be first, and the final response may be null. Whichever comes second completes the
-//! request on its thread: it tells the sink, and issues the next request at once where the sink says so. Callbacks read
-//! the clock first, take no lock unless an inference failed, and never allocate in the steady state. A panic in one
-//! aborts the process, as Rust does at every `extern "C"` border.
+//! After a successful issue the server owns the request. The slot is free when the *release* callback and every response, the
+//! *final* one among them, have come; the order is the server's, and the final response may be null (`life` keeps count).
+//! Whichever ends last completes the request on its thread: it tells the sink, and issues the next request at once where the
+//! sink says so. Callbacks read the clock first, take no lock unless an inference failed or responses are watched, and never
+//! allocate in the steady state. A panic in one aborts the process, as Rust does at every `extern "C"` border.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
@@ -18,33 +18,33 @@ use parking_lot::Mutex;
 use crate::backend::{Completion, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
 use crate::backends::c_api::ffi::hand_over::HandOver;
 use crate::backends::c_api::ffi::library::Library;
+use crate::backends::c_api::ffi::life::{self, Holds, Stages};
 use crate::backends::c_api::ffi::output_buffer::{OutputBuffer, OutputPlace};
 use crate::backends::c_api::ffi::prepared::{self, Requests};
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
 use crate::backends::c_api::ffi::response::InferenceResponse;
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
+use crate::backends::c_api::ffi::sys;
 use crate::clock::Stamp;
 use crate::data::PayloadId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shm::Placement;
 
-/// The final response is still to come.
-pub(super) const FINAL: u8 = 1;
-/// The release callback is still to come.
-pub(super) const RELEASE: u8 = 2;
 /// The time of every n-th hand-over is taken.
 const SEND_SAMPLE: u32 = 16;
+
+/// A request object, as C knows it.
+type RequestPointer = *mut sys::TRITONSERVER_InferenceRequest;
 
 /// A place for one outstanding request. Its address is what C gets as user pointer.
 pub(super) struct Slot {
     id: SlotId,
     /// What issuing and completing threads both touch.
     progress: CachePadded<Progress>,
-    /// Threads inside a completion of this slot; the slot stays until there are none. Apart from the rest, because a
-    /// completing thread comes back to it when the issuing one is on its way again.
-    visitors: CachePadded<AtomicU32>,
     error: Mutex<Option<Box<InferError>>>,
+    /// Held while the sink looks at a response: two may come at once, and it gets one after the other.
+    watched: Mutex<()>,
     /// Whether its request may be cancelled from another thread; used only where requests are cancelled at all.
     hand_over: HandOver,
     requests: UnsafeCell<Requests>,
@@ -59,31 +59,23 @@ pub(super) struct Slot {
 /// each way.
 #[derive(Default)]
 struct Progress {
-    /// Which callbacks are still to come; 0 when no request is outstanding.
-    pending: AtomicU8,
+    holds: Holds,
     failed: AtomicBool,
-    responses: AtomicU32,
     sent: AtomicU64,
     first_response: AtomicU64,
     last_response: AtomicU64,
     send_ns: AtomicU64,
 }
 
-// SAFETY: `requests` is touched only by whoever the slot is free for: the client's owner while no request is outstanding,
-// or the thread that completes. Everything else is atomic or locked.
+// SAFETY: `requests` is changed only by whoever the slot is free for (`Stages::hand_over` has the promise), and read only by
+// those whose hold keeps it from being so. Everything else is atomic or locked.
 unsafe impl Sync for Slot {}
 // SAFETY: as above; nothing in a slot is bound to a thread.
 unsafe impl Send for Slot {}
 
-thread_local! {
-    /// The slot that this thread is handing to the server right now.
-    static ISSUING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
-    /// Whether that slot's request is over already: its callbacks came on this stack.
-    static OVER: Cell<bool> = const { Cell::new(false) };
-}
-
 impl Slot {
-    pub(super) fn new(id: SlotId, shared: &Arc<Shared>, reuse: Reuse) -> Result<Box<Self>> {
+    /// A slot at the address where it stays, because C gets to know it. [`Slot::free`] takes it back.
+    pub(super) fn new(id: SlotId, shared: &Arc<Shared>, reuse: Reuse) -> Result<NonNull<Self>> {
         let (plan, payloads) = (&shared.spec.outputs, &shared.spec.payloads);
         let placement = plan.placements.take();
         let batch =
@@ -92,33 +84,45 @@ impl Slot {
         let outputs =
             models.map(|(index, model)| OutputBuffer::all(model, placement, plan.variable_bytes, batch(index)));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let slot = Box::new(Self {
+        let slot = NonNull::from(Box::leak(Box::new(Self {
             id,
             shared: Arc::clone(shared),
             progress: CachePadded::default(),
-            visitors: CachePadded::default(),
             error: Mutex::new(None),
+            watched: Mutex::new(()),
             hand_over: HandOver::default(),
             requests: UnsafeCell::new(Requests::new(payloads.len(), reuse)),
             placement,
             outputs,
-        });
-        if reuse == Reuse::PerPayload {
-            for payload in prepared::order_of_use(payloads.len(), shared.spec.load_slots) {
-                slot.prepare(payload).map_err(|status| crate::error::Error::from(status).context("request"))?;
-            }
-        }
-        Ok(slot)
+        })));
+        let ahead = if reuse == Reuse::PerPayload { payloads.len() } else { 0 };
+        let mut order = prepared::order_of_use(ahead, shared.spec.load_slots);
+        // SAFETY: nobody else knows the slot yet.
+        let made = order.try_for_each(|payload| unsafe { Self::prepare(slot, payload) }.map(drop));
+        made.map(|()| slot).map_err(|status| {
+            // SAFETY: none of its requests was issued.
+            unsafe { Self::free(slot) };
+            Error::from(status).context("request")
+        })
+    }
+
+    /// Frees a slot.
+    ///
+    /// # Safety
+    /// It is live and idle, and nobody uses it any more.
+    pub(super) unsafe fn free(slot: NonNull<Self>) {
+        // SAFETY: it was leaked from a box by `new`; the rest is the caller's promise.
+        drop(unsafe { Box::from_raw(slot.as_ptr()) });
     }
 
     /// Whether nothing of this slot is in the server's hands and no thread is inside it.
     pub(super) fn is_idle(&self) -> bool {
-        self.progress.pending.load(Ordering::Acquire) == 0 && self.visitors.load(Ordering::Acquire) == 0
+        self.progress.holds.is_idle()
     }
 
     /// Whether a request is outstanding.
     pub(super) fn is_outstanding(&self) -> bool {
-        self.progress.pending.load(Ordering::Acquire) != 0
+        self.progress.holds.is_outstanding()
     }
 
     pub(super) fn library(&self) -> &Arc<Library> {
@@ -130,8 +134,12 @@ impl Slot {
     }
 
     /// Where `bytes` bytes of output `tensor` go.
-    pub(super) fn output_place(&self, tensor: &CStr, bytes: usize) -> Result<OutputPlace, String> {
-        let model = if self.outputs.len() == 1 { 0 } else { self.outstanding_model() };
+    ///
+    /// # Safety
+    /// A request is outstanding.
+    pub(super) unsafe fn output_place(&self, tensor: &CStr, bytes: usize) -> Result<OutputPlace, String> {
+        // SAFETY: the caller's promise.
+        let model = if self.outputs.len() == 1 { 0 } else { unsafe { self.outstanding_model() } };
         let buffer = self.outputs[model].iter().find(|buffer| buffer.name.as_c_str() == tensor);
         match buffer.and_then(|buffer| Some((buffer, buffer.take(bytes)?))) {
             Some((buffer, address)) => Ok(OutputPlace::in_buffer(buffer, address?, self.output_placement())),
@@ -140,87 +148,98 @@ impl Slot {
     }
 
     #[cold]
-    fn outstanding_model(&self) -> usize {
-        // SAFETY: a request is outstanding, so `requests` is not changed by anyone.
+    unsafe fn outstanding_model(&self) -> usize {
+        // SAFETY: a request is outstanding, says the caller, so `requests` is not changed by anyone.
         let payload = unsafe { &*self.requests.get() }.payload();
         payload.map_or(0, |payload| self.shared.spec.payloads[payload.0 as usize].model)
     }
 
     /// Sends `request`, and whatever the sink asks for next as long as requests complete on this stack.
-    pub(super) fn issue(&self, request: Request) {
-        let mut request = request;
-        while let Some(Next::Issue(next)) = self.issue_once(request) {
-            request = next;
-        }
+    ///
+    /// # Safety
+    /// The slot is live until this returns and has no request outstanding; only its owner calls this.
+    pub(super) unsafe fn issue(slot: NonNull<Self>, request: Request) {
+        // SAFETY: the caller's promise.
+        unsafe { life::issue(slot, request) }
     }
 
-    /// Sends one request. `None`: it is under way; else it is over, and this is what the sink said.
-    fn issue_once(&self, request: Request) -> Option<Next> {
-        let (object, number) = match self.ready(request) {
-            Ok(ready) => ready,
-            Err(status) => return Some(self.refuse(Stamp::now(), status)),
-        };
-        self.progress.responses.store(0, Ordering::Relaxed);
-        let cancels = self.shared.spec.cancels;
+    /// Sends one request; where that fails, says at what time it was tried, and why.
+    ///
+    /// # Safety
+    /// As [`Stages::hand_over`].
+    #[inline]
+    unsafe fn send(slot: NonNull<Self>, request: Request) -> Result<(), (Stamp, Status)> {
+        // SAFETY: the caller has the slot.
+        let ready = unsafe { Self::ready(slot, request) };
+        let (object, number) = ready.map_err(|status| (Stamp::now(), status))?;
+        // SAFETY: live, says the caller.
+        let slot = unsafe { slot.as_ref() };
+        slot.progress.last_response.store(0, Ordering::Relaxed);
+        let cancels = slot.shared.spec.cancels;
         if cancels {
-            self.hand_over.begin(number);
+            slot.hand_over.begin(number);
         }
-        self.progress.pending.store(FINAL | RELEASE, Ordering::Relaxed);
-        let outer = (ISSUING.replace(self), OVER.replace(false));
         let sent = Stamp::now();
-        self.progress.sent.store(sent.0, Ordering::Relaxed);
-        // SAFETY: the pointer is the slot's own request object, which nobody replaces before it is issued.
-        let pointer = unsafe { &*object }.pointer;
-        let issued = InferenceRequest::issue(&self.shared.server, pointer);
-        ISSUING.set(outer.0);
-        let over = OVER.replace(outer.1);
-        if let Err(status) = issued {
-            self.progress.pending.store(0, Ordering::Relaxed);
-            return Some(self.refuse(sent, status));
-        }
+        slot.progress.sent.store(sent.0, Ordering::Relaxed);
+        // SAFETY: the object is the slot's own, whose last request is over, and nobody replaces it before it is issued.
+        unsafe { InferenceRequest::issue(&slot.shared.server, object) }.map_err(|status| (sent, status))?;
         if cancels {
-            self.hand_over.end(number);
+            slot.hand_over.end(number);
         }
         if number % SEND_SAMPLE == 1 {
             // Belongs to this request, and may be reported with the slot's next: only its average is used.
-            self.progress.send_ns.store(Stamp::now().since(sent).max(1), Ordering::Relaxed);
+            slot.progress.send_ns.store(Stamp::now().since(sent).max(1), Ordering::Relaxed);
         }
-        if over { Some(self.complete()) } else { None }
+        Ok(())
     }
 
     /// The request object for `request`, ready to go, and the number of this issue in the slot.
-    fn ready(&self, request: Request) -> Result<(*const InferenceRequest, u32), Status> {
-        let object = self.prepare(request.payload)?;
+    ///
+    /// # Safety
+    /// As [`Stages::hand_over`].
+    #[inline]
+    unsafe fn ready(slot: NonNull<Self>, request: Request) -> Result<(RequestPointer, u32), Status> {
+        // SAFETY: the caller has the slot, so this thread alone uses `requests`.
+        let object = unsafe { Self::prepare(slot, request.payload) }?;
+        // SAFETY: live, says the caller; the object stays where it is until it is issued.
+        let (slot, object) = unsafe { (slot.as_ref(), &mut *object) };
         if let Some(position) = request.sequence {
-            // SAFETY: as in `issue_once`.
-            unsafe { &*object }.set_sequence(position, self.shared.spec.options.correlation)?;
+            object.set_sequence(position, slot.shared.spec.options.correlation)?;
         }
-        // SAFETY: the slot is free, so this thread alone uses it.
-        let number = unsafe { &mut *self.requests.get() }.count_issue();
-        Ok((object, number))
+        let pointer = object.pointer;
+        // SAFETY: as above; `object` is not used any more.
+        let number = unsafe { &mut *slot.requests.get() }.count_issue();
+        Ok((pointer, number))
     }
 
-    fn prepare(&self, payload: PayloadId) -> Result<*const InferenceRequest, Status> {
-        // SAFETY: the slot is free, so this thread alone uses it.
-        let requests = unsafe { &mut *self.requests.get() };
+    /// An object that carries `payload`.
+    ///
+    /// # Safety
+    /// As [`Stages::hand_over`].
+    #[inline]
+    unsafe fn prepare(slot: NonNull<Self>, payload: PayloadId) -> Result<*mut InferenceRequest, Status> {
+        let userp = slot.as_ptr().cast();
+        // SAFETY: live, says the caller.
+        let slot = unsafe { slot.as_ref() };
         let callbacks = Callbacks {
-            release: self.shared.on_release,
-            response: self.shared.on_response,
-            allocator: self.shared.allocator.pointer,
-            userp: ptr::from_ref(self).cast_mut().cast(),
+            release: slot.shared.on_release,
+            response: slot.shared.on_response,
+            allocator: slot.shared.allocator.pointer,
+            userp,
         };
-        requests.prepare(&self.shared, payload, &callbacks).map(ptr::from_ref)
+        // SAFETY: the caller has the slot, so this thread alone uses `requests`, and its objects are not in the server's hands.
+        // The callbacks take the slot as what it is, and the slot frees its objects before itself.
+        unsafe { (*slot.requests.get()).prepare(&slot.shared, payload, &callbacks) }.map(ptr::from_mut)
     }
 
-    /// Completes a request that never reached the server.
+    /// Notes down a request that never reached the server.
     #[cold]
-    fn refuse(&self, sent: Stamp, status: Status) -> Next {
+    fn refuse(&self, sent: Stamp, status: Status) {
         let now = Stamp::now();
         self.progress.sent.store(sent.0, Ordering::Relaxed);
         self.progress.last_response.store(now.0, Ordering::Relaxed);
         self.progress.first_response.store(now.0, Ordering::Relaxed);
         self.fail(status);
-        self.complete()
     }
 
     #[cold]
@@ -228,26 +247,6 @@ impl Slot {
         let mut error = self.error.lock();
         error.get_or_insert_with(|| Box::new(status.into()));
         self.progress.failed.store(true, Ordering::Release);
-    }
-
-    /// Tells the sink that the request is over. Everything of the slot is free from here on.
-    #[inline]
-    fn complete(&self) -> Next {
-        if self.shared.spec.cancels {
-            self.hand_over.over();
-        }
-        let sent = Stamp(self.progress.sent.load(Ordering::Relaxed));
-        let send_ns = self.take_send_time();
-        let failed = self.progress.failed.load(Ordering::Acquire).then(|| self.take_error()).flatten();
-        let completion = Completion {
-            sent,
-            send_end: (send_ns > 0).then(|| sent.plus(send_ns)),
-            first_response: Stamp(self.progress.first_response.load(Ordering::Relaxed)),
-            last_response: Stamp(self.progress.last_response.load(Ordering::Relaxed)),
-            responses: self.progress.responses.load(Ordering::Acquire),
-            error: failed.as_deref(),
-        };
-        self.shared.sink.complete(self.id, &completion)
     }
 
     /// The last hand-over's time, if it was taken and not reported yet; else 0.
@@ -266,81 +265,75 @@ impl Slot {
         self.error.lock().take()
     }
 
-    /// Takes in one response.
+    /// A response has come; null only ends the request.
+    ///
+    /// # Safety
+    /// `slot` is live, because its request is not over, and may be gone when this returns. The response is this call's.
     #[inline]
-    pub(super) fn respond(&self, at: Stamp, response: Option<InferenceResponse<'_>>, is_final: bool) {
-        let Some(response) = response else {
-            return self.end_without_data(at, is_final);
+    pub(super) unsafe fn on_response(
+        slot: NonNull<Self>,
+        at: Stamp,
+        response: *mut sys::TRITONSERVER_InferenceResponse,
+        is_final: bool,
+    ) {
+        // SAFETY: live, says the caller, until the request is over, which it is not before the response is taken in.
+        let response = unsafe { InferenceResponse::own(slot.as_ref().library(), response) };
+        let carries_data = response.is_some();
+        let take_in = |slot: &Self, before| match response {
+            Some(response) => slot.take_in(at, &response, before),
+            None => slot.end_without_data(at, before, is_final),
         };
+        // SAFETY: the caller's promise.
+        unsafe { life::respond(slot, is_final, carries_data, take_in) }
+    }
+
+    /// The server has let go of the request.
+    ///
+    /// # Safety
+    /// As [`Slot::on_response`].
+    #[inline]
+    pub(super) unsafe fn on_release(slot: NonNull<Self>) {
+        // SAFETY: the caller's promise.
+        unsafe { life::release(slot) }
+    }
+
+    /// Takes in one response, `before` others having come.
+    #[inline]
+    fn take_in(&self, at: Stamp, response: &InferenceResponse<'_>, before: u32) {
         let failure = response.error().err();
-        if self.count_response() == 0 {
+        if before == 0 {
             self.progress.first_response.store(at.0, Ordering::Relaxed);
         }
-        self.progress.last_response.store(at.0, Ordering::Relaxed);
+        // Of two that come at once, either may be the last.
+        if at.0 > self.progress.last_response.load(Ordering::Relaxed) {
+            self.progress.last_response.store(at.0, Ordering::Relaxed);
+        }
         if self.shared.spec.watch_responses {
             let error = failure
                 .as_ref()
                 .map(|status| InferError { code: status.code.clone(), message: status.message.clone() });
-            self.shared
-                .sink
-                .response(self.id, &Response { at, empty: false, outputs: &response, error: error.as_ref() });
+            self.show(&Response { at, empty: false, outputs: response, error: error.as_ref() });
         }
         if let Some(status) = failure {
             self.fail(status);
         }
     }
 
-    /// Counts a response; returns how many there were before it.
-    #[inline]
-    fn count_response(&self) -> u32 {
-        if self.shared.decoupled {
-            return self.progress.responses.fetch_add(1, Ordering::AcqRel);
-        }
-        let before = self.progress.responses.load(Ordering::Relaxed);
-        self.progress.responses.store(before + 1, Ordering::Release);
-        before
-    }
-
     /// A null response ends a request; if none came before it, its time stands for the response's.
     #[cold]
-    fn end_without_data(&self, at: Stamp, is_final: bool) {
-        if self.progress.responses.load(Ordering::Acquire) == 0 {
+    fn end_without_data(&self, at: Stamp, before: u32, is_final: bool) {
+        if before == 0 {
             self.progress.first_response.store(at.0, Ordering::Relaxed);
             self.progress.last_response.store(at.0, Ordering::Relaxed);
         }
         if self.shared.spec.watch_responses && is_final {
-            self.shared.sink.response(self.id, &Response { at, empty: true, outputs: &NoOutputs, error: None });
+            self.show(&Response { at, empty: true, outputs: &NoOutputs, error: None });
         }
     }
 
-    /// One of the two callbacks that end a request has come.
-    #[inline]
-    pub(super) fn part_done(&self, part: u8) {
-        // While the other part is outstanding, only that part's callback can change `pending` besides this one.
-        let both = FINAL | RELEASE;
-        let pending = self.progress.pending.load(Ordering::Acquire);
-        if pending & part == 0 {
-            return; // a server that ends a request twice
-        }
-        let is_first = pending == both
-            && self.progress.pending.compare_exchange(both, both ^ part, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if !is_first {
-            self.all_done();
-        }
-    }
-
-    /// Both callbacks have come: completes the request, unless its submission is still on this thread's stack.
-    #[inline]
-    fn all_done(&self) {
-        // A visitor from before the slot becomes free until after its last use here: keeps the slot's memory.
-        self.visitors.fetch_add(1, Ordering::AcqRel);
-        self.progress.pending.store(0, Ordering::Release);
-        if ptr::eq(ISSUING.get(), self) {
-            OVER.set(true);
-        } else if let Next::Issue(request) = self.complete() {
-            self.issue(request);
-        }
-        self.visitors.fetch_sub(1, Ordering::Release);
+    fn show(&self, response: &Response<'_>) {
+        let _one_at_a_time = self.watched.lock();
+        self.shared.sink.response(self.id, response);
     }
 
     /// Asks the server to give up the outstanding request, if it was sent before `sent_before`. `false`: that is not so, or
@@ -350,12 +343,48 @@ impl Slot {
             if self.progress.sent.load(Ordering::Relaxed) >= sent_before.0 {
                 return false;
             }
-            // SAFETY: the server has a request that is not over before this returns, so `requests` is not changed by anyone.
+            // SAFETY: the server has a request, which is not completed before this returns, so nobody changes `requests`.
             if let Some(request) = unsafe { &*self.requests.get() }.current() {
-                request.cancel();
+                // SAFETY: its call has returned, and whoever would use it again waits in `complete` until this is over.
+                unsafe { request.cancel() };
             }
             true
         })
+    }
+}
+
+impl Stages for Slot {
+    #[inline]
+    fn holds(&self) -> &Holds {
+        &self.progress.holds
+    }
+
+    #[inline]
+    unsafe fn hand_over(slot: NonNull<Self>, request: Request) -> bool {
+        // SAFETY: the caller's promise.
+        let sent = unsafe { Self::send(slot, request) };
+        // SAFETY: live, says the caller.
+        sent.map_err(|(at, status)| unsafe { slot.as_ref() }.refuse(at, status)).is_ok()
+    }
+
+    /// Tells the sink. Everything of the slot is free from here on.
+    #[inline]
+    fn complete(&self, responses: u32) -> Next {
+        if self.shared.spec.cancels {
+            self.hand_over.over();
+        }
+        let sent = Stamp(self.progress.sent.load(Ordering::Relaxed));
+        let send_ns = self.take_send_time();
+        let failed = self.progress.failed.load(Ordering::Acquire).then(|| self.take_error()).flatten();
+        let completion = Completion {
+            sent,
+            send_end: (send_ns > 0).then(|| sent.plus(send_ns)),
+            first_response: Stamp(self.progress.first_response.load(Ordering::Relaxed)),
+            last_response: Stamp(self.progress.last_response.load(Ordering::Relaxed)),
+            responses,
+            error: failed.as_deref(),
+        };
+        self.shared.sink.complete(self.id, &completion)
     }
 }
 

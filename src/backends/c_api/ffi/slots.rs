@@ -1,6 +1,6 @@
 //! The slots of one client, and what must hold when they go away.
 
-use std::mem;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -15,12 +15,11 @@ use crate::backends::c_api::ffi::slot::Slot;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
-/// A client's slots. Dropping waits for outstanding requests; what the server still holds after that is leaked.
+/// A client's slots. Dropping waits for outstanding requests; a slot that somebody still has a hold on after that is leaked.
 pub struct Slots {
     shared: Arc<Shared>,
-    /// Boxed because C holds their addresses.
-    #[allow(clippy::vec_box)]
-    slots: Vec<Box<Slot>>,
+    /// C holds their addresses. Each is live: only dropping frees them.
+    slots: Vec<NonNull<Slot>>,
     /// How slots beyond those that it was opened with use request objects again.
     further: Reuse,
     tables: Arc<ExchangeTables>,
@@ -62,7 +61,6 @@ impl Slots {
             },
         )?;
         let count = client.slots;
-        let decoupled = client.models.iter().any(|model| model.decoupled);
         let mut slots = Self {
             shared: Arc::new(Shared {
                 server,
@@ -72,7 +70,6 @@ impl Slots {
                 sink,
                 spec: client,
                 exchange: OnceLock::new(),
-                decoupled,
             }),
             slots: Vec::new(),
             further,
@@ -104,27 +101,33 @@ impl Slots {
     ///
     /// # Errors
     /// Where the slot is not free; that is a fault of the caller.
-    pub fn submit(&self, slot: SlotId, request: Request) -> Result<()> {
-        let slot = &self.slots[slot.index()];
-        if slot.is_outstanding() {
+    pub fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
+        if self.slot(slot).is_outstanding() {
             return Err(Error::server(
                 "a request was submitted in a slot whose last one is outstanding; please report this fault",
             ));
         }
-        slot.issue(request);
+        // SAFETY: live; free, as just seen, and only this call, which has all slots for itself, can change that.
+        unsafe { Slot::issue(self.slots[slot.index()], request) };
         Ok(())
+    }
+
+    fn slot(&self, slot: SlotId) -> &Slot {
+        // SAFETY: every slot is live.
+        unsafe { self.slots[slot.index()].as_ref() }
     }
 
     /// Asks the server to give up the request in `slot`, if it was sent before `sent_before`; tells whether it did.
     pub fn cancel(&self, slot: SlotId, sent_before: Stamp) -> bool {
-        self.slots[slot.index()].cancel(sent_before)
+        self.slot(slot).cancel(sent_before)
     }
 
     /// Waits at most `limit` until nothing is outstanding; returns how many requests are left.
     pub fn drain(&self, limit: Duration) -> usize {
         let started = Stamp::now();
         loop {
-            let left = self.slots.iter().filter(|slot| !slot.is_idle()).count();
+            // SAFETY: every slot is live.
+            let left = self.slots.iter().filter(|slot| !unsafe { slot.as_ref() }.is_idle()).count();
             if left == 0 || Stamp::now() - started >= limit {
                 return left;
             }
@@ -147,13 +150,20 @@ fn reuse(spec: &SlotsSpec) -> (Reuse, Reuse) {
     }
 }
 
+// SAFETY: slots may be used on any thread; a pointer to one is like a box here.
+unsafe impl Send for Slots {}
+
 impl Drop for Slots {
     fn drop(&mut self) {
-        if self.drain(self.shared.spec.drain_limit) > 0 {
-            for slot in self.slots.drain(..) {
-                mem::forget(slot);
+        self.drain(self.shared.spec.drain_limit);
+        for slot in self.slots.drain(..) {
+            // SAFETY: live. An idle slot stays idle, since nobody is left who could submit in it; one that is not keeps what
+            // it shares with the others.
+            unsafe {
+                if slot.as_ref().is_idle() {
+                    Slot::free(slot);
+                }
             }
-            mem::forget(Arc::clone(&self.shared));
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Two responses of one request at once: one is still with the client, on a thread of its own, when the final one comes.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use crate::ledger::lock;
+
+/// How long either side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The response that is kept with the client.
+#[derive(Default)]
+pub struct Overlap {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// The thread that brings it, until the client deletes it.
+    thread: Option<ThreadId>,
+    /// The client has begun to look at it.
+    is_inside: bool,
+    /// How many of the final response and the release the client has been told.
+    told: u32,
+}
+
+thread_local! {
+    /// What this thread brings.
+    static HERE: RefCell<Option<Arc<Overlap>>> = const { RefCell::new(None) };
+}
+
+impl Overlap {
+    /// Has the response brought by a thread of its own; returns when the client looks at it.
+    pub fn bring(self: &Arc<Self>, response: impl FnOnce() + Send + 'static) {
+        let this = Arc::clone(self);
+        thread::spawn(move || {
+            lock(&this.progress).thread = Some(thread::current().id());
+            HERE.set(Some(Arc::clone(&this)));
+            response();
+            // Should the client not have looked at it, or not deleted it.
+            deleted();
+        });
+        self.wait_until(|progress| progress.is_inside);
+    }
+
+    /// The client has been told of the final response, or of the release.
+    pub fn told(&self) {
+        self.change(|progress| progress.told += 1);
+    }
+
+    /// Whether the client has the response on another thread than this.
+    pub fn is_elsewhere(&self) -> bool {
+        lock(&self.progress).thread.is_some_and(|thread| thread != thread::current().id())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut lock(&self.progress));
+        self.changed.notify_all();
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&Progress) -> bool) {
+        let waited = self.changed.wait_timeout_while(lock(&self.progress), PATIENCE, |progress| !is_so(progress));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Keeps a client that looks at such a response until it has been told that the request is over.
+pub fn linger() {
+    if let Some(overlap) = HERE.with_borrow(Clone::clone) {
+        overlap.change(|progress| progress.is_inside = true);
+        overlap.wait_until(|progress| progress.told == 2);
+    }
+}
+
+/// The client is done with the response that this thread brings.
+pub fn deleted() {
+    if let Some(overlap) = HERE.take() {
+        overlap.change(|progress| (progress.thread, progress.is_inside) = (None, true));
+    }
+}

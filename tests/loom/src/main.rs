@@ -1,0 +1,33 @@
+//! Tries every order of threads on the shared memory of the hot path. The files of the program itself are compiled here, with
+//! the model checker's atomics, locks and thread-locals in place of the usual ones; see `scripts/soundness/loom`.
+
+#[cfg(loom)]
+mod backend;
+#[cfg(loom)]
+mod checks;
+#[cfg(loom)]
+mod clock;
+#[cfg(loom)]
+#[path = "../../../src/backends/c_api/ffi/hand_over.rs"]
+mod hand_over;
+#[cfg(loom)]
+#[path = "../../../src/backends/c_api/ffi/life.rs"]
+#[allow(dead_code)]
+mod life;
+#[cfg(loom)]
+mod record;
+#[cfg(loom)]
+mod seat;
+#[cfg(loom)]
+mod sync;
+
+#[cfg(loom)]
+fn main() {
+    checks::run(std::env::args().nth(1).as_deref());
+}
+
+/// Every other build has to compile this member, too.
+#[cfg(not(loom))]
+fn main() {
+    panic!("run scripts/soundness/loom");
+}

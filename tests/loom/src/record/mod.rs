@@ -1,0 +1,17 @@
+//! The recorder, over histograms of two values: what their thousands of counters hold is not in question, only that nothing
+//! is lost between a writer and a window's end.
+
+#[path = "../../../../src/record/bank.rs"]
+#[allow(dead_code)]
+mod bank;
+mod distribution;
+#[path = "../../../../src/record/histogram.rs"]
+#[allow(dead_code)]
+mod histogram;
+#[path = "../../../../src/record/recorder.rs"]
+#[allow(dead_code)]
+mod recorder;
+mod sample;
+
+pub use recorder::{Recorder, Source};
+pub use sample::{RecorderSpec, Sample};
