@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -149,5 +150,39 @@ fn what_a_test_needs_is_there_or_it_fails() {
         let said = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.success(), passes, "{allowed:?}: {said}");
         assert!(said.contains("bin/tritonserver does not exist"), "{said}");
+    }
+}
+
+/// A copy of `scripts/check-soundness` with checks that end with these codes.
+fn checks(codes: &[(&str, i32)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = folder.path().join("scripts");
+    fs::create_dir_all(scripts.join("soundness")).unwrap();
+    symlink(Path::new(ROOT).join("scripts/lib"), scripts.join("lib")).unwrap();
+    fs::copy(Path::new(ROOT).join("scripts/check-soundness"), scripts.join("check-soundness")).unwrap();
+    for (name, code) in codes {
+        let check = scripts.join("soundness").join(name);
+        fs::write(&check, format!("#!/bin/sh\nexit {code}\n")).unwrap();
+        fs::set_permissions(&check, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_check_that_could_not_run_has_not_passed() {
+    let folder = checks(&[("bad", 1), ("good", 0), ("lacking", 77)]);
+    let script = folder.path().join("scripts/check-soundness");
+    for (names, code, words) in [
+        (&[][..], 1, "bad FAILED good passed lacking skipped"),
+        (&["good"], 0, "good passed"),
+        (&["good", "lacking"], 77, "good passed lacking skipped"),
+        (&["--lenient", "lacking"], 0, "lacking skipped"),
+        (&["--lenient", "bad", "lacking"], 1, "bad FAILED lacking skipped"),
+        (&["none"], 1, ""),
+    ] {
+        let run = Command::new(&script).args(names).output().unwrap();
+        let table = String::from_utf8_lossy(&run.stdout);
+        let rows: Vec<&str> = table.lines().skip(1).flat_map(|row| row.split_whitespace().take(2)).collect();
+        assert_eq!((run.status.code(), rows.join(" ").as_str()), (Some(code), words), "{names:?}: {run:?}");
     }
 }
