@@ -21,8 +21,8 @@ sanitize() {
 # sanitized_build TEST...: programs, libraries, their own tests, and these test programs, in one go, so that each dependency has
 # one set of features. With --target, so that what runs while building is built without the sanitizer.
 sanitized_build() {
-    TARGETS=(--locked --workspace --target "$HOST" --lib --bins "${@/#/--test=}")
-    cargo build "${TARGETS[@]}" || die "the build with the sanitizer failed"
+    TARGETS=(--locked --workspace --target "$HOST" --lib "${@/#/--test=}")
+    cargo build "${TARGETS[@]}" --bins || die "the build with the sanitizer failed"
 }
 
 # sanitized_tests FILTER: those of the tests that a filter of nextest's names, each once.
