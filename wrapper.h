@@ -1,8 +1,7 @@
 /* The part of Triton's in-process C API that this program calls, declared by hand from its documentation.
  *
  * It includes nothing, so that bindgen needs libclang's library alone and none of its headers. A test compares these
- * declarations with a reference tritonserver.h where one is installed; it defines TRITON_REFERENCE_HEADER, which leaves
- * the types to the reference. Symbols newer than the oldest supported release are resolved as optional at run time. */
+ * declarations with the real tritonserver.h; it defines TRITON_REFERENCE_HEADER, which leaves the types to that. Symbols newer than the oldest supported release are resolved as optional at run time. */
 
 #ifndef TRITON_REFERENCE_HEADER
 typedef struct TRITONSERVER_BufferAttributes TRITONSERVER_BufferAttributes;

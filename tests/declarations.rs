@@ -1,5 +1,4 @@
-//! Our declarations of the server's C API are those of the real header, where there is one: the C compiler takes both
-//! together only if they agree.
+//! Our declarations of the server's C API are those of the real header: the C compiler takes both together only if they agree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +8,15 @@ use std::process::Command;
 fn compare(reference: &Path) -> Result<(), String> {
     let wrapper = Path::new(env!("CARGO_MANIFEST_DIR")).join("wrapper.h");
     let text = fs::read_to_string(&wrapper).unwrap();
-    // The real header names its structures without an alias, as C++ has it.
+    // The real header is C++ in one thing: it uses its structures' names without `struct`, so their aliases come first.
     let aliases: Vec<&str> = text.lines().filter(|line| line.starts_with("typedef struct ")).collect();
     assert!(aliases.len() >= 8, "wrapper.h declares the server's objects");
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("both.c");
     let includes = format!(
-        "#include \"{}\"\n{}\n#define TRITON_REFERENCE_HEADER\n#include \"{}\"\n",
-        reference.display(),
+        "{}\n#include \"{}\"\n#define TRITON_REFERENCE_HEADER\n#include \"{}\"\n",
         aliases.join("\n"),
+        reference.display(),
         wrapper.display()
     );
     fs::write(&source, includes).unwrap();
@@ -26,23 +25,25 @@ fn compare(reference: &Path) -> Result<(), String> {
     if compiled.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&compiled.stderr).into_owned()) }
 }
 
-/// The reference that this machine has: named by TRITONSERVER_HEADER, or installed beside the server.
-fn reference() -> Option<PathBuf> {
-    let named = std::env::var_os("TRITONSERVER_HEADER").map(PathBuf::from);
+/// The reference: named by TRITONSERVER_HEADER, as `scripts/test` does, else installed beside the server, else fetched before.
+fn reference() -> PathBuf {
+    if let Some(named) = std::env::var_os("TRITONSERVER_HEADER") {
+        return named.into();
+    }
     let installed = std::env::var_os("TRITON_SERVER_DIRECTORY")
         .map(|server| Path::new(&server).join("include/triton/core/tritonserver.h"));
-    named.or(installed.filter(|path| path.exists()))
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join(".deps/tritonserver-24.10/tritonserver.h");
+    let found = installed.into_iter().chain([fetched]).find(|path| path.exists());
+    found.expect("no tritonserver.h; run scripts/test, which fetches one, or name one with TRITONSERVER_HEADER")
 }
 
 #[test]
-fn declarations_are_those_of_the_installed_header() {
-    match reference() {
-        Some(header) => compare(&header).unwrap_or_else(|complaint| panic!("{}: {complaint}", header.display())),
-        None => println!("skipped: no tritonserver.h; name one with TRITONSERVER_HEADER"),
-    }
+fn declarations_are_those_of_the_real_header() {
+    let header = reference();
+    compare(&header).unwrap_or_else(|complaint| panic!("{}: {complaint}", header.display()));
 }
 
-/// A small header in the style of the real one, of our own making.
+/// A small header in the style of the real one, of our own making; it too uses a structure's name alone.
 const SMALL: &str = r#"
 #pragma once
 #include <stdbool.h>
@@ -70,7 +71,7 @@ typedef void (*TRITONSERVER_InferenceResponseCompleteFn_t)(void);
 struct TRITONSERVER_Error* TRITONSERVER_ApiVersion(uint32_t* major, uint32_t* minor);
 struct TRITONSERVER_Error* TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char* text);
 struct TRITONSERVER_Error* TRITONSERVER_ServerModelIsReady(
-    struct TRITONSERVER_Server* server, const char* name, const int64_t version, bool* ready);
+    TRITONSERVER_Server* server, const char* name, const int64_t version, bool* ready);
 struct TRITONSERVER_Error* TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(
     struct TRITONSERVER_ServerOptions* options, int device, uint64_t size);
 "#;

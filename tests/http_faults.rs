@@ -5,6 +5,8 @@
 mod http_server;
 #[path = "support/load.rs"]
 mod load;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use http_server::{Act, HttpServer, Received, answer_parts, good_answer, reply};
 use load::{Run, RunSpec};
+use skip::skip;
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
 use triton_bench::backends::http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
@@ -559,7 +562,7 @@ fn json_inputs_and_outputs_are_spoken() {
 #[test]
 fn addresses_are_reached_by_number_and_by_name() {
     let v6 = TcpListener::bind("[::1]:0");
-    let Ok(listener) = v6 else { return eprintln!("skipped: this machine has no IPv6") };
+    let Ok(listener) = v6 else { return skip("this machine has no IPv6") };
     let server = HttpServer::start_with(listener, None, good);
     let port = server.url().rsplit(':').next().unwrap().to_owned();
     // A name may have several addresses; the first that answers is taken.

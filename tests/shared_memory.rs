@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Model, Program, Repository, Running, Scripted, TritonServer, triton, turns};
+use support::{Model, Program, Repository, Running, Scripted, TritonServer, skip, triton, turns};
 use triton_bench::shm::device_count;
 
 fn int32(dims: &str) -> String {
@@ -120,7 +120,7 @@ fn nothing_is_left_after_any_end() {
     twice.signal(15);
     thread::sleep(Duration::from_millis(2));
     // The first interrupt may have ended it already.
-    let _ = Command::new("kill").args(["-15", &id.to_string()]).status();
+    twice.try_signal(15);
     twice.finish();
     assert_eq!(regions(id), Vec::<PathBuf>::new(), "after two interrupts");
 }
@@ -186,8 +186,7 @@ fn a_full_file_system_is_an_error_and_not_a_signal() {
         let Some(run) =
             inside("64k", flags).filter(|run| run.status.code() != Some(77) && !run.stderr.starts_with(b"unshare"))
         else {
-            eprintln!("skipped: this user may not mount a file system of its own");
-            return;
+            return skip("this user may not mount a file system of its own (unshare -m, mount)");
         };
         let said = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(99), "{said}");

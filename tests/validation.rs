@@ -86,7 +86,7 @@ fn data_as_outputs(data: &Value) -> Value {
 }
 
 #[test]
-fn every_request_carries_its_own_step_where_objects_are_exchanged() {
+fn timed_every_request_carries_its_own_step_where_objects_are_exchanged() {
     const STEPS: usize = 1100;
     let _turn = turns::shared();
     let bench = Bench::new();
@@ -117,7 +117,7 @@ fn every_request_carries_its_own_step_where_objects_are_exchanged() {
 }
 
 #[test]
-fn windows_of_time_count_them_too() {
+fn timed_windows_of_time_count_them_too() {
     let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);

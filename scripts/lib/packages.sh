@@ -47,6 +47,8 @@ missing_load_generators() {
     have h2load || echo nghttp2-client
 }
 
+missing_valgrind() { have valgrind || echo valgrind; }
+
 # The python backend needs the system's interpreter, its shared library and numpy.
 missing_python_backend() {
     local version
@@ -91,7 +93,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_early_and_usually_within_a_few_microseconds() {
+    fn timed_never_early_and_usually_within_a_few_microseconds() {
         let pacer = Pacer::for_this_thread(DEFAULT_SPIN);
         let median_lateness = || {
             let start = Stamp::now();

@@ -418,7 +418,7 @@ mod tests {
     const LONG: StageLength = StageLength::Time(Duration::from_millis(300));
 
     #[test]
-    fn each_stage_has_its_row_and_the_next_begins_as_it_ends() {
+    fn timed_each_stage_has_its_row_and_the_next_begins_as_it_ends() {
         let requests = StageLength::Requests(500);
         let levels = run(
             &[

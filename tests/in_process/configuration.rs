@@ -14,7 +14,7 @@ fn cached() -> Model {
 
 /// Hits are answered on the stack of the call that asks; a loop that issues from there must not recurse.
 #[test]
-fn a_cached_model_answers_on_the_callers_stack() {
+fn timed_a_cached_model_answers_on_the_callers_stack() {
     for mode in ["--sync", "--async --concurrency-range 8", "--async --concurrency-range 1"] {
         let arguments = format!("--input-data zero --cache-config local,size=1048576 -p 200 -s 1000000 {mode}");
         let report = run(cached(), &arguments);

@@ -74,7 +74,7 @@ fn a_python_models_exception_is_a_failure_with_its_text() {
 }
 
 #[test]
-fn cancelled_requests_are_neither_successes_nor_failures() {
+fn timed_cancelled_requests_are_neither_successes_nor_failures() {
     let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 2"] {
         let model = Model::sleeping("m", 300).instances(2).parameter("cancellable", "true");

@@ -29,7 +29,7 @@ fn objects(count: usize, load: &str) -> u64 {
 }
 
 #[test]
-fn a_schedule_that_grows_makes_no_objects_for_its_steps() {
+fn timed_a_schedule_that_grows_makes_no_objects_for_its_steps() {
     let _turn = turns::alone();
     let load = "--request-rate-range 3000 --request-count 3000 --max-threads 1";
     for (steps, first) in [(200, 64 * 200), (600, 64)] {

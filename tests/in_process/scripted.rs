@@ -253,6 +253,7 @@ fn a_sequence_that_hangs_ends_with_what_there_is() {
     let _turn = turns::shared();
     let requests = (0..1_000).map(|n| json!({"delay_us": 1000, "never_complete": if n == 999 { "all" } else { "no" }}));
     let scripted = Scripted::script(&json!({
+        "server": {"log_requests": true},
         "models": [{"name": "fake", "config": {
             "max_batch_size": 0,
             "sequence_batching": {},
@@ -262,7 +263,7 @@ fn a_sequence_that_hangs_ends_with_what_there_is() {
         "requests": requests.collect::<Vec<_>>()
     }));
     let run = scripted.program().args("-p 30000 --sequence-length 100000 --sync").start();
-    std::thread::sleep(Duration::from_secs(3));
+    scripted.wait_for_requests(1_000);
     run.signal(2);
     let finished = run.finish();
     let report = finished.report();
@@ -364,18 +365,12 @@ fn request_objects_are_used_again_where_the_release_allows_it() {
     }
 }
 
-fn with_server(server: Value) -> Program {
-    let scripted = Scripted::script(&json!({ "server": server }));
-    let program = scripted.program();
-    std::mem::forget(scripted);
-    program
-}
-
 #[test]
 fn a_server_that_does_not_start() {
     let _turn = turns::shared();
-    let finished = with_server(json!({"error": {"code": "INTERNAL", "message": "no memory for the pool"}})).run();
-    finished.refusal(&["did not start", "no memory for the pool"]);
+    let error = json!({"code": "INTERNAL", "message": "no memory for the pool"});
+    let scripted = Scripted::script(&json!({"server": {"error": error}}));
+    scripted.program().run().refusal(&["did not start", "no memory for the pool"]);
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn a_decoupled_model_may_answer_nothing() {
 }
 
 #[test]
-fn latency_runs_to_the_first_or_the_last_response() {
+fn timed_latency_runs_to_the_first_or_the_last_response() {
     let _turn = turns::alone();
     let latency = |which: &str| {
         let model = Model::decoupled("m", 5).parameter("gap_us", "10000");

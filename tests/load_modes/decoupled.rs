@@ -24,7 +24,7 @@ fn slow() -> Model {
 }
 
 #[test]
-fn times_to_between_and_of_the_last_response() {
+fn timed_times_to_between_and_of_the_last_response() {
     let _turn = turns::alone();
     let models = ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"];
     for (more, calls) in models.map(|more| (more, "--async")).into_iter().chain([("final=null", "--sync")]) {
@@ -42,7 +42,7 @@ fn times_to_between_and_of_the_last_response() {
 }
 
 #[test]
-fn the_latency_runs_to_the_first_or_the_last_response() {
+fn timed_the_latency_runs_to_the_first_or_the_last_response() {
     let _turn = turns::alone();
     for (which, low, high) in [("first", 0.0, 8_000.0), ("last", 29_000.0, 45_000.0)] {
         let report = run(&slow(), &format!("--async --request-count 20 --decoupled-latency {which}"));
@@ -83,7 +83,7 @@ fn many_responses_are_all_seen() {
 }
 
 #[test]
-fn an_open_loop_measures_decoupled_models_too() {
+fn timed_an_open_loop_measures_decoupled_models_too() {
     let _turn = turns::shared();
     let repository = Repository::of(&[slow().parameter("repeat_mode", "thread")]);
     let finished = Program::on(&repository, "m").args("--request-rate-range 50 --request-count 50").run();
@@ -105,7 +105,7 @@ fn a_periodic_load_that_fails_says_so() {
 }
 
 #[test]
-fn a_periodic_load_grows_with_the_responses() {
+fn timed_a_periodic_load_grows_with_the_responses() {
     let _turn = turns::shared();
     let model = Model::decoupled("m", 8).parameter("gap_us", "5000").parameter("repeat_mode", "thread");
     let repository = Repository::counted(model);

@@ -15,7 +15,7 @@ fn open(finished: &Finished) -> Report {
 }
 
 #[test]
-fn a_concurrency_without_end_grows_to_the_threshold() {
+fn timed_a_concurrency_without_end_grows_to_the_threshold() {
     let _turn = turns::alone();
     let finished =
         run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 250 -s 1000000");
@@ -28,7 +28,7 @@ fn a_concurrency_without_end_grows_to_the_threshold() {
 
 /// perf_analyzer's synchronous search answers 1 here, because its concurrency cannot go down again.
 #[test]
-fn the_knee_is_found_by_halving_in_both_ways_to_call() {
+fn timed_the_knee_is_found_by_halving_in_both_ways_to_call() {
     let _turn = turns::alone();
     for calls in ["--sync", "--async"] {
         // Five at a time in 40 ms; a sixth waits for one of them.
@@ -79,7 +79,7 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
 }
 
 #[test]
-fn rates_are_searched_for_the_last_that_holds() {
+fn timed_rates_are_searched_for_the_last_that_holds() {
     let _turn = turns::alone();
     let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000000 -r 3";
     let finished = run(Model::sleeping("m", 20).instances(2), arguments);
@@ -117,7 +117,7 @@ fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
 }
 
 #[test]
-fn every_level_of_a_range_is_warmed_up() {
+fn timed_every_level_of_a_range_is_warmed_up() {
     let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 1));
     let levels = "--request-rate-range 100:200:100 -p 200 -s 1000000";
@@ -139,7 +139,7 @@ fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
 }
 
 #[test]
-fn throughput_divides_by_the_true_span() {
+fn timed_throughput_divides_by_the_true_span() {
     let _turn = turns::alone();
     let report = run(Model::sleeping("m", 20), "--request-count 25").report();
     assert_near("throughput of 25 times 20 ms", report.level().client_number("Throughput"), 50.0, 4.0);
@@ -147,7 +147,7 @@ fn throughput_divides_by_the_true_span() {
 }
 
 #[test]
-fn windows_may_be_made_of_requests() {
+fn timed_windows_may_be_made_of_requests() {
     let _turn = turns::shared();
     let arguments = "--measurement-mode count_windows --measurement-request-count 20 -s 1000000 -v";
     let report = run(Model::sleeping("m", 30), arguments).report();
@@ -157,7 +157,7 @@ fn windows_may_be_made_of_requests() {
 }
 
 #[test]
-fn a_warm_up_time_is_waited_for() {
+fn timed_a_warm_up_time_is_waited_for() {
     let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 2));
     let finished = Program::on(&repository, "m").args("--warmup-duration 1s -p 100 -s 1000000").run();
@@ -174,7 +174,7 @@ fn a_warm_up_time_is_waited_for() {
 }
 
 #[test]
-fn a_precision_is_measured_for_or_the_cap_is_reached() {
+fn timed_a_precision_is_measured_for_or_the_cap_is_reached() {
     let _turn = turns::shared();
     let rough = run(Model::sleeping("m", 2), "--precision avg:40% -p 100 -v").report();
     assert!(!rough.text.contains("  Pass [9]"), "{}", rough.text);
@@ -185,7 +185,7 @@ fn a_precision_is_measured_for_or_the_cap_is_reached() {
 }
 
 #[test]
-fn stages_follow_each_other_without_a_pause() {
+fn timed_stages_follow_each_other_without_a_pause() {
     let _turn = turns::shared();
     let repository = Repository::of(&[]);
     repository.add(&repository.journaling(Model::sleeping("m", 1).instances(2)));
@@ -209,7 +209,7 @@ fn achieved_rate(report: &Report) -> f64 {
 
 /// The request that would be due as the stage ends belongs to the next one.
 #[test]
-fn a_stage_of_a_rate_sends_what_is_due_in_it() {
+fn timed_a_stage_of_a_rate_sends_what_is_due_in_it() {
     let _turn = turns::alone();
     for (rate, requests) in [(10, 5.0), (100, 50.0)] {
         let repository = Repository::counted(Model::identity("m"));
@@ -223,7 +223,7 @@ fn a_stage_of_a_rate_sends_what_is_due_in_it() {
 
 /// Requests that end sequences after the schedule are none of its rate.
 #[test]
-fn the_rate_of_a_schedule_is_that_of_its_own_requests() {
+fn timed_the_rate_of_a_schedule_is_that_of_its_own_requests() {
     let _turn = turns::alone();
     let repository = Repository::counted(Model::accumulator("m").instances(4));
     let load = "--request-rate-range 50 --request-count 50 --num-of-sequences 4 --sequence-length 100";
@@ -249,7 +249,7 @@ fn a_stage_whose_requests_fail_ends_the_stages() {
 }
 
 #[test]
-fn every_stage_is_an_experiment_of_the_export() {
+fn timed_every_stage_is_an_experiment_of_the_export() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 5).instances(2)]);
     let path = repository.file("export.json");
@@ -270,7 +270,7 @@ fn every_stage_is_an_experiment_of_the_export() {
 }
 
 #[test]
-fn the_three_times_of_an_open_loop_are_in_the_export() {
+fn timed_the_three_times_of_an_open_loop_are_in_the_export() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 10)]);
     let path = repository.file("export.json");
@@ -296,7 +296,7 @@ fn the_three_times_of_an_open_loop_are_in_the_export() {
 }
 
 #[test]
-fn a_sweep_finds_the_saturation() {
+fn timed_a_sweep_finds_the_saturation() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 10).instances(2)]);
     let path = repository.file("export.json");
@@ -328,7 +328,7 @@ fn callers_of_perf_analyzer_do_not_meet_a_code_that_it_lacks() {
 }
 
 #[test]
-fn the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
+fn timed_the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
     let _turn = turns::alone();
     for (origin, word, name) in [("due", "response_time", "response time"), ("sent", "service_time", "service time")] {
         let repository = Repository::of(&[Model::sleeping("m", 5)]);
@@ -355,7 +355,7 @@ fn the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
 }
 
 #[test]
-fn rates_of_a_fraction_are_kept() {
+fn timed_rates_of_a_fraction_are_kept() {
     let _turn = turns::shared();
     let repository = Repository::of(&[]);
     repository.add(&repository.journaling(Model::identity("m")));

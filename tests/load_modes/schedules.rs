@@ -31,7 +31,7 @@ fn assert_offsets(repository: &Repository, wanted: &[f64]) {
 }
 
 #[test]
-fn intervals_are_kept_and_looped() {
+fn timed_intervals_are_kept_and_looped() {
     let _turn = turns::alone();
     let repository = journaled(Model::identity("m"));
     run(&repository, "--request-intervals", ("gaps.txt", "100000\n200000\n50000\n"), "--request-count 5");
@@ -39,7 +39,7 @@ fn intervals_are_kept_and_looped() {
 }
 
 #[test]
-fn a_fixed_schedule_is_played_once_and_its_times_are_not_sent() {
+fn timed_a_fixed_schedule_is_played_once_and_its_times_are_not_sent() {
     let _turn = turns::alone();
     let repository = journaled(Model::identity("m").batches(0));
     let step = |ms: u32, value: f64| format!(r#"{{"timestamp": [{ms}], "INPUT0": {:?}}}"#, [value; 16]);
@@ -62,7 +62,7 @@ fn rows_played(arguments: &str) -> (Vec<String>, Vec<f64>) {
 }
 
 #[test]
-fn a_warm_up_plays_the_first_rows_of_a_schedule_and_the_rest_is_measured() {
+fn timed_a_warm_up_plays_the_first_rows_of_a_schedule_and_the_rest_is_measured() {
     let _turn = turns::alone();
     let (plain, _) = rows_played("");
     let (warm, offsets) = rows_played("--warmup-request-count 2");
@@ -87,7 +87,7 @@ fn a_warm_up_plays_the_first_rows_of_a_trace() {
 }
 
 #[test]
-fn a_schedule_of_a_sequence_sends_every_step_at_its_time() {
+fn timed_a_schedule_of_a_sequence_sends_every_step_at_its_time() {
     let _turn = turns::alone();
     let repository = journaled(Model::accumulator("m"));
     let step = |row: u32| format!(r#"{{"timestamp": [{}], "INPUT0": [{row}]}}"#, row * 50);
@@ -104,7 +104,7 @@ const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
                      2023-11-16 18:17:04.5799600,5,27\n";
 
 #[test]
-fn a_trace_is_replayed_at_its_speed() {
+fn timed_a_trace_is_replayed_at_its_speed() {
     let _turn = turns::alone();
     let repository = journaled(Model::identity("m"));
     run(&repository, "--trace-replay", ("azure.csv", AZURE), "--trace-speed 2");

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use crate::PROTOCOLS;
 use crate::support::{Finished, Model, Repository, Running, TritonServer, turns};
 
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+
 /// Kills the server under a run and waits for the run's end; tells how long that took. The server is there again after.
 fn lose(server: &mut TritonServer, running: Running) -> (Finished, Duration) {
     server.kill();
@@ -62,7 +65,7 @@ const LOADS: [&str; 6] = [
 ];
 
 #[test]
-fn a_server_that_dies_ends_every_load_within_two_seconds() {
+fn timed_a_server_that_dies_ends_every_load_within_two_seconds() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
@@ -88,7 +91,7 @@ fn a_server_that_dies_ends_every_load_within_two_seconds() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_used_again_by_every_slot() {
+fn timed_a_server_that_comes_back_is_used_again_by_every_slot() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
@@ -112,7 +115,7 @@ fn a_server_that_comes_back_is_used_again_by_every_slot() {
 }
 
 #[test]
-fn loads_without_levels_end_with_the_same_code() {
+fn timed_loads_without_levels_end_with_the_same_code() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::decoupled("stream", 2), Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
@@ -135,7 +138,7 @@ fn loads_without_levels_end_with_the_same_code() {
 }
 
 #[test]
-fn a_server_that_falls_silent_ends_the_level_after_its_window() {
+fn timed_a_server_that_falls_silent_ends_the_level_after_its_window() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(server) = TritonServer::start(&repository) else { return };
@@ -144,11 +147,11 @@ fn a_server_that_falls_silent_ends_the_level_after_its_window() {
             let load = "-p 1000 -r 20 -s 0.001 --concurrency-range 2";
             let running = server.program(protocol, "brief").args(load).args(timeout).start();
             thread::sleep(Duration::from_millis(1500));
-            server.signal("STOP");
+            server.signal(SIGSTOP);
             let stopped = Instant::now();
             let finished = running.finish();
             let took = stopped.elapsed();
-            server.signal("CONT");
+            server.signal(SIGCONT);
             // What is left of the window, and the time in which the server's counters should have come.
             assert!(took < Duration::from_secs(4), "{protocol} {timeout}: {took:?}");
             let report = finished.report_with(3);

@@ -25,7 +25,7 @@ fn far_ensemble(protocol: &str) -> (Repository, TritonServer, String) {
 }
 
 #[test]
-fn a_rate_is_what_was_sent() {
+fn timed_a_rate_is_what_was_sent() {
     let _turn = turns::shared();
     for protocol in PROTOCOLS {
         let (_repository, server, url) = far_ensemble(protocol);
@@ -41,7 +41,7 @@ fn a_rate_is_what_was_sent() {
 }
 
 #[test]
-fn a_closed_loop_keeps_littles_law() {
+fn timed_a_closed_loop_keeps_littles_law() {
     let _turn = turns::shared();
     for protocol in PROTOCOLS {
         let (_repository, server, url) = far_ensemble(protocol);

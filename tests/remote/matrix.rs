@@ -71,8 +71,7 @@ fn an_interrupt_stops_the_server() {
         for _ in 0..times {
             thread::sleep(Duration::from_millis(100));
             // The first interrupt may have been enough.
-            let id = rustix::process::Pid::from_raw(running.id().cast_signed()).unwrap();
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
+            running.try_signal(2);
         }
         running.finish();
         assert!(!is_served(&repository.path()), "{times} interrupts left a server program behind");

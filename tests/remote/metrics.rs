@@ -4,7 +4,7 @@ use crate::support::{Model, Program, Repository, TritonServer, turns};
 use crate::{PROTOCOLS, figure};
 
 #[test]
-fn metrics_are_collected_over_every_way() {
+fn timed_metrics_are_collected_over_every_way() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start(&repository) else { return };

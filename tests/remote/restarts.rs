@@ -7,7 +7,7 @@ use crate::PROTOCOLS;
 use crate::support::{Model, Repository, TritonServer, turns};
 
 #[test]
-fn the_servers_counters_are_those_since_its_restart() {
+fn timed_the_servers_counters_are_those_since_its_restart() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     for protocol in PROTOCOLS {
@@ -27,7 +27,7 @@ fn the_servers_counters_are_those_since_its_restart() {
 }
 
 #[test]
-fn a_load_outlives_windows_that_end_while_the_server_is_away() {
+fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(mut server) = TritonServer::start(&repository) else { return };

@@ -27,7 +27,7 @@ fn sequences_that_wait_for_each_other_all_end() {
 }
 
 #[test]
-fn answers_do_not_wait_for_those_of_other_slots() {
+fn timed_answers_do_not_wait_for_those_of_other_slots() {
     let _turn = turns::shared();
     let jittering = Model::sleeping("jittering", 1).parameter("jitter_us", "40000").batches(0).instances(8);
     let repository = Repository::of(&[jittering]);

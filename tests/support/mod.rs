@@ -10,8 +10,10 @@ pub mod program;
 pub mod report;
 pub mod repository;
 pub mod scripted;
+pub mod skip;
 pub mod tritonserver;
 pub mod turns;
+pub mod watched;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ pub use program::{Finished, Program, Running};
 pub use report::Report;
 pub use repository::{Counters, Model, Repository};
 pub use scripted::{Scripted, decoupled};
+pub use skip::skip;
 pub use tritonserver::TritonServer;
 
 /// A file that the workspace's build leaves beside the program, or in a folder of its own for the library's variants.

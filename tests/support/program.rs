@@ -1,20 +1,21 @@
 //! The program under test: how it is called, and how it ended.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::watched::Watched;
 use super::{Report, Repository, triton};
 
 /// A run that takes longer has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the program promises for everything that it refuses.
+/// What the program promises for everything that it refuses, on a machine that has nothing else to do.
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A call of the program.
@@ -110,7 +111,8 @@ impl Program {
     /// Starts it.
     pub fn start(mut self) -> Running {
         let started = Instant::now();
-        let mut child = self.command.spawn().expect("the program can be started");
+        let mut process = Watched::start(&mut self.command);
+        let child = process.child();
         let (ended, end) = mpsc::channel();
         let printed = Arc::<Mutex<Vec<u8>>>::default();
         let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>, until: Option<String>| {
@@ -131,13 +133,13 @@ impl Program {
         let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
         let stderr: Box<dyn Read + Send> = child.stderr.take().map_or(Box::new(io::empty()), |pipe| Box::new(pipe));
         let stderr = read(stderr, ended, None);
-        Running { child, stdout, stderr, started, output: end, printed }
+        Running { process, stdout, stderr, started, output: end, printed }
     }
 }
 
-/// A program under way.
+/// A program under way; it is ended when dropped.
 pub struct Running {
-    child: Child,
+    process: Watched,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
     started: Instant,
@@ -150,7 +152,7 @@ pub struct Running {
 impl Running {
     /// Its process.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Waits until it has written a text.
@@ -163,31 +165,24 @@ impl Running {
 
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
-        let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status();
-        assert!(sent.expect("kill can be run").success(), "the program is gone already");
+        self.process.signal(signal);
     }
 
-    /// Waits for its end.
+    /// Sends it a signal, unless it has ended already.
+    pub fn try_signal(&self, signal: i32) {
+        self.process.try_signal(signal);
+    }
+
+    /// Waits for its end, which must not be by a signal that the test did not send.
     pub fn finish(mut self) -> Finished {
-        let status = self.wait();
+        let status = self.process.wait(PATIENCE.saturating_sub(self.started.elapsed()));
         let ended = Instant::now();
         let (stdout, stderr) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
         let last = self.output.try_iter().max().unwrap_or(self.started);
-        Finished { status, stdout, stderr, wall: ended - self.started, silent: ended.saturating_duration_since(last) }
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        loop {
-            if let Some(status) = self.child.try_wait().expect("the program can be waited for") {
-                return status;
-            }
-            if self.started.elapsed() > PATIENCE {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                panic!("the program did not end within {PATIENCE:?}");
-            }
-            thread::sleep(Duration::from_millis(1));
+        if let Some(death) = self.process.death() {
+            panic!("{death}\n{stdout}\n{stderr}");
         }
+        Finished { status, stdout, stderr, wall: ended - self.started, silent: ended.saturating_duration_since(last) }
     }
 }
 
@@ -234,7 +229,7 @@ impl Finished {
 
     /// The one line of an end with code 99, which must hold all of `words`, come soon, and leave standard output empty.
     pub fn refusal(&self, words: &[&str]) -> &str {
-        assert!(self.wall < REFUSED_WITHIN, "took {:?}: {}", self.wall, self.stderr);
+        assert!(self.wall < REFUSED_WITHIN.mul_f64(crowd()), "took {:?}: {}", self.wall, self.stderr);
         assert_eq!(self.stdout, "", "something was written before the refusal");
         self.failure(words)
     }
@@ -251,4 +246,11 @@ impl Finished {
         }
         line
     }
+}
+
+/// How many processes wanted a processor of this machine in the last minute, for each that there is; 1 where all got one.
+fn crowd() -> f64 {
+    let load = fs::read_to_string("/proc/loadavg").unwrap();
+    let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
+    (load / thread::available_parallelism().unwrap().get() as f64).max(1.0)
 }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -85,6 +87,17 @@ impl Scripted {
     pub fn log(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_path()).expect("the library wrote a log");
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits until so many requests have been issued, by a script with `log_requests`.
+    pub fn wait_for_requests(&self, count: usize) {
+        let started = Instant::now();
+        let issued =
+            || fs::read_to_string(self.log_path()).unwrap_or_default().matches("\"event\":\"request\"").count();
+        while issued() < count {
+            assert!(started.elapsed() < Duration::from_secs(60), "{} of {count} requests were issued", issued());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Events of one kind.

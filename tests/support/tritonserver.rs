@@ -3,16 +3,22 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::ports::free_ports;
+use super::skip::skip;
+use super::watched::Watched;
 use super::{Program, Repository, triton};
+
+const SIGTERM: i32 = 15;
+/// It waits half a minute for requests that are under way.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server under way; it is ended when dropped.
 pub struct TritonServer {
-    process: Child,
+    process: Watched,
     command: Command,
     http: u16,
     grpc: u16,
@@ -20,7 +26,8 @@ pub struct TritonServer {
 }
 
 impl TritonServer {
-    /// Starts one on `repository`. `None` where the server directory has no `tritonserver` program.
+    /// Starts one on `repository`. Fails where the server directory has no `tritonserver` program; `None` if such tests may be
+    /// skipped.
     pub fn start(repository: &Repository) -> Option<Self> {
         Self::start_with(repository, &[])
     }
@@ -35,7 +42,7 @@ impl TritonServer {
         let directory = triton();
         let program = directory.join("bin/tritonserver");
         if !program.exists() {
-            eprintln!("skipped: {} does not exist", program.display());
+            skip(&format!("{} does not exist", program.display()));
             return None;
         }
         let [http, grpc, metrics] = free_ports();
@@ -55,7 +62,7 @@ impl TritonServer {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let process = command.spawn().expect("tritonserver can be started");
+        let process = Watched::start(&mut command);
         let mut server = Self { process, command, http, grpc, metrics };
         server.wait_until_ready();
         Some(server)
@@ -65,7 +72,7 @@ impl TritonServer {
     pub fn wait_until_ready(&mut self) {
         let started = Instant::now();
         while self.get("/v2/health/ready").is_none_or(|answer| !answer.starts_with("HTTP/1.1 200")) {
-            let ended = self.process.try_wait().unwrap();
+            let ended = self.process.try_wait();
             assert!(ended.is_none() && started.elapsed() < Duration::from_secs(60), "tritonserver: {ended:?}");
             thread::sleep(Duration::from_millis(20));
         }
@@ -94,37 +101,28 @@ impl TritonServer {
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
-        assert!(sent.expect("kill can be run").success(), "the server is gone already");
+    pub fn signal(&self, signal: i32) {
+        self.process.signal(signal);
     }
 
     /// Ends it without warning.
     pub fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.kill();
     }
 
     /// Starts it again where it was, without waiting.
     pub fn restart(&mut self) {
-        self.process = self.command.spawn().unwrap();
+        self.process = Watched::start(&mut self.command);
     }
 
     /// Lets it end by itself, so that models write what they write when they are unloaded.
     pub fn stop(mut self) {
-        self.signal("TERM");
-        self.process.wait().unwrap();
+        self.signal(SIGTERM);
+        self.process.wait(PATIENCE);
     }
 
     /// The program on a model of this server, over `http` or `grpc`.
     pub fn program(&self, protocol: &str, model: &str) -> Program {
         Program::new().args(&format!("-i {protocol} -u {} -m {model}", self.url(protocol)))
-    }
-}
-
-impl Drop for TritonServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -297,7 +297,7 @@ fn every_request_of_a_schedule_leaves_once_and_in_time() {
 }
 
 #[test]
-fn a_pause_of_the_server_shows_in_the_response_time_and_stops_no_send() {
+fn timed_a_pause_of_the_server_shows_in_the_response_time_and_stops_no_send() {
     // 500 a second for two seconds; a pause from 300 ms to 1100 ms holds up some 400 requests, by 400 ms in the mean.
     let server = Server { pause: Some((ms(300), ms(1100))), ..Server::with_delay(ms(1)) };
     let mut setup = Setup::new(server, 500.0, 1);

@@ -214,7 +214,7 @@ fn windows_count_what_ended_in_them_whatever_is_slow() {
 
 /// The server's counters are read beside the windows: these end on time, and counters of another time are said to be.
 #[test]
-fn slow_counters_hold_up_no_window() {
+fn timed_slow_counters_hold_up_no_window() {
     let rule = WindowRule::Time(Duration::from_millis(50));
     let reading = Delays { least_ms: 400, ..Delays::new(7, 400) };
     let (level, windows, _) = measured(7, rule, (reading, 0, 0));

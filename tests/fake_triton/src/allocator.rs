@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use parking_lot::Mutex;
 
 use crate::abi::{AllocFn, BufferReleaseFn, INVALID_ARG, StartFn, Status};
 use crate::error::{OK, fail, give};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::abi::{RELEASE_ALL, Status};
@@ -66,7 +67,7 @@ unsafe extern "C" fn alloc(
     }
     assert!(bytes <= 16);
     unsafe {
-        *buffer = slot.output.lock().unwrap().as_mut_ptr().cast();
+        *buffer = slot.output.lock().as_mut_ptr().cast();
         *buffer_userp = userp;
         *memory = 0;
         *device = 0;
@@ -88,10 +89,10 @@ unsafe extern "C" fn on_response(response: *mut Response, flags: u32, userp: *mu
         let error = TRITONSERVER_InferenceResponseError(response);
         seen.push(if error.is_null() { 'r' } else { 'e' });
         if !error.is_null() {
-            slot.errors.lock().unwrap().push(message(error));
+            slot.errors.lock().push(message(error));
         }
         if slot.keep.load(SeqCst) == 1 {
-            slot.kept.lock().unwrap().push(response as usize);
+            slot.kept.lock().push(response as usize);
         } else {
             ok(TRITONSERVER_InferenceResponseDelete(response));
         }
@@ -99,12 +100,12 @@ unsafe extern "C" fn on_response(response: *mut Response, flags: u32, userp: *mu
     if flags == 1 {
         seen.push('F');
     }
-    slot.seen.lock().unwrap().push_str(&seen);
+    slot.seen.lock().push_str(&seen);
 }
 
 unsafe extern "C" fn on_release(_: *mut Request, flags: u32, userp: *mut c_void) {
     assert_eq!(flags, RELEASE_ALL);
-    unsafe { &*userp.cast::<Slot>() }.seen.lock().unwrap().push('R');
+    unsafe { &*userp.cast::<Slot>() }.seen.lock().push('R');
 }
 
 struct Session {
@@ -183,11 +184,11 @@ impl Session {
 impl Slot {
     fn wait(&self, seen: &str) {
         let begin = Instant::now();
-        while self.seen.lock().unwrap().len() < seen.len() && begin.elapsed() < Duration::from_secs(5) {
+        while self.seen.lock().len() < seen.len() && begin.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(self.seen.lock().unwrap().as_str(), seen);
-        self.seen.lock().unwrap().clear();
+        assert_eq!(self.seen.lock().as_str(), seen);
+        self.seen.lock().clear();
     }
 }
 
@@ -208,7 +209,7 @@ fn a_careful_client_reuses_a_request_and_breaks_no_rule() {
         ok(session.issue(request));
         slot.wait(seen);
     }
-    assert_eq!(*slot.output.lock().unwrap(), DATA);
+    assert_eq!(*slot.output.lock(), DATA);
     assert_eq!(slot.releases.load(SeqCst), 6);
     ok(TRITONSERVER_InferenceRequestDelete(request));
     let skip = session.skip;
@@ -226,7 +227,7 @@ fn caller_thread_completes_inside_the_call() {
     let slot = Slot::default();
     let request = session.request(&slot, &DATA);
     ok(session.issue(request));
-    assert_eq!(slot.seen.lock().unwrap().as_str(), "rrFR");
+    assert_eq!(slot.seen.lock().as_str(), "rrFR");
     ok(TRITONSERVER_InferenceRequestDelete(request));
     assert_eq!(session.end(), BTreeMap::new());
 }
@@ -244,7 +245,7 @@ fn failures_are_played() {
     assert_eq!(message(session.issue(request)), "Unavailable: scripted");
     ok(session.issue(request));
     slot.wait("reFR");
-    assert_eq!(*slot.errors.lock().unwrap(), ["Not found: scripted"]);
+    assert_eq!(*slot.errors.lock(), ["Not found: scripted"]);
     ok(TRITONSERVER_InferenceRequestRemoveAllInputData(request, c"INPUT0".as_ptr()));
     assert!(message(session.issue(request)).contains("0 bytes, expected 16"));
     ok(TRITONSERVER_InferenceRequestDelete(request));
@@ -272,10 +273,10 @@ fn a_hanging_request_ends_when_cancelled() {
     let request = session.request(&slot, &DATA);
     ok(session.issue(request));
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(slot.seen.lock().unwrap().as_str(), "");
+    assert_eq!(slot.seen.lock().as_str(), "");
     ok(TRITONSERVER_InferenceRequestCancel(request));
     slot.wait("eFR");
-    assert_eq!(*slot.errors.lock().unwrap(), ["Cancelled: the request was cancelled"]);
+    assert_eq!(*slot.errors.lock(), ["Cancelled: the request was cancelled"]);
     ok(TRITONSERVER_InferenceRequestDelete(request));
     assert_eq!(session.end(), BTreeMap::new());
 }
@@ -306,7 +307,7 @@ fn a_slot_reused_before_its_final_response_is_reported() {
     std::thread::sleep(Duration::from_millis(30));
     ok(session.issue(request));
     let begin = Instant::now();
-    while slot.seen.lock().unwrap().matches('F').count() < 2 && begin.elapsed() < Duration::from_secs(5) {
+    while slot.seen.lock().matches('F').count() < 2 && begin.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(1));
     }
     ok(TRITONSERVER_InferenceRequestDelete(request));
@@ -321,7 +322,7 @@ fn output_memory_of_a_live_response_must_not_be_offered_again() {
     let request = session.request(&slot, &DATA);
     ok(session.issue(request));
     slot.wait("rrFR");
-    for kept in slot.kept.lock().unwrap().drain(..) {
+    for kept in slot.kept.lock().drain(..) {
         ok(TRITONSERVER_InferenceResponseDelete(kept as *mut Response));
     }
     ok(TRITONSERVER_InferenceRequestDelete(request));
@@ -388,11 +389,11 @@ fn queries_answer_json() {
 
 unsafe extern "C" fn on_activity(_: *mut Trace, activity: c_int, ns: u64, userp: *mut c_void) {
     assert!(ns > 0);
-    unsafe { &*userp.cast::<Slot>() }.seen.lock().unwrap().push_str(&activity.to_string());
+    unsafe { &*userp.cast::<Slot>() }.seen.lock().push_str(&activity.to_string());
 }
 
 unsafe extern "C" fn on_trace_release(trace: *mut Trace, userp: *mut c_void) {
-    unsafe { &*userp.cast::<Slot>() }.seen.lock().unwrap().push('T');
+    unsafe { &*userp.cast::<Slot>() }.seen.lock().push('T');
     ok(TRITONSERVER_InferenceTraceDelete(trace));
 }
 
@@ -404,7 +405,7 @@ fn traces_tell_the_steps_and_are_given_back() {
     let userp = (&raw const steps).cast_mut().cast();
     ok(TRITONSERVER_InferenceTraceNew(&mut trace, 4, 0, Some(on_activity), Some(on_trace_release), userp));
     ok(TRITONSERVER_ServerInferAsync(session.server, request, trace));
-    assert_eq!(steps.seen.lock().unwrap().as_str(), "0123456T");
+    assert_eq!(steps.seen.lock().as_str(), "0123456T");
     ok(TRITONSERVER_InferenceRequestDelete(request));
     assert_eq!(session.end(), BTreeMap::new());
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::hash::{DefaultHasher, Hasher};
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 use crate::abi::{CANCELLED, FINAL, RELEASE_ALL, ReleaseFn, ResponseFn};
@@ -391,12 +392,12 @@ fn run(queue: &Queue) {
     let mut events = lock(&queue.events);
     while !events.stop {
         let Some((key, wait)) = events.due.first_key_value().map(|(key, _)| (*key, key.0.saturating_sub(now()))) else {
-            events = queue.changed.wait(events).unwrap_or_else(PoisonError::into_inner);
+            queue.changed.wait(&mut events);
             continue;
         };
         if wait > 0 {
             let pause = Duration::from_nanos(wait);
-            events = queue.changed.wait_timeout(events, pause).unwrap_or_else(PoisonError::into_inner).0;
+            queue.changed.wait_for(&mut events, pause);
             continue;
         }
         if let Some((job, work)) = events.due.remove(&key) {

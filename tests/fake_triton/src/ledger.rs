@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 
 /// Kinds of things with a handle.
@@ -60,9 +61,10 @@ fn ledger() -> &'static Ledger {
     })
 }
 
-/// Locks, also after a panic elsewhere.
+/// Locks, also after a panic elsewhere. These locks are built with this library, so that ThreadSanitizer sees into them, which it
+/// cannot with those of the standard library.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn open_log() -> Option<File> {

@@ -1,8 +1,8 @@
 //! Server options: every call is remembered, in order.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::abi::{INVALID_ARG, Status};

@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::abi::{INVALID_ARG, NOT_FOUND, ReleaseFn, ResponseFn, Status, UNAVAILABLE};

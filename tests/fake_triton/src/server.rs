@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::abi::{EXPLICIT, INTERNAL, INVALID_ARG, NOT_FOUND, Status, UNAVAILABLE};

@@ -1,8 +1,9 @@
 //! Traces and buffer attributes.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use parking_lot::Mutex;
 
 use crate::abi::{ActivityFn, INVALID_ARG, Status, TraceReleaseFn};
 use crate::error::{OK, fail, give, live};

@@ -1,0 +1,116 @@
+//! Programs that tests start, and watch: one that dies by a signal which the test did not send, or hangs, is noted in the file
+//! of the run, so that no second try hides it (scripts/lib/deaths.sh makes that file, and reads it in the end).
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The variable that names the file.
+pub const DEATHS: &str = "TRITON_BENCH_DEATHS";
+
+/// Notes what no second try may make good again.
+fn note(what: &str) {
+    let test = thread::current().name().unwrap_or("?").to_owned();
+    let line = format!("{test}: {}\n", what.replace('\n', " "));
+    eprint!("{line}");
+    let Some(path) = std::env::var_os(DEATHS) else { return };
+    // In one write, so that lines of other processes do not come between.
+    let noted =
+        OpenOptions::new().append(true).create(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
+    noted.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// A process under way; it is ended when dropped.
+pub struct Watched {
+    child: Child,
+    /// Its command line.
+    name: String,
+    /// A bit for each signal that the test sent.
+    sent: AtomicU64,
+    ended: Option<ExitStatus>,
+}
+
+impl Watched {
+    /// Starts it.
+    pub fn start(command: &mut Command) -> Self {
+        let name = format!("{command:?}");
+        let child = command.spawn().unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
+        Self { child, name, sent: AtomicU64::new(0), ended: None }
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its process, to take its pipes.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Sends it a signal, of which it may die from now on.
+    pub fn signal(&self, signal: i32) {
+        assert!(self.try_signal(signal), "the program is gone already");
+    }
+
+    /// As [`Watched::signal`], where it may be gone already; whether it was still there.
+    pub fn try_signal(&self, signal: i32) -> bool {
+        self.sent.fetch_or(1 << signal, Ordering::Relaxed);
+        let mut kill = Command::new("kill");
+        let sent = kill.arg(format!("-{signal}")).arg(self.id().to_string()).stderr(Stdio::null()).status();
+        sent.expect("kill can be run").success()
+    }
+
+    /// How it ended, if it did. Fails the test, and the run, if it died by a signal that is none of the test's.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().expect("the program can be waited for");
+            if let Some(death) = self.death() {
+                note(&death);
+            }
+        }
+        self.ended
+    }
+
+    /// The signal that killed it, unless the test sent that one.
+    pub fn death(&self) -> Option<String> {
+        let signal = self.ended?.signal()?;
+        let expected = self.sent.load(Ordering::Relaxed) & (1 << signal) != 0;
+        (!expected).then(|| format!("died by signal {signal}: {}", self.name))
+    }
+
+    /// Waits for its end; one that takes longer than `patience` is ended, which fails the test, and the run.
+    pub fn wait(&mut self, patience: Duration) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.try_wait() {
+                return status;
+            }
+            if started.elapsed() > patience {
+                note(&format!("did not end within {patience:?}: {}", self.name));
+                self.kill();
+                panic!("the program did not end within {patience:?}: {}", self.name);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) {
+        if self.try_wait().is_none() {
+            self.sent.fetch_or(1 << 9, Ordering::Relaxed);
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
