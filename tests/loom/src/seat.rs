@@ -214,9 +214,9 @@ impl Userp {
                         thread::yield_now();
                     }
                 }
-                Event::Response => life::respond(self.0, false, true, look),
-                Event::Final => life::respond(self.0, true, true, look),
-                Event::Null => life::respond(self.0, true, false, look),
+                Event::Response => life::respond(self.0, true, look),
+                Event::Final => life::respond_last(self.0, true, look),
+                Event::Null => life::respond_last(self.0, false, look),
                 Event::Release => life::release(self.0),
             }
         }

@@ -26,16 +26,17 @@ const RESPONSE: u64 = 1 << 32;
 
 /// All holds on the request.
 const REQUEST: u64 = VISITOR - 1;
-const VISITORS: u64 = (RESPONSE - 1) & !REQUEST;
+/// All holds.
+const HOLDS: u64 = RESPONSE - 1;
 
-/// Who has a hold on a slot, and how many responses its request has had.
+/// Who has a hold on a slot, and how many responses its request, or its last one, has had.
 #[derive(Default)]
 pub(super) struct Holds(AtomicU64);
 
 impl Holds {
     /// Whether nobody has a hold, nor will have one before the slot's owner issues a request.
     pub(super) fn is_idle(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+        self.0.load(Ordering::Acquire) & HOLDS == 0
     }
 
     /// Whether a request is outstanding.
@@ -47,25 +48,27 @@ impl Holds {
     #[inline]
     fn begin(&self, visits: bool) {
         let own = if visits { VISITOR } else { 0 };
-        if self.0.load(Ordering::Acquire) == own {
+        let word = self.0.load(Ordering::Acquire);
+        if word & HOLDS == own {
             // Without another hold there is nobody else who writes.
             self.0.store(own | FINAL | RELEASE, Ordering::Release);
         } else {
-            self.0.fetch_add(FINAL | RELEASE, Ordering::AcqRel);
+            // Visitors come and go, but without a request nobody counts responses.
+            self.0.fetch_add((FINAL | RELEASE).wrapping_sub(word & !HOLDS), Ordering::AcqRel);
         }
     }
 
     /// The server did not take the request.
     #[cold]
     fn withdraw(&self) {
-        self.0.fetch_and(VISITORS, Ordering::AcqRel);
+        self.0.fetch_and(HOLDS & !REQUEST, Ordering::AcqRel);
     }
 
     /// A thread brings a response that is not the final one, and holds the request from here on. Returns how many came before
     /// it; `None`: no request is outstanding that it could belong to.
     #[inline]
     fn enter(&self, carries_data: bool) -> Option<u32> {
-        let step = if carries_data { RESPONDER + RESPONSE } else { RESPONDER };
+        let step = RESPONDER + counted(carries_data);
         let mut word = self.0.load(Ordering::Relaxed);
         while word & REQUEST != 0 {
             match self.0.compare_exchange_weak(word, word.wrapping_add(step), Ordering::AcqRel, Ordering::Relaxed) {
@@ -76,25 +79,17 @@ impl Holds {
         None
     }
 
-    /// A thread brings the final response. Returns how many came before it; `None`: none is to come.
+    /// Gives up a hold on the request, and counts a response that it was for. `word` is what was seen last. Who gives up the
+    /// last hold becomes a visitor, and learns how many responses there were.
     #[inline]
-    fn expect_final(&self) -> Option<u32> {
-        let word = self.0.load(Ordering::Acquire);
-        (word & FINAL != 0).then(|| responses(word))
-    }
-
-    /// Gives up a hold on the request. Who gives up the last one becomes a visitor, and learns how many responses there were.
-    #[inline]
-    fn give_up(&self, hold: u64, carried_data: bool) -> Option<u32> {
-        let count = if carried_data { RESPONSE } else { 0 };
-        let mut word = self.0.load(Ordering::Relaxed);
+    fn give_up(&self, mut word: u64, hold: u64, count: u64) -> Option<u32> {
         loop {
             if hold != RESPONDER && word & hold == 0 {
                 return None; // a server that ends a request twice
             }
             let left = (word - hold).wrapping_add(count);
             let is_over = left & REQUEST == 0;
-            let next = if is_over { (left & VISITORS) + VISITOR } else { left };
+            let next = if is_over { left + VISITOR } else { left };
             match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return is_over.then(|| responses(left)),
                 Err(now) => word = now,
@@ -111,6 +106,10 @@ impl Holds {
 
 fn responses(word: u64) -> u32 {
     (word / RESPONSE) as u32
+}
+
+fn counted(carries_data: bool) -> u64 {
+    u64::from(carries_data) * RESPONSE
 }
 
 /// What a slot does at the turns of its life.
@@ -182,27 +181,37 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
     }
 }
 
-/// A response has come: `act` takes it in, told how many came before it. One that no request waits for is dropped with `act`.
+/// A response has come that is not the final one: `act` takes it in, told how many came before it. One that no request waits for
+/// is dropped with `act`.
 ///
 /// # Safety
 /// `slot` is live: its request is not over. It may be gone when this returns.
-#[inline]
-pub(super) unsafe fn respond<S: Stages>(
-    slot: NonNull<S>,
-    is_final: bool,
-    carries_data: bool,
-    act: impl FnOnce(&S, u32),
-) {
-    // SAFETY: the caller's promise, and from `enter` or `expect_final` on a hold.
+pub(super) unsafe fn respond<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
+    // SAFETY: the caller's promise, and then the hold.
     let live = unsafe { slot.as_ref() };
-    let before = if is_final { live.holds().expect_final() } else { live.holds().enter(carries_data) };
-    let Some(before) = before else { return };
+    let Some(before) = live.holds().enter(carries_data) else { return };
     act(live, before);
-    let over = match is_final {
-        true => live.holds().give_up(FINAL, carries_data),
-        false => live.holds().give_up(RESPONDER, false),
-    };
-    if let Some(responses) = over {
+    let word = live.holds().0.load(Ordering::Relaxed);
+    if let Some(responses) = live.holds().give_up(word, RESPONDER, 0) {
+        // SAFETY: this thread has become a visitor.
+        unsafe { end(slot, responses) }
+    }
+}
+
+/// As [`respond`], for the final one.
+///
+/// # Safety
+/// As [`respond`].
+#[inline]
+pub(super) unsafe fn respond_last<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
+    // SAFETY: the caller's promise: the final response is a hold until it is given up here.
+    let live = unsafe { slot.as_ref() };
+    let word = live.holds().0.load(Ordering::Acquire);
+    if word & FINAL == 0 {
+        return;
+    }
+    act(live, responses(word));
+    if let Some(responses) = live.holds().give_up(word, FINAL, counted(carries_data)) {
         // SAFETY: this thread has become a visitor.
         unsafe { end(slot, responses) }
     }
@@ -215,8 +224,8 @@ pub(super) unsafe fn respond<S: Stages>(
 #[inline]
 pub(super) unsafe fn release<S: Stages>(slot: NonNull<S>) {
     // SAFETY: the caller's promise: the release is a hold until it is given up here.
-    let over = unsafe { slot.as_ref() }.holds().give_up(RELEASE, false);
-    if let Some(responses) = over {
+    let holds = unsafe { slot.as_ref() }.holds();
+    if let Some(responses) = holds.give_up(holds.0.load(Ordering::Relaxed), RELEASE, 0) {
         // SAFETY: this thread has become a visitor.
         unsafe { end(slot, responses) }
     }

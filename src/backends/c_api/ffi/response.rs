@@ -95,8 +95,16 @@ impl Outputs for InferenceResponse<'_> {
 }
 
 impl Drop for InferenceResponse<'_> {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: this value owns the response.
         drop(self.library.check(unsafe { self.library.api.TRITONSERVER_InferenceResponseDelete(self.pointer) }));
     }
+}
+
+/// The outputs of a response that only ends a request.
+pub(super) struct NoOutputs;
+
+impl Outputs for NoOutputs {
+    fn visit(&self, _visitor: &mut dyn FnMut(OutputView<'_>)) {}
 }

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::backend::{Completion, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
+use crate::backend::{Completion, InferError, Next, Request, Response, SlotId};
 use crate::backends::c_api::ffi::hand_over::HandOver;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::life::{self, Holds, Stages};
 use crate::backends::c_api::ffi::output_buffer::{OutputBuffer, OutputPlace};
 use crate::backends::c_api::ffi::prepared::{self, Requests};
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
-use crate::backends::c_api::ffi::response::InferenceResponse;
+use crate::backends::c_api::ffi::response::{InferenceResponse, NoOutputs};
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
@@ -278,13 +278,22 @@ impl Slot {
     ) {
         // SAFETY: live, says the caller, until the request is over, which it is not before the response is taken in.
         let response = unsafe { InferenceResponse::own(slot.as_ref().library(), response) };
-        let carries_data = response.is_some();
-        let take_in = |slot: &Self, before| match response {
-            Some(response) => slot.take_in(at, &response, before),
-            None => slot.end_without_data(at, before, is_final),
-        };
         // SAFETY: the caller's promise.
-        unsafe { life::respond(slot, is_final, carries_data, take_in) }
+        unsafe {
+            match response {
+                Some(response) if is_final => {
+                    life::respond_last(slot, true, |slot: &Self, before| slot.take_in(at, response, before));
+                }
+                Some(response) => {
+                    life::respond(slot, true, |slot: &Self, before| slot.take_in(at, response, before));
+                }
+                None if is_final => {
+                    life::respond_last(slot, false, |slot: &Self, before| slot.end_without_data(at, before));
+                }
+                // Says nothing: it neither ends the request nor carries data.
+                None => {}
+            }
+        }
     }
 
     /// The server has let go of the request.
@@ -299,7 +308,7 @@ impl Slot {
 
     /// Takes in one response, `before` others having come.
     #[inline]
-    fn take_in(&self, at: Stamp, response: &InferenceResponse<'_>, before: u32) {
+    fn take_in(&self, at: Stamp, response: InferenceResponse<'_>, before: u32) {
         let failure = response.error().err();
         if before == 0 {
             self.progress.first_response.store(at.0, Ordering::Relaxed);
@@ -312,7 +321,7 @@ impl Slot {
             let error = failure
                 .as_ref()
                 .map(|status| InferError { code: status.code.clone(), message: status.message.clone() });
-            self.show(&Response { at, empty: false, outputs: response, error: error.as_ref() });
+            self.show(&Response { at, empty: false, outputs: &response, error: error.as_ref() });
         }
         if let Some(status) = failure {
             self.fail(status);
@@ -321,12 +330,12 @@ impl Slot {
 
     /// A null response ends a request; if none came before it, its time stands for the response's.
     #[cold]
-    fn end_without_data(&self, at: Stamp, before: u32, is_final: bool) {
+    fn end_without_data(&self, at: Stamp, before: u32) {
         if before == 0 {
             self.progress.first_response.store(at.0, Ordering::Relaxed);
             self.progress.last_response.store(at.0, Ordering::Relaxed);
         }
-        if self.shared.spec.watch_responses && is_final {
+        if self.shared.spec.watch_responses {
             self.show(&Response { at, empty: true, outputs: &NoOutputs, error: None });
         }
     }
@@ -386,10 +395,4 @@ impl Stages for Slot {
         };
         self.shared.sink.complete(self.id, &completion)
     }
-}
-
-struct NoOutputs;
-
-impl Outputs for NoOutputs {
-    fn visit(&self, _visitor: &mut dyn FnMut(OutputView<'_>)) {}
 }
