@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gungraun::{Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
-use triton_bench::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
+use triton_bench::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{Payload, PayloadId};
@@ -77,6 +77,8 @@ fn context(requests: u64) -> LoadContext {
             slots: 1,
             load_slots: 1,
             options: Arc::new(RequestOptions::default()),
+            max_reply_bytes: MAX_REPLY_BYTES,
+            validate_replies: false,
             watch_responses: false,
             cancels: false,
             drain_limit: Duration::from_secs(1),

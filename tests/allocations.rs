@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use triton_bench::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
+use triton_bench::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::data::{Payload, PayloadId};
 use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
@@ -61,6 +61,8 @@ fn load(shape: ClosedLoop) -> (RunningLoad, Arc<Recorder>) {
             slots: 1,
             load_slots: 1,
             options: Arc::new(RequestOptions::default()),
+            max_reply_bytes: MAX_REPLY_BYTES,
+            validate_replies: false,
             watch_responses: false,
             cancels: false,
             drain_limit: Duration::from_secs(1),

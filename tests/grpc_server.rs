@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use load::{Run, RunSpec};
 use support::{Model, Repository, TritonServer};
 use triton_bench::backend::{
-    Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, Next, OutputPlan, Parameter, ParameterValue,
-    Request, RequestOptions, Response, SequencePosition, SlotId,
+    Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, MAX_REPLY_BYTES, Next, OutputPlan, Parameter,
+    ParameterValue, Request, RequestOptions, Response, SequencePosition, SlotId,
 };
 use triton_bench::backends::grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
@@ -191,6 +191,8 @@ fn sequences_keep_their_place_and_parameters_arrive() {
             slots: 1,
             load_slots: 1,
             options: Arc::new(options),
+            max_reply_bytes: MAX_REPLY_BYTES,
+            validate_replies: false,
             watch_responses: true,
             cancels: false,
             drain_limit: Duration::from_secs(1),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
-use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
+use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::{self, null::NullBackend};
 use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
@@ -234,6 +234,8 @@ impl Session {
             slots: 1,
             load_slots: 1,
             options: Arc::new(options),
+            max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
+            validate_replies: plan.data.validate_replies,
             watch_responses: self.run.decoupled || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
             drain_limit: CLOSE_LIMIT,
@@ -322,6 +324,8 @@ fn calibration() -> Result<LoadContext> {
         slots: 1,
         load_slots: 1,
         options: Arc::default(),
+        max_reply_bytes: MAX_REPLY_BYTES,
+        validate_replies: false,
         watch_responses: false,
         cancels: false,
         drain_limit: DRAIN_LIMIT,

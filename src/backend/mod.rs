@@ -121,6 +121,11 @@ pub struct ClientSpec {
     pub load_slots: usize,
     /// What all requests have in common.
     pub options: Arc<RequestOptions>,
+    /// Largest response, in bytes as they come and after unpacking, for models whose outputs have no fixed size
+    /// ([`MAX_REPLY_BYTES`] where nobody says otherwise). In process nothing travels, and this does not count.
+    pub max_reply_bytes: u64,
+    /// Whether every response is held against the model, not only the first of each slot and payload.
+    pub validate_replies: bool,
     /// Whether the sink wants [`CompletionSink::response`] for every response.
     pub watch_responses: bool,
     /// Whether requests may be cancelled from another thread.
@@ -128,6 +133,9 @@ pub struct ClientSpec {
     /// How long a request may be waited for when the client is dropped.
     pub drain_limit: Duration,
 }
+
+/// Largest response where nobody says otherwise: gRPC's libraries hold lengths as signed 32-bit numbers.
+pub const MAX_REPLY_BYTES: u64 = i32::MAX as u64;
 
 /// Where outputs are to be put, and how large they may become where the model does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]

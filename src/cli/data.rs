@@ -48,6 +48,11 @@ pub struct DataArgs {
     #[arg(long, value_name = "REL[:ABS]", value_parser = tolerance_form)]
     validate_tolerance: Option<Tolerance>,
 
+    /// Holds every response against the model: its name, and the names, types, shapes and sizes of its outputs. Default: the
+    /// first response to each input data in each slot
+    #[arg(long)]
+    validate_replies: bool,
+
     /// A parameter of every request, of type bool, int, uint, double or string; repeat it for more. Default: none
     #[arg(long, value_name = "NAME:VALUE:TYPE", value_parser = parameter)]
     request_parameter: Vec<Parameter>,
@@ -142,6 +147,7 @@ impl DataArgs {
             shared_memory: shared.is_some(),
             cuda_devices: self.cuda_device.clone(),
             output_bytes: self.output_shared_memory_size,
+            validate_replies: self.validate_replies,
             tolerance: self.validate_tolerance.map(|Tolerance(relative, absolute)| (relative, absolute)),
         })
     }

@@ -189,6 +189,7 @@ impl Flags {
             bls_composing: self.model.bls_composing(),
             connection: self.server.connection(),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
+            max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,
         })

@@ -69,6 +69,11 @@ pub struct ServerArgs {
     #[arg(long, value_name = "US", value_parser = whole::<u64>(1, 3_600_000_000))]
     client_timeout_us: Option<u64>,
 
+    /// Largest response in bytes, unpacked; a request with a larger one fails. Where all outputs of a model have fixed sizes,
+    /// these are the bound. Default: 2147483647
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1, 1 << 40))]
+    max_reply_bytes: Option<u64>,
+
     /// Collects the server's own metrics (GPU load, power, memory and more). Default: off
     #[arg(long)]
     collect_metrics: bool,
@@ -149,6 +154,11 @@ impl ServerArgs {
     /// Whether requests go through a stream.
     pub fn streaming(&self) -> bool {
         self.streaming
+    }
+
+    /// `--max-reply-bytes`, if it was given.
+    pub fn max_reply_bytes(&self) -> Option<u64> {
+        self.max_reply_bytes
     }
 
     /// How the server's metrics are collected, if they are.

@@ -207,7 +207,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::backend::{Backend, ClientSpec, OutputPlan, RequestOptions};
+    use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
     use crate::backends::null::NullBackend;
     use crate::data::PayloadId;
     use crate::load::feed::{Deal, Feed, PayloadIndex};
@@ -256,6 +256,8 @@ mod tests {
                 slots: 0,
                 load_slots: 0,
                 options: Arc::new(RequestOptions::default()),
+                max_reply_bytes: MAX_REPLY_BYTES,
+                validate_replies: false,
                 watch_responses: false,
                 cancels: false,
                 drain_limit: Duration::from_secs(1),

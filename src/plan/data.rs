@@ -39,6 +39,8 @@ pub struct DataPlan {
     pub cuda_devices: Vec<u32>,
     /// Bytes per output and batch element for outputs of variable size.
     pub output_bytes: usize,
+    /// Every response is held against the model.
+    pub validate_replies: bool,
     /// How far floats may be from the expected ones: relative, absolute.
     pub tolerance: Option<(f64, f64)>,
 }

@@ -33,6 +33,8 @@ pub struct Target {
     pub connection: Connection,
     /// How the embedded server is set up.
     pub server: ServerPlan,
+    /// Largest response over the network, in bytes; `None` is gRPC's own bound.
+    pub max_reply_bytes: Option<u64>,
     /// Trace settings that the server on the network is given.
     pub trace: Option<TraceSettings>,
     /// How the server's own metrics are collected, if they are.

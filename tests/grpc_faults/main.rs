@@ -12,8 +12,8 @@ use peer::{
     headers, message, response_headers, serve, trailers, window,
 };
 use triton_bench::backend::{
-    Backend, Client, ClientSpec, Completion, CompletionSink, Next, OutputPlan, Request, RequestOptions, Response,
-    SlotId,
+    Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request,
+    RequestOptions, Response, SlotId,
 };
 use triton_bench::backends::grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
@@ -174,6 +174,8 @@ fn spec(setup: Setup) -> ClientSpec {
         slots: setup.slots,
         load_slots: setup.slots,
         options: Arc::new(RequestOptions::default()),
+        max_reply_bytes: MAX_REPLY_BYTES,
+        validate_replies: false,
         watch_responses: setup.watch,
         cancels: true,
         drain_limit: Duration::from_millis(100),

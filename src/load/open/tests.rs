@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, Next, OutputPlan,
-    Request, RequestOptions, SlotId,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, MAX_REPLY_BYTES,
+    Next, OutputPlan, Request, RequestOptions, SlotId,
 };
 use crate::clock::Stamp;
 use crate::data::PayloadId;
@@ -234,6 +234,8 @@ impl Setup {
             slots: 0,
             load_slots: 0,
             options: Arc::new(RequestOptions::default()),
+            max_reply_bytes: MAX_REPLY_BYTES,
+            validate_replies: false,
             watch_responses: false,
             cancels: self.cancel_after.is_some(),
             drain_limit: Duration::from_secs(5),

@@ -4,7 +4,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, ClientTimes, InferError, OutputPlan, OutputView, Outputs, Request, RequestOptions,
+    Backend, Capabilities, ClientTimes, InferError, MAX_REPLY_BYTES, OutputPlan, OutputView, Outputs, Request,
+    RequestOptions,
 };
 use crate::data::PayloadId;
 use crate::error::Error;
@@ -168,6 +169,8 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
             slots: 0,
             load_slots: 0,
             options: Arc::new(RequestOptions::default()),
+            max_reply_bytes: MAX_REPLY_BYTES,
+            validate_replies: false,
             watch_responses: false,
             cancels: false,
             drain_limit: Duration::from_secs(5),

@@ -208,6 +208,7 @@ const NETWORK_ONLY: &[&str] = &[
     "--server-wait",
     "--reconnect",
     "--client-timeout-us",
+    "--max-reply-bytes",
     "--metrics-url",
     "--trace-level",
     "--trace-rate",
