@@ -98,6 +98,9 @@ impl InferError {
     /// The code word of requests that were given up, the same over every transport.
     pub const CANCELLED: &str = "Cancelled";
 
+    /// The code word of responses that are not of the model that was asked ([`ReplyForm`](crate::backend::ReplyForm)).
+    pub const MISFIT: &str = "Unexpected response";
+
     /// Whether the request was given up.
     pub fn is_cancelled(&self) -> bool {
         self.code == Self::CANCELLED

@@ -18,12 +18,14 @@
 //!   leaked, never freed under it.
 
 mod completion;
+mod reply;
 mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use completion::{Completion, CompletionSink, InferError, Next, OutputView, Outputs, Response};
+pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
 use crate::clock::Stamp;

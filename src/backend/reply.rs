@@ -1,0 +1,313 @@
+//! Whether a response can be an answer of the model that was asked: a server that says 200 and means something else must
+//! not count as one that infers. The same rules hold over every transport.
+//!
+//! A backend asks [`ReplyChecks::is_due`] for each response, which is one bit in the steady state: the first response of
+//! every payload in a slot is looked at, and all of them with `--validate-replies`.
+//!
+//! Triton passes on what a backend makes, so the rules leave room for what working models do:
+//! * a dimension that the model leaves open may be anything, 0 included;
+//! * the batch dimension is the request's, but may be anything in responses of decoupled models;
+//! * it may be left out where that changes nothing (a batch of 1) or where the model leaves a dimension open, as python
+//!   models commonly do;
+//! * responses of decoupled models may lack outputs, and those that only end a request are no answers at all.
+
+use std::fmt::Display;
+
+use crate::backend::{ClientSpec, InferError, OutputView, Outputs};
+use crate::data::{PayloadId, count_strings};
+use crate::model::{ModelSpec, TensorSpec};
+
+/// Payloads that a slot tells apart; beyond these some share a bit, and one reply stands for both.
+const MOST_BITS: usize = 1 << 14;
+/// What a response may hold beside its tensors: names, shapes, parameters.
+const SLACK: u64 = 64 << 10;
+/// The same for each output.
+const SLACK_EACH: u64 = 4 << 10;
+
+/// Which responses of a slot are still to be held against the model.
+#[derive(Debug)]
+pub struct ReplyChecks {
+    every: bool,
+    passed: Box<[u64]>,
+}
+
+impl ReplyChecks {
+    /// For one slot of a client.
+    pub fn new(spec: &ClientSpec) -> Self {
+        let words = spec.payloads.len().clamp(1, MOST_BITS).div_ceil(64).next_power_of_two();
+        Self { every: spec.validate_replies, passed: vec![0; words].into() }
+    }
+
+    /// Whether a response to that payload is to be looked at.
+    #[inline]
+    pub fn is_due(&self, payload: PayloadId) -> bool {
+        let (word, bit) = self.place(payload);
+        self.every || self.passed[word] & bit == 0
+    }
+
+    /// A response to that payload fits. One that does not leaves the next one due.
+    pub fn pass(&mut self, payload: PayloadId) {
+        let (word, bit) = self.place(payload);
+        self.passed[word] |= bit;
+    }
+
+    #[inline]
+    fn place(&self, payload: PayloadId) -> (usize, u64) {
+        let index = payload.0 as usize;
+        // Their number is a power of two.
+        (index / 64 & (self.passed.len() - 1), 1 << (index % 64))
+    }
+}
+
+/// What a response has to fit.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyForm<'a> {
+    /// The model that was asked.
+    pub model: &'a ModelSpec,
+    /// Batch elements of the request.
+    pub batch: u64,
+    /// Whether the outputs' views hold their bytes. Those in shared memory do not, unless they were read.
+    pub contents: bool,
+}
+
+impl ReplyForm<'_> {
+    /// Holds a response that carries data against the model. `name` is the model's name in the response, where the
+    /// transport has one.
+    ///
+    /// # Errors
+    /// The first thing that does not fit, as an error of the request ([`InferError::MISFIT`]).
+    pub fn check(&self, name: Option<&str>, outputs: &dyn Outputs) -> Result<(), InferError> {
+        if let Some(other) = name.filter(|name| *name != self.model.id.name) {
+            return Err(self.misfit(format_args!("it is from model '{other}'")));
+        }
+        let mut seen = vec![false; self.model.outputs.len()];
+        let (mut next, mut outcome) = (0, Ok(()));
+        outputs.visit(&mut |output| {
+            if outcome.is_ok() {
+                outcome = self.check_output(&output, &mut seen, next).map(|place| next = place + 1);
+            }
+        });
+        outcome?;
+        let expected = seen.iter().zip(&self.model.outputs);
+        match expected.filter(|(seen, _)| !**seen).map(|(_, output)| &output.name).next() {
+            Some(_) if seen.iter().all(|seen| !seen) => Err(self.misfit("it has no outputs")),
+            Some(missing) if !self.model.decoupled => Err(self.misfit(format_args!("it lacks output '{missing}'"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks one output, most likely the model's output number `next`; returns which it is.
+    fn check_output(&self, output: &OutputView<'_>, seen: &mut [bool], next: usize) -> Result<usize, InferError> {
+        let OutputView { name, datatype, shape, bytes } = *output;
+        let known = &self.model.outputs;
+        let is = |place: &usize| known[*place].name == name;
+        let place = (next..known.len()).chain(0..next.min(known.len())).find(is);
+        let place = place.ok_or_else(|| self.misfit(format_args!("the model has no output '{name}'")))?;
+        let spec = &known[place];
+        if std::mem::replace(&mut seen[place], true) {
+            return Err(self.misfit(format_args!("it has output '{name}' twice")));
+        }
+        if datatype != spec.datatype {
+            return Err(self.misfit(format_args!("output '{name}' is {datatype} instead of {}", spec.datatype)));
+        }
+        if !self.fits(spec, shape) {
+            let wanted = self.full_shape(spec);
+            return Err(self.misfit(format_args!("output '{name}' has shape {shape:?} instead of {wanted:?}")));
+        }
+        if self.contents && !holds(output) {
+            let size = bytes.len();
+            return Err(self.misfit(format_args!("output '{name}' of shape {shape:?} comes with {size} bytes")));
+        }
+        Ok(place)
+    }
+
+    fn fits(&self, spec: &TensorSpec, shape: &[i64]) -> bool {
+        let is = |shape: &[i64]| {
+            let pairs = shape.iter().zip(&spec.shape);
+            shape.len() == spec.shape.len() && pairs.clone().all(|(&got, &dim)| got >= 0 && (dim < 0 || got == dim))
+        };
+        if self.model.max_batch_size == 0 {
+            return is(shape);
+        }
+        let any_batch = self.model.decoupled || spec.shape_tensor;
+        let batched = |(&first, rest): (&i64, &[i64])| {
+            is(rest) && first >= 0 && (any_batch || u64::try_from(first) == Ok(self.batch))
+        };
+        let may_lack_batch = spec.shape_tensor || self.batch == 1 || spec.shape.iter().any(|&dim| dim < 0);
+        shape.split_first().is_some_and(batched) || (may_lack_batch && is(shape))
+    }
+
+    /// The shape that an output has most likely, -1 where it is open.
+    fn full_shape(&self, spec: &TensorSpec) -> Vec<i64> {
+        let batched = self.model.max_batch_size > 0 && !spec.shape_tensor;
+        let batch = if self.model.decoupled { -1 } else { i64::try_from(self.batch).unwrap_or(-1) };
+        batched.then_some(batch).into_iter().chain(spec.shape.iter().copied()).collect()
+    }
+
+    fn misfit(&self, what: impl Display) -> InferError {
+        let message = format!("the response does not fit model '{}': {what}", self.model.id);
+        InferError { code: InferError::MISFIT.to_owned(), message }
+    }
+}
+
+/// Whether an output has as many bytes as its shape says.
+fn holds(output: &OutputView<'_>) -> bool {
+    let count = |product: u64, &dim: &i64| product.checked_mul(u64::try_from(dim).ok()?);
+    let Some(elements) = output.shape.iter().try_fold(1, count) else { return false };
+    match output.datatype.size() {
+        Some(size) => elements.checked_mul(size as u64) == Some(output.bytes.len() as u64),
+        None => count_strings(output.bytes) == Ok(elements),
+    }
+}
+
+/// Largest response, unpacked and in binary form, that a request of `batch` elements may get: what the model's outputs
+/// take with some slack, or `otherwise` where the size of one is open.
+pub fn reply_limit(model: &ModelSpec, batch: u64, otherwise: u64) -> u64 {
+    let batch = if model.decoupled { batch.max(model.max_batch_size) } else { batch }.max(1);
+    let room = |output: &TensorSpec| output.fixed_bytes()?.checked_mul(batch)?.checked_add(SLACK_EACH);
+    let sum = |sum: u64, output: &TensorSpec| sum.checked_add(room(output)?);
+    model.outputs.iter().try_fold(SLACK, sum).unwrap_or(otherwise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DataType, ModelId, Scheduler};
+
+    type Output = (&'static str, DataType, Vec<i64>, Vec<u8>);
+
+    struct Reply(Vec<Output>);
+
+    impl Outputs for Reply {
+        fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+            for (name, datatype, shape, bytes) in &self.0 {
+                visitor(OutputView { name, datatype: *datatype, shape, bytes });
+            }
+        }
+    }
+
+    fn tensor(name: &str, datatype: DataType, shape: &[i64]) -> TensorSpec {
+        TensorSpec { name: name.to_owned(), datatype, shape: shape.to_vec(), optional: false, shape_tensor: false }
+    }
+
+    fn model(max_batch_size: u64, outputs: Vec<TensorSpec>) -> ModelSpec {
+        ModelSpec {
+            id: ModelId::latest("m"),
+            versions: Vec::new(),
+            platform: String::new(),
+            max_batch_size,
+            inputs: Vec::new(),
+            outputs,
+            scheduler: Scheduler::Default,
+            decoupled: false,
+            response_cache: false,
+            composing: Vec::new(),
+        }
+    }
+
+    fn output(name: &'static str, datatype: DataType, shape: &[i64]) -> Output {
+        let elements = shape.iter().product::<i64>() as usize;
+        (name, datatype, shape.to_vec(), vec![0; elements * datatype.size().unwrap_or(4)])
+    }
+
+    fn check(model: &ModelSpec, batch: u64, outputs: &[Output]) -> Result<(), String> {
+        let form = ReplyForm { model, batch, contents: true };
+        form.check(Some("m"), &Reply(outputs.to_vec())).map_err(|error| {
+            assert_eq!(error.code, InferError::MISFIT);
+            error.message
+        })
+    }
+
+    fn refused(model: &ModelSpec, batch: u64, outputs: &[Output], word: &str) {
+        let message = check(model, batch, outputs).unwrap_err();
+        assert!(message.contains(word), "{message}");
+    }
+
+    use DataType::{Bytes, Fp32, Int8};
+
+    #[test]
+    fn every_kind_of_misfit_is_named() {
+        let two = model(0, vec![tensor("A", Int8, &[2]), tensor("B", Fp32, &[-1, 3])]);
+        let (a, b) = (output("A", Int8, &[2]), output("B", Fp32, &[5, 3]));
+        for order in [[a.clone(), b.clone()], [b.clone(), a.clone()]] {
+            assert_eq!(check(&two, 1, &order), Ok(()));
+        }
+        refused(&two, 1, &[], "has no outputs");
+        refused(&two, 1, std::slice::from_ref(&b), "lacks output 'A'");
+        refused(&two, 1, &[a.clone(), b.clone(), a.clone()], "'A' twice");
+        refused(&two, 1, &[a.clone(), output("C", Fp32, &[5, 3])], "no output 'C'");
+        refused(&two, 1, &[output("A", DataType::Uint8, &[2]), b.clone()], "UINT8 instead of INT8");
+        for shape in [&[3][..], &[1, 2], &[2, 1], &[-2], &[]] {
+            let misshapen = ("A", Int8, shape.to_vec(), Vec::new());
+            refused(&two, 1, &[misshapen, b.clone()], "has shape");
+        }
+        refused(&two, 1, &[a.clone(), output("B", Fp32, &[5, 4])], "[5, 4] instead of [-1, 3]");
+        refused(&two, 1, &[("A", Int8, vec![2], vec![0; 3]), b.clone()], "comes with 3 bytes");
+        refused(&two, 1, &[a.clone(), ("B", Fp32, vec![i64::MAX, 3], Vec::new())], "comes with 0 bytes");
+        let other = ReplyForm { model: &two, batch: 1, contents: true }.check(Some("n"), &Reply(vec![a.clone()]));
+        assert!(other.unwrap_err().message.contains("from model 'n'"));
+        let elsewhere = ReplyForm { model: &two, batch: 1, contents: false };
+        let placed = Reply(vec![("A", Int8, vec![2], Vec::new()), ("B", Fp32, vec![1, 3], Vec::new())]);
+        assert_eq!(elsewhere.check(None, &placed), Ok(()));
+    }
+
+    #[test]
+    fn the_batch_is_the_requests_and_may_be_left_out_where_nothing_changes() {
+        let fixed = model(8, vec![tensor("A", Int8, &[2])]);
+        assert_eq!(check(&fixed, 3, &[output("A", Int8, &[3, 2])]), Ok(()));
+        assert_eq!(check(&fixed, 1, &[output("A", Int8, &[2])]), Ok(()));
+        for shape in [&[2, 2][..], &[2], &[3, 1], &[6], &[3, 2, 1]] {
+            refused(&fixed, 3, &[output("A", Int8, shape)], "instead of [3, 2]");
+        }
+        let open = model(8, vec![tensor("A", Int8, &[-1])]);
+        for shape in [&[3, 7][..], &[3, 0], &[3], &[4]] {
+            assert_eq!(check(&open, 3, &[output("A", Int8, shape)]), Ok(()), "{shape:?}");
+        }
+        refused(&open, 3, &[output("A", Int8, &[2, 7])], "instead of [3, -1]");
+        let mut shape_tensor = model(8, vec![tensor("A", Int8, &[2])]);
+        shape_tensor.outputs[0].shape_tensor = true;
+        assert_eq!(check(&shape_tensor, 3, &[output("A", Int8, &[2])]), Ok(()));
+    }
+
+    #[test]
+    fn strings_empty_tensors_and_decoupled_responses_fit() {
+        let text = model(0, vec![tensor("T", Bytes, &[2])]);
+        assert_eq!(check(&text, 1, &[("T", Bytes, vec![2], vec![1, 0, 0, 0, b'x', 0, 0, 0, 0])]), Ok(()));
+        for bytes in [vec![0; 4], vec![0; 12], vec![9, 0, 0, 0, 0, 0, 0, 0]] {
+            refused(&text, 1, &[("T", Bytes, vec![2], bytes)], "comes with");
+        }
+        let nothing = model(0, vec![tensor("A", Int8, &[0]), tensor("T", Bytes, &[0])]);
+        assert_eq!(check(&nothing, 1, &[output("A", Int8, &[0]), output("T", Bytes, &[0])]), Ok(()));
+        assert_eq!(check(&model(0, Vec::new()), 1, &[]), Ok(()));
+        let mut decoupled = model(8, vec![tensor("A", Int8, &[2]), tensor("B", Int8, &[2])]);
+        decoupled.decoupled = true;
+        assert_eq!(check(&decoupled, 1, &[output("B", Int8, &[5, 2])]), Ok(()));
+        refused(&decoupled, 1, &[], "has no outputs");
+        refused(&decoupled, 1, &[output("A", Int8, &[1, 3])], "instead of [-1, 2]");
+    }
+
+    #[test]
+    fn limits_follow_the_model_where_it_says_all() {
+        let mut fixed = model(8, vec![tensor("A", Fp32, &[1000])]);
+        assert_eq!(reply_limit(&fixed, 2, 7), 8000 + SLACK + SLACK_EACH);
+        fixed.decoupled = true;
+        assert_eq!(reply_limit(&fixed, 2, 7), 32_000 + SLACK + SLACK_EACH);
+        assert_eq!(reply_limit(&model(0, vec![tensor("A", Fp32, &[-1])]), 1, 7), 7);
+        assert_eq!(reply_limit(&model(0, vec![tensor("A", Bytes, &[1])]), 1, 7), 7);
+        assert_eq!(reply_limit(&model(0, vec![tensor("A", Fp32, &[i64::MAX])]), 1, 7), 7);
+    }
+
+    #[test]
+    fn the_first_fitting_response_of_each_payload_is_due_or_all_are() {
+        let mut checks = ReplyChecks { every: false, passed: vec![0; 2].into() };
+        for payload in [PayloadId(0), PayloadId(64), PayloadId(127)] {
+            assert!(checks.is_due(payload));
+            checks.pass(payload);
+            assert!(!checks.is_due(payload));
+        }
+        assert!(checks.is_due(PayloadId(1)));
+        assert!(!checks.is_due(PayloadId(128)), "beyond the bits, one stands for another");
+        checks.every = true;
+        assert!(checks.is_due(PayloadId(0)));
+    }
+}
