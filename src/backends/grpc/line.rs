@@ -30,7 +30,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Connects and waits for the server's settings, each step for at most `limit`.
+    /// Connects and waits for the server's settings, for at most `limit` in all.
     ///
     /// # Errors
     /// Where nobody answers, or not in HTTP/2.
@@ -39,22 +39,29 @@ impl Line {
             message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
             ..error
         };
+        let deadline = Stamp::now().plus_duration(limit);
         let stream = connector.connect(limit).map_err(|error| to(failure(&error)))?;
         stream.set_nonblocking(true).map_err(|error| to(failure(&error)))?;
         let buffer = vec![0; READ_BUFFER].into();
         let mut line = Self { stream, h2: Connection::new(), buffer, filled: 0, unflushed: false };
-        line.settle(Stamp::now().plus_duration(limit)).map_err(to)?;
+        line.settle(deadline).map_err(to)?;
         Ok(line)
     }
 
     fn settle(&mut self, deadline: Stamp) -> Result<(), InferError> {
+        let mut unread = false;
         while !self.h2.is_settled() {
             self.flush(|_| ())?;
-            self.wait(deadline)?;
-            if self.fill().map_err(before_settings)? {
+            if !unread {
+                self.wait(deadline)?;
+            }
+            let filled = self.fill().map_err(before_settings)?;
+            if filled {
                 self.process(&mut Nobody)?;
-            } else if Stamp::now() >= deadline {
-                let silent = "the server is silent; does it speak HTTP/2 on this port?";
+            }
+            unread = filled && self.may_hold_more();
+            if !self.h2.is_settled() && Stamp::now() >= deadline {
+                let silent = "the server does not say its settings in time; does it speak HTTP/2 on this port?";
                 return Err(InferError { code: "Connection timed out".to_owned(), message: silent.to_owned() });
             }
         }
@@ -111,14 +118,19 @@ impl Line {
     #[inline]
     pub fn fill(&mut self) -> Result<bool, InferError> {
         match self.stream.read(&mut self.buffer[self.filled..]) {
-            Ok(0) => Err(closed("while answers were due")),
+            Ok(0) => Err(self.lost(closed("while answers were due"))),
             Ok(count) => {
                 self.filled += count;
                 Ok(true)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
-            Err(error) => Err(failure(&error)),
+            Err(error) => Err(self.lost(failure(&error))),
         }
+    }
+
+    /// Why the connection is lost: what the server said before, or else how it was noticed.
+    fn lost(&self, noticed: InferError) -> InferError {
+        self.h2.goaway().map_or(noticed, status::of_goaway)
     }
 
     /// Acts on what was read.
