@@ -279,7 +279,8 @@ fn deadlines_hold_on_a_stream_that_requests_share() {
 
 #[test]
 fn answers_on_streams_fit_the_model() {
-    let wrong: [fn(&[u8]) -> Vec<u8>; 3] = [
+    type Answer = fn(&[u8]) -> Vec<u8>;
+    let wrong: [Answer; 3] = [
         |id| [field(3, id), output("O", "INT8", &[2], &[4, 2])].concat(),
         |id| [field(3, id), output("P", "UINT8", &[2], &[4, 2])].concat(),
         // An empty answer is an end for decoupled models alone.
