@@ -55,7 +55,7 @@ impl ReplyChecks {
     fn place(&self, payload: PayloadId) -> (usize, u64) {
         let index = payload.0 as usize;
         // Their number is a power of two.
-        (index / 64 & (self.passed.len() - 1), 1 << (index % 64))
+        ((index / 64) & (self.passed.len() - 1), 1 << (index % 64))
     }
 }
 

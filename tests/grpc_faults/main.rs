@@ -1,5 +1,8 @@
 //! What servers do wrong, and rarely do, over gRPC: each request must end exactly once, with the reason.
 
+mod bounds;
+mod h2_peer;
+mod misfits;
 mod peer;
 mod streaming;
 
@@ -8,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peer::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, NO_SHARED_MEMORY, Peer, RST_STREAM, WIDE, answer, data, frame, goaway,
-    headers, message, response_headers, serve, trailers, window,
+    DATA, END_HEADERS, END_STREAM, HEADERS, NO_SHARED_MEMORY, Peer, RST_STREAM, WIDE, answer, data, fitting, frame,
+    goaway, headers, message, response_headers, serve, trailers, window,
 };
 use triton_bench::backend::{
     Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request,
@@ -68,10 +71,24 @@ pub struct Setup {
     pub watch: bool,
     pub reconnect: bool,
     pub deadline: Option<Duration>,
+    /// The dimension of the model's output, -1 for any.
+    pub output: i64,
+    pub max_reply_bytes: u64,
+    pub validate_replies: bool,
 }
 
-pub const PLAIN: Setup =
-    Setup { slots: 1, bytes: 64, streaming: false, decoupled: false, watch: false, reconnect: false, deadline: None };
+pub const PLAIN: Setup = Setup {
+    slots: 1,
+    bytes: 64,
+    streaming: false,
+    decoupled: false,
+    watch: false,
+    reconnect: false,
+    deadline: None,
+    output: -1,
+    max_reply_bytes: MAX_REPLY_BYTES,
+    validate_replies: false,
+};
 
 /// A client on a scripted server.
 pub struct Bench {
@@ -82,7 +99,16 @@ pub struct Bench {
 impl Bench {
     pub fn new(setup: Setup, script: impl Fn(usize, Peer) + Send + Sync + 'static) -> Self {
         let (address, _) = serve(script);
-        let backend = backend(&address, setup);
+        Self::at(&address, setup)
+    }
+
+    /// With the server at that address.
+    pub fn at(address: &str, setup: Setup) -> Self {
+        Self::through(&backend(address, setup), setup)
+    }
+
+    /// A client of that backend.
+    pub fn through(backend: &GrpcBackend, setup: Setup) -> Self {
         let log = Arc::new(Log::default());
         let client = backend.open_client(spec(setup), Arc::clone(&log) as Arc<dyn CompletionSink>).unwrap();
         Self { log, client }
@@ -120,7 +146,7 @@ impl Bench {
     }
 }
 
-fn connection(address: &str, setup: Setup) -> Connection {
+pub fn connection(address: &str, setup: Setup) -> Connection {
     Connection {
         protocol: Protocol::Grpc { streaming: setup.streaming, compression: Compression::None },
         url: address.to_owned(),
@@ -132,11 +158,11 @@ fn connection(address: &str, setup: Setup) -> Connection {
     }
 }
 
-fn backend(address: &str, setup: Setup) -> GrpcBackend {
+pub fn backend(address: &str, setup: Setup) -> GrpcBackend {
     GrpcBackend::connect(&connection(address, setup), None).unwrap()
 }
 
-fn spec(setup: Setup) -> ClientSpec {
+pub fn spec(setup: Setup) -> ClientSpec {
     let tensor = TensorSpec {
         name: "IN".to_owned(),
         datatype: DataType::Uint8,
@@ -149,8 +175,8 @@ fn spec(setup: Setup) -> ClientSpec {
         versions: vec!["1".to_owned()],
         platform: String::new(),
         max_batch_size: 0,
-        inputs: vec![tensor.clone()],
-        outputs: vec![tensor],
+        outputs: vec![TensorSpec { name: "O".to_owned(), shape: vec![setup.output], ..tensor.clone() }],
+        inputs: vec![tensor],
         scheduler: Scheduler::Default,
         sequences: false,
         decoupled: setup.decoupled,
@@ -175,8 +201,8 @@ fn spec(setup: Setup) -> ClientSpec {
         slots: setup.slots,
         load_slots: setup.slots,
         options: Arc::new(RequestOptions::default()),
-        max_reply_bytes: MAX_REPLY_BYTES,
-        validate_replies: false,
+        max_reply_bytes: setup.max_reply_bytes,
+        validate_replies: setup.validate_replies,
         watch_responses: setup.watch,
         cancels: true,
         drain_limit: Duration::from_millis(100),
@@ -202,7 +228,7 @@ fn goaway_ends_what_it_does_not_cover() {
         }
         peer.say(&goaway(1, 0, "maintenance"));
         thread::sleep(Duration::from_millis(30));
-        peer.say(&answer(1, b""));
+        peer.say(&answer(1, &fitting(b"x")));
         peer.linger();
     });
     (0..3).for_each(|slot| bench.submit(slot));
@@ -230,7 +256,7 @@ fn a_reset_in_the_middle_ends_one_request_and_spares_the_connection() {
                 data(1, b"late bytes are nobody's"),
             ]
             .concat(),
-            other => answer(other, b""),
+            other => answer(other, &fitting(b"x")),
         }),
     );
     bench.fails("Stream reset", "INTERNAL_ERROR");
@@ -256,12 +282,18 @@ fn truncated_answers_are_failures() {
     let mut bench = Bench::new(
         PLAIN,
         replies(|stream| {
-            [response_headers(stream), data(stream, &message(b"")), data(stream, &[0, 0]), trailers(stream, "0")]
-                .concat()
+            [
+                response_headers(stream),
+                data(stream, &message(&fitting(b"x"))),
+                data(stream, &[0, 0]),
+                trailers(stream, "0"),
+            ]
+            .concat()
         }),
     );
     bench.fails("Protocol error", "inside a message");
-    let no_trailers = |stream| [response_headers(stream), frame(DATA, END_STREAM, stream, &message(b""))].concat();
+    let no_trailers =
+        |stream| [response_headers(stream), frame(DATA, END_STREAM, stream, &message(&fitting(b"x")))].concat();
     Bench::new(PLAIN, replies(no_trailers)).fails("Protocol error", "without a status");
 }
 
@@ -275,8 +307,8 @@ fn answers_that_are_no_messages_are_failures_whoever_looks() {
 
 #[test]
 fn outputs_without_their_contents_are_failures_whoever_looks() {
-    // An output of one INT8, and its byte.
-    let (output, raw) = (b"\x2a\x0b\x0a\x01O\x12\x04INT8\x18\x01", b"\x32\x01\x07");
+    // An output of one UINT8, and its byte.
+    let (output, raw) = (b"\x2a\x0c\x0a\x01O\x12\x05UINT8\x18\x01", b"\x32\x01\x07");
     for watch in [false, true] {
         let setup = Setup { watch, ..PLAIN };
         let whole = |stream| answer(stream, &[&output[..], raw].concat());
@@ -305,7 +337,7 @@ fn a_server_that_forbids_shared_memory_gives_its_reason() {
 #[test]
 fn sizes_beyond_the_limits_are_refused() {
     let huge = |stream| [response_headers(stream), data(stream, &[0, 0xff, 0xff, 0xff, 0xff])].concat();
-    Bench::new(PLAIN, replies(huge)).fails("Protocol error", "longer than 2 GiB");
+    Bench::new(PLAIN, replies(huge)).fails("Protocol error", "longer than the 2147483647");
     let frame_header = |stream: u32| [&[0xff, 0xff, 0xff, DATA, 0][..], &stream.to_be_bytes()].concat();
     Bench::new(PLAIN, replies(frame_header)).fails("Protocol error", "FRAME_SIZE_ERROR");
     let long_block = |stream| frame(HEADERS, END_HEADERS, stream, &vec![0x88; 100_000]);
@@ -315,8 +347,9 @@ fn sizes_beyond_the_limits_are_refused() {
         [frame(HEADERS, 0, stream, &[0x88]), more.repeat(10)].concat()
     };
     Bench::new(PLAIN, replies(endless)).fails("Protocol error", "ENHANCE_YOUR_CALM");
-    let twice =
-        |stream| [response_headers(stream), data(stream, &message(b"").repeat(2)), trailers(stream, "0")].concat();
+    let twice = |stream| {
+        [response_headers(stream), data(stream, &message(&fitting(b"x")).repeat(2)), trailers(stream, "0")].concat()
+    };
     Bench::new(PLAIN, replies(twice)).fails("Protocol error", "several messages");
 }
 
@@ -348,7 +381,7 @@ fn statuses_are_told_by_name() {
     }
     let http = |stream| headers(stream, END_STREAM, &[(":status", "503")]);
     Bench::new(PLAIN, replies(http)).fails("Unavailable", "503");
-    let early = |stream| [headers(stream, 0, &[(":status", "103")]), answer(stream, b"")].concat();
+    let early = |stream| [headers(stream, 0, &[(":status", "103")]), answer(stream, &fitting(b"x"))].concat();
     assert_eq!(Bench::new(PLAIN, replies(early)).infer(), Ok(1));
 }
 
@@ -362,9 +395,9 @@ fn a_silent_server_is_not_waited_for_beyond_the_deadline() {
         let reset = peer.next_of(RST_STREAM).unwrap();
         told.lock().unwrap().send(reset.payload).unwrap();
         // Too late to count.
-        peer.say(&answer(reset.stream, b""));
+        peer.say(&answer(reset.stream, &fitting(b"x")));
         while let Some((stream, _)) = peer.request() {
-            peer.say(&answer(stream, b""));
+            peer.say(&answer(stream, &fitting(b"x")));
         }
     });
     let begin = Instant::now();
@@ -403,7 +436,7 @@ fn a_lost_connection_is_made_again_if_asked_for() {
             if number == 0 {
                 return;
             }
-            peer.say(&answer(stream, b""));
+            peer.say(&answer(stream, &fitting(b"x")));
         }
     });
     assert!(bench.infer().is_err());
@@ -419,7 +452,7 @@ fn a_connection_that_is_lost_again_at_once_is_made_again_at_once() {
             if number < 3 {
                 return;
             }
-            peer.say(&answer(stream, b""));
+            peer.say(&answer(stream, &fitting(b"x")));
         }
     });
     // Each loss costs the request that was under way, and no other.
@@ -431,9 +464,7 @@ fn a_connection_that_is_lost_again_at_once_is_made_again_at_once() {
 fn compressed_answers_are_unpacked_and_checked() {
     use flate2::{Compression as Level, write};
     use std::io::Write;
-    let mut output = vec![5 << 3 | 2, 10];
-    output.extend_from_slice(b"\x0a\x01O\x12\x05UINT8");
-    output.extend_from_slice(&[6 << 3 | 2, 2, 7, 9]);
+    let output = fitting(&[7, 9]);
     let mut gzip = write::GzEncoder::new(Vec::new(), Level::best());
     gzip.write_all(&output).unwrap();
     let mut zlib = write::ZlibEncoder::new(Vec::new(), Level::best());
@@ -493,7 +524,7 @@ fn bodies_flow_as_windows_are_opened_and_changed() {
             body.extend_from_slice(&frame.payload);
         }
         told.lock().unwrap().send(body).unwrap();
-        peer.say(&answer(1, b""));
+        peer.say(&answer(1, &fitting(b"x")));
         peer.linger();
     });
     assert_eq!(bench.infer(), Ok(1));
@@ -523,10 +554,7 @@ fn interleaved_answers_find_their_requests() {
     let mut bench = Bench::new(Setup { slots: 3, watch: true, ..PLAIN }, |_, mut peer| {
         peer.shake_hands(WIDE);
         let streams: Vec<u32> = (0..3).map(|_| peer.request().unwrap().0).collect();
-        let body = |stream: u32| {
-            let output = b"\x2a\x0a\x0a\x01O\x12\x05UINT8";
-            message(&[&output[..], &[6 << 3 | 2, 1, stream as u8]].concat())
-        };
+        let body = |stream: u32| message(&fitting(&[stream as u8]));
         streams.iter().rev().for_each(|&stream| peer.say(&response_headers(stream)));
         for index in 0..body(1).len() {
             streams.iter().for_each(|&stream| peer.say(&data(stream, &body(stream)[index..=index])));
@@ -549,7 +577,7 @@ fn no_more_streams_are_opened_than_the_server_allows() {
             let (stream, _) = peer.request().unwrap();
             assert_eq!(stream, expected);
             thread::sleep(Duration::from_millis(5));
-            peer.say(&answer(stream, b""));
+            peer.say(&answer(stream, &fitting(b"x")));
         }
         peer.linger();
     });
@@ -565,7 +593,7 @@ fn a_cancelled_request_ends_once_and_the_server_is_told() {
         peer.shake_hands(WIDE);
         let reset = peer.next_of(RST_STREAM).unwrap();
         told.lock().unwrap().send((reset.stream, reset.payload)).unwrap();
-        peer.say(&[answer(1, b""), answer(3, b"")].concat());
+        peer.say(&[answer(1, &fitting(b"x")), answer(3, &fitting(b"x"))].concat());
         peer.linger();
     });
     bench.submit(0);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
@@ -74,6 +74,23 @@ pub fn answer(stream: u32, bytes: &[u8]) -> Vec<u8> {
     [response_headers(stream), data(stream, &message(bytes)), trailers(stream, "0")].concat()
 }
 
+/// A `ModelInferResponse` that fits the model of the tests: its output `O` with these bytes.
+pub fn fitting(bytes: &[u8]) -> Vec<u8> {
+    output("O", "UINT8", &[bytes.len() as u8], bytes)
+}
+
+/// A `ModelInferResponse` with one output of few bytes.
+pub fn output(name: &str, datatype: &str, shape: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let described = [field(1, name.as_bytes()), field(2, datatype.as_bytes()), field(3, shape)].concat();
+    [field(5, &described), field(6, bytes)].concat()
+}
+
+/// A field of few bytes of a protocol buffer.
+pub fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    assert!(bytes.len() < 128);
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
 pub fn goaway(last: u32, code: u32, text: &str) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[&last.to_be_bytes()[..], &code.to_be_bytes(), text.as_bytes()].concat())
 }
@@ -139,9 +156,53 @@ impl Peer {
         while self.frame().is_some() {}
     }
 
+    /// Says the same again and again, until the client hangs up; whether it did in that time. What the client says is not
+    /// read.
+    pub fn flood(&mut self, bytes: &[u8], limit: Duration) -> bool {
+        let chunk = bytes.repeat((64 << 10) / bytes.len().max(1) + 1);
+        let end = Instant::now() + limit;
+        self.0.set_write_timeout(Some(limit)).unwrap();
+        while Instant::now() < end {
+            if self.0.write_all(&chunk).is_err() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same while somebody reads what the client says; with pauses, in which the client has the time to say it.
+    pub fn flood_and_read(&mut self, bytes: &[u8], pause: bool, limit: Duration) {
+        let mut reading = self.0.try_clone().unwrap();
+        thread::spawn(move || std::io::copy(&mut reading, &mut std::io::sink()));
+        if !pause {
+            self.flood(bytes, limit);
+        }
+        let (end, some) = (Instant::now() + limit, bytes.repeat(100));
+        while Instant::now() < end && self.0.write_all(&some).is_ok() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub fn half_close(&mut self) {
         self.0.shutdown(Shutdown::Write).unwrap();
     }
+}
+
+/// Starts a server that follows `script` on all connections, which are counted from 0. Returns its address.
+pub fn serve_all(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let script = std::sync::Arc::new(script);
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let stream = stream.unwrap();
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let script = std::sync::Arc::clone(&script);
+            thread::spawn(move || script(number, Peer(stream)));
+        }
+    });
+    address
 }
 
 /// Starts a server that answers the control plane on its first connection and follows `script` on all later ones, which
@@ -172,7 +233,7 @@ pub const NO_SHARED_MEMORY: &str =
 
 /// `ServerReady` is answered with yes, `ServerMetadata` with nothing special, shared memory is
 /// refused.
-fn be_ready(mut peer: Peer) {
+pub fn be_ready(mut peer: Peer) {
     peer.shake_hands(WIDE);
     for body in [&[8, 1][..], &[]] {
         let Some((stream, _)) = peer.request() else { return };

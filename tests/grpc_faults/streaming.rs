@@ -6,7 +6,8 @@ use triton_bench::backend::{Request, SequencePosition, SlotId};
 use triton_bench::clock::Stamp;
 
 use crate::peer::{
-    DATA, END_STREAM, Peer, RST_STREAM, WIDE, data, frame, headers, message, response_headers, trailers,
+    DATA, END_STREAM, Peer, RST_STREAM, WIDE, data, field, fitting, frame, headers, message, output, response_headers,
+    trailers,
 };
 use crate::{Bench, PLAIN, Setup};
 
@@ -25,11 +26,6 @@ fn next_id(peer: &mut Peer) -> Option<(u32, Vec<u8>)> {
     Some((frame.stream, frame.payload[at..at + 17].to_vec()))
 }
 
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    assert!(bytes.len() < 128);
-    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
-}
-
 struct Reply<'a> {
     error: &'a str,
     last: Option<bool>,
@@ -43,8 +39,7 @@ fn reply(stream: u32, id: &[u8], reply: &Reply<'_>) -> Vec<u8> {
         response.extend(field(4, &[field(1, b"triton_final_response"), flag].concat()));
     }
     if reply.outputs {
-        response.extend(field(5, &[field(1, b"O"), field(2, b"UINT8")].concat()));
-        response.extend(field(6, &[4, 2]));
+        response.extend(fitting(&[4, 2]));
     }
     let error = if reply.error.is_empty() { vec![] } else { field(1, reply.error.as_bytes()) };
     data(stream, &message(&[error, field(2, &response)].concat()))
@@ -280,4 +275,32 @@ fn deadlines_hold_on_a_stream_that_requests_share() {
     assert_eq!(outcomes[1].1, Ok(0));
     std::thread::sleep(Duration::from_millis(150));
     assert_eq!(bench.infer(), Ok(0));
+}
+
+#[test]
+fn answers_on_streams_fit_the_model() {
+    type Answer = fn(&[u8]) -> Vec<u8>;
+    let wrong: [Answer; 3] = [
+        |id| [field(3, id), output("O", "INT8", &[2], &[4, 2])].concat(),
+        |id| [field(3, id), output("P", "UINT8", &[2], &[4, 2])].concat(),
+        // An empty answer is an end for decoupled models alone.
+        |id| field(3, id),
+    ];
+    for (number, response) in wrong.into_iter().enumerate() {
+        for decoupled in [false, true] {
+            let setup = Setup { decoupled, output: 2, ..STREAMING };
+            let mut bench = Bench::new(setup, move |_, mut peer| {
+                peer.shake_hands(WIDE);
+                let (stream, id) = next_id(&mut peer).unwrap();
+                peer.say(&response_headers(stream));
+                let last = field(4, &[field(1, b"triton_final_response"), field(2, &[8, 1])].concat());
+                peer.say(&data(stream, &message(&field(2, &[response(&id), last].concat()))));
+                peer.linger();
+            });
+            match (number, decoupled) {
+                (2, true) => assert_eq!(bench.infer(), Ok(0)),
+                _ => bench.fails("Unexpected response", ""),
+            }
+        }
+    }
 }

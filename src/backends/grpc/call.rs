@@ -4,6 +4,7 @@ use crate::backend::{Completion, InferError};
 use crate::backends::grpc::message::MessageReader;
 use crate::backends::grpc::streams::SequenceKey;
 use crate::clock::Stamp;
+use crate::data::PayloadId;
 use crate::plan::Compression;
 
 /// Where a slot's request is.
@@ -33,6 +34,8 @@ pub struct Call {
     pub shared: usize,
     /// The sequence that it ends.
     pub ends: Option<SequenceKey>,
+    /// What it carries.
+    pub payload: PayloadId,
     /// Index of its model.
     pub model: usize,
     /// Whether its model is decoupled.
@@ -56,11 +59,11 @@ pub struct Call {
 
 impl Call {
     /// Begins with a new request to a model, which may be decoupled.
-    pub fn begin(&mut self, now: Stamp, model: usize, decoupled: bool) {
+    pub fn begin(&mut self, now: Stamp, payload: PayloadId, (model, decoupled): (usize, bool)) {
         self.phase = Phase::Queued;
         self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
         (self.stream, self.shared, self.ends) = (0, 0, None);
-        (self.model, self.decoupled) = (model, decoupled);
+        (self.payload, self.model, self.decoupled) = (payload, model, decoupled);
         (self.messages, self.responses) = (0, 0);
         self.error = None;
         self.reader.reset();
@@ -86,7 +89,7 @@ impl Call {
 
     /// A response that carries data has come.
     pub fn responded(&mut self, now: Stamp) {
-        self.responses += 1;
+        self.responses = self.responses.saturating_add(1);
         self.first.get_or_insert(self.begun.unwrap_or(now));
         self.last = Some(now);
     }

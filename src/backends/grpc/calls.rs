@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::backend::{CompletionSink, InferError, OutputView, Outputs, Response, SlotId};
+use crate::backend::{ClientSpec, CompletionSink, InferError, OutputView, Outputs, Response, SlotId};
 use crate::backends::grpc::call::{Call, Phase};
 use crate::backends::grpc::compress;
 use crate::backends::grpc::h2::{Events, HeaderList, Reset, Token};
-use crate::backends::grpc::message::{Arrived, MAX_MESSAGE, MessageReader};
+use crate::backends::grpc::message::{Arrived, MessageReader, Wish};
 use crate::backends::grpc::proto::{InferReply, StreamReply};
 use crate::backends::grpc::regions::{PlacedOutputs, PlacedSlot};
+use crate::backends::grpc::rules::ReplyRules;
 use crate::backends::grpc::status::{self, BROKEN};
 use crate::backends::grpc::streams::{InferStreams, parse_id, stream_of};
 use crate::clock::Stamp;
@@ -30,6 +31,7 @@ pub struct Calls {
     pub broken: Vec<u32>,
     /// Those that stay open for many requests.
     pub streams: InferStreams,
+    rules: ReplyRules,
     sink: Arc<dyn CompletionSink>,
     watch: bool,
     late: Option<InferError>,
@@ -37,7 +39,7 @@ pub struct Calls {
 
 impl Calls {
     /// No requests yet. `late` is said of those that meet their deadline, whoever notices it first.
-    pub fn new(sink: Arc<dyn CompletionSink>, watch: bool, late: Option<InferError>) -> Self {
+    pub fn new(sink: Arc<dyn CompletionSink>, spec: &ClientSpec, late: Option<InferError>) -> Self {
         Self {
             now: Stamp::now(),
             slots: Vec::new(),
@@ -45,10 +47,17 @@ impl Calls {
             over: Vec::new(),
             broken: Vec::new(),
             streams: InferStreams::default(),
+            rules: ReplyRules::new(spec),
             sink,
-            watch,
+            watch: spec.watch_responses,
             late,
         }
+    }
+
+    /// Makes place for the requests of another slot.
+    pub fn add_slot(&mut self, spec: &ClientSpec) {
+        self.slots.push(Call::default());
+        self.rules.add_slot(spec);
     }
 
     /// What a slot's current request is called in events.
@@ -128,8 +137,11 @@ impl Calls {
         if !bytes.is_empty() {
             self.slots[slot].response_begins(self.now);
         }
+        let payload = self.slots[slot].payload;
         let mut reader = std::mem::take(&mut self.slots[slot].reader);
-        let outcome = each_message(&mut reader, bytes, self.watch, |arrived| self.own_message(slot, arrived));
+        let keep = self.watch || self.rules.is_due(slot, payload);
+        let wish = Wish { keep, limit: self.rules.limit(payload) };
+        let outcome = each_message(&mut reader, bytes, wish, |arrived| self.own_message(slot, arrived));
         self.slots[slot].reader = reader;
         outcome
     }
@@ -140,12 +152,14 @@ impl Calls {
         if call.messages > 1 {
             return Err(status::error(BROKEN, "the server answered one request with several messages"));
         }
-        let unpacked = unpacked(arrived, call.encoding)?;
+        let unpacked = unpacked(arrived, call.encoding, self.rules.limit(call.payload))?;
         call.responded(self.now);
         if let Some(message) = unpacked.as_deref().or(arrived.bytes) {
-            let model = call.model;
+            let (model, payload) = (call.model, call.payload);
             let reply = InferReply::parse(message).ok_or_else(unreadable)?;
+            let contents = self.watch || self.outputs[slot].is_none();
             let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), (model, self.watch))?;
+            self.rules.check((slot, payload), &reply, (&outputs, contents))?;
             if !self.watch {
                 return Ok(());
             }
@@ -180,13 +194,14 @@ impl Calls {
     fn stream_data(&mut self, stream: usize, bytes: &[u8]) -> Result<(), InferError> {
         let state = self.streams.get_mut(stream);
         let (mut reader, encoding) = (std::mem::take(&mut state.reader), state.encoding);
-        let outcome = each_message(&mut reader, bytes, true, |arrived| self.stream_message(arrived, encoding));
+        let wish = Wish { keep: true, limit: self.rules.longest() };
+        let outcome = each_message(&mut reader, bytes, wish, |arrived| self.stream_message(arrived, encoding));
         self.streams.get_mut(stream).reader = reader;
         outcome
     }
 
     fn stream_message(&mut self, arrived: &Arrived<'_>, encoding: Compression) -> Result<(), InferError> {
-        let unpacked = unpacked(arrived, encoding)?;
+        let unpacked = unpacked(arrived, encoding, self.rules.longest())?;
         let message = unpacked.as_deref().or(arrived.bytes).unwrap_or_default();
         let reply = StreamReply::parse(message).ok_or_else(unreadable)?;
         let Some(slot) = self.named(reply.response.id) else {
@@ -208,10 +223,18 @@ impl Calls {
         call.response_begins(self.now);
         let failed = !reply.error.is_empty();
         let last = reply.response.last.unwrap_or(failed || !call.decoupled);
-        let empty = last && !failed && !reply.response.has_outputs;
-        let (place, of) = (self.outputs[slot].as_ref(), (call.model, self.watch));
-        let placed = PlacedOutputs::read(&reply.response, place, of);
-        let error = if failed { Some(status::error(FAILED, reply.error)) } else { placed.as_ref().err().cloned() };
+        // Decoupled models end requests with answers that are none.
+        let empty = call.decoupled && last && !failed && !reply.response.has_outputs;
+        let (of, named) = ((call.model, self.watch), (slot, call.payload));
+        let contents = self.watch || self.outputs[slot].is_none();
+        let placed = PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref(), of);
+        let misfit = match &placed {
+            Ok(placed) if !failed && !empty => self.rules.check(named, &reply.response, (placed, contents)).err(),
+            Ok(_) => None,
+            Err(error) => Some(error.clone()),
+        };
+        let error = if failed { Some(status::error(FAILED, reply.error)) } else { misfit };
+        let call = &mut self.slots[slot];
         match &error {
             Some(error) => call.fail(self.now, error.clone()),
             None if !empty => call.responded(self.now),
@@ -219,7 +242,7 @@ impl Calls {
         }
         if self.watch {
             let outputs = match &placed {
-                Ok(placed) if !failed => placed as &dyn Outputs,
+                Ok(placed) if error.is_none() => placed as &dyn Outputs,
                 _ => &NoOutputs,
             };
             let response = Response { at: self.now, empty, outputs, error: error.as_ref() };
@@ -241,10 +264,10 @@ impl Calls {
 fn each_message(
     reader: &mut MessageReader,
     mut bytes: &[u8],
-    keep: bool,
+    wish: Wish,
     mut act: impl FnMut(&Arrived<'_>) -> Result<(), InferError>,
 ) -> Result<(), InferError> {
-    while let Some(arrived) = reader.next(&mut bytes, keep).map_err(|reason| status::error(BROKEN, reason))? {
+    while let Some(arrived) = reader.next(&mut bytes, wish).map_err(|reason| status::error(BROKEN, reason))? {
         act(&arrived)?;
     }
     Ok(())
@@ -258,14 +281,14 @@ fn unreadable() -> InferError {
 }
 
 /// The decompressed form of a message that is compressed.
-fn unpacked(arrived: &Arrived<'_>, encoding: Compression) -> Result<Option<Vec<u8>>, InferError> {
+fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<Option<Vec<u8>>, InferError> {
     if !arrived.compressed {
         return Ok(None);
     }
     if encoding == Compression::None {
         return Err(status::error(BROKEN, "an answer is compressed, but its headers name no encoding"));
     }
-    compress::decompress(encoding, arrived.bytes.unwrap_or_default(), MAX_MESSAGE as u64)
+    compress::decompress(encoding, arrived.bytes.unwrap_or_default(), limit)
         .map(Some)
         .map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
 }

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use crate::backend::InferError;
 use crate::backends::grpc::h2::{Encoder, ErrorCode, Events, HeaderList, Message, Reset, Token};
 use crate::backends::grpc::line::{CONNECT_LIMIT, Line};
-use crate::backends::grpc::message::{self, MessageReader};
+use crate::backends::grpc::message::{self, MessageReader, Wish};
 use crate::backends::grpc::metadata::CallHeaders;
+use crate::backends::grpc::proto::Answer;
 use crate::backends::grpc::status::{self, BROKEN, LATE};
 use crate::backends::net::Connector;
 use crate::clock::Stamp;
-use crate::plan::Compression;
 
 /// How long a call may take while a run is set up. Nothing here waits for an inference, but the server may be busy with them.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -41,90 +41,138 @@ impl Control {
         self.connector.endpoint().to_string()
     }
 
-    /// Calls `method` and waits for its answer, for at most `limit`.
+    /// Calls `method` and waits for its answer, for at most `limit`, whatever bytes come meanwhile.
     ///
     /// # Errors
     /// What the server answers, or why it does not.
-    pub fn call<Q: prost::Message, A: prost::Message + Default>(
+    pub fn call<Q: prost::Message, A: Answer>(
         &self,
         method: &str,
         request: &Q,
         limit: Duration,
     ) -> Result<A, InferError> {
-        let fields = self.headers.fields(method, Compression::None, Some(limit));
+        let fields = self.headers.fields(method, None, Some(limit));
         let encoded = request.encode_to_vec();
         let mut body = message::prefix(false, encoded.len()).to_vec();
         body.extend_from_slice(&encoded);
-        let block = Encoder::literal(&fields);
-        let deadline = Stamp::now().plus_duration(limit);
-        let mut held = self.line.lock();
+        let call = SingleCall {
+            block: &Encoder::literal(&fields),
+            body: &body,
+            most: A::MOST,
+            deadline: Stamp::now().plus_duration(limit),
+        };
+        let mut held = self.line.try_lock_for(limit).ok_or_else(late)?;
         // A connection that was idle may have been closed meanwhile; a fresh one tells the truth.
-        if let Some(mut line) = held.take()
-            && let Ok(answer) = exchange(&mut line, &block, &body, deadline)
-        {
-            *held = Some(line);
-            return read(answer);
+        if let Some(mut line) = held.take() {
+            match call.exchange(&mut line) {
+                Ok(message) => {
+                    *held = Some(line);
+                    return read(&message?);
+                }
+                Err(error) if Stamp::now() >= call.deadline => return Err(error),
+                Err(_) => {}
+            }
         }
-        let left = deadline.from_now().min(CONNECT_LIMIT);
+        let left = call.deadline.from_now().min(CONNECT_LIMIT);
         let mut line = Line::connect(&self.connector, left.max(SHORTEST_LIMIT))?;
-        let answer = exchange(&mut line, &block, &body, deadline)?;
+        let message = call.exchange(&mut line)?;
         *held = Some(line);
-        read(answer)
+        read(&message?)
     }
 }
 
-fn read<A: prost::Message + Default>(answer: Answer) -> Result<A, InferError> {
-    let message = answer.outcome.unwrap_or_else(|| Err(status::error(BROKEN, "the call ended without a status")))?;
-    A::decode(&message[..]).map_err(|error| status::error(BROKEN, format!("the server's answer is malformed: {error}")))
+fn read<A: Answer>(message: &[u8]) -> Result<A, InferError> {
+    A::read(message).map_err(|reason| status::error(BROKEN, format!("the server's answer {reason}")))
 }
 
-/// Sends one request and waits until its stream has ended. An error means that the connection is of no use.
-fn exchange(line: &mut Line, block: &[u8], body: &[u8], deadline: Stamp) -> Result<Answer, InferError> {
-    if !line.h2.can_open() {
-        return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
-    }
-    let token = Token(0);
-    let stream = line.h2.open(token, block);
-    line.h2.send(stream, Message { token, head: body, parts: &[], end: true });
-    let mut answer = Answer::default();
-    while answer.outcome.is_none() {
-        line.flush(|_| ())?;
-        line.wait(deadline)?;
-        if line.fill()? {
-            line.process(&mut answer)?;
-        } else if Stamp::now() >= deadline {
-            line.h2.reset(stream, ErrorCode::CANCEL);
-            line.flush(|_| ())?;
-            return Err(status::error(LATE, "the server did not answer in time"));
+fn late() -> InferError {
+    status::error(LATE, "the server did not answer in time")
+}
+
+/// A call, ready to be made.
+struct SingleCall<'a> {
+    block: &'a [u8],
+    body: &'a [u8],
+    /// Bytes that its answer may have.
+    most: u64,
+    deadline: Stamp,
+}
+
+impl SingleCall<'_> {
+    /// Sends the request and waits until its stream has ended; the answer's message, or what is said in its place. An outer
+    /// error means that the connection is of no use.
+    fn exchange(&self, line: &mut Line) -> Result<Result<Vec<u8>, InferError>, InferError> {
+        if !line.h2.can_open() {
+            return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
         }
+        let token = Token(0);
+        let stream = line.h2.open(token, self.block);
+        line.h2.send(stream, Message { token, head: self.body, parts: &[], end: true });
+        let mut reply = Reply { most: self.most, ..Reply::default() };
+        let mut unread = false;
+        let outcome = loop {
+            line.flush(|_| ())?;
+            if !unread {
+                line.wait(self.deadline)?;
+            }
+            let filled = line.fill()?;
+            if filled {
+                line.process(&mut reply)?;
+            }
+            unread = filled && line.may_hold_more();
+            if let Some(outcome) = reply.outcome.take() {
+                break Ok(outcome);
+            }
+            if Stamp::now() >= self.deadline {
+                break Err(late());
+            }
+        };
+        // Nothing happens where it has ended.
+        line.h2.reset(stream, ErrorCode::CANCEL);
+        line.flush(|_| ())?;
+        outcome
     }
-    line.flush(|_| ())?;
-    Ok(answer)
 }
 
 /// What is known of the one call.
 #[derive(Default)]
-struct Answer {
+struct Reply {
+    most: u64,
     reader: MessageReader,
-    message: Vec<u8>,
+    message: Option<Vec<u8>>,
     failure: Option<InferError>,
+    /// The message, or why there is none. Nothing that still comes changes it.
     outcome: Option<Result<Vec<u8>, InferError>>,
 }
 
-impl Answer {
+impl Reply {
     fn end(&mut self, trailers: Option<&HeaderList>) {
+        let missing = |what: &str| status::error(BROKEN, format!("the call ended without {what}"));
         let status = trailers.and_then(status::of_trailers);
-        let failure = self.failure.take();
-        let outcome = match (status, failure) {
+        let outcome = match (status, self.failure.take()) {
             (Some(Err(error)), _) | (_, Some(error)) => Err(error),
-            (Some(Ok(())), None) => Ok(std::mem::take(&mut self.message)),
-            (None, None) => Err(status::error(BROKEN, "the call ended without a status")),
+            (Some(Ok(())), None) => self.message.take().ok_or_else(|| missing("an answer")),
+            (None, None) => Err(missing("a status")),
         };
-        self.outcome = Some(outcome);
+        self.outcome.get_or_insert(outcome);
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        let wish = Wish { keep: true, limit: self.most };
+        while let Some(arrived) = self.reader.next(&mut bytes, wish)? {
+            if arrived.compressed {
+                return Err("an answer is compressed although that was not asked for".to_owned());
+            }
+            if self.message.is_some() {
+                return Err("the server answered one call with several messages".to_owned());
+            }
+            self.message = arrived.bytes.map(<[u8]>::to_vec);
+        }
+        Ok(())
     }
 }
 
-impl Events for Answer {
+impl Events for Reply {
     fn headers(&mut self, _: Token, headers: &HeaderList, end: bool) {
         match headers.get(":status") {
             Some([b'1', ..]) if !end => return,
@@ -136,27 +184,18 @@ impl Events for Answer {
         }
     }
 
-    fn data(&mut self, _: Token, mut bytes: &[u8], end: bool) {
-        loop {
-            match self.reader.next(&mut bytes, true) {
-                Ok(Some(arrived)) if arrived.compressed => {
-                    self.failure =
-                        Some(status::error(BROKEN, "an answer is compressed although that was not asked for"));
-                }
-                Ok(Some(arrived)) => self.message = arrived.bytes.unwrap_or_default().to_vec(),
-                Ok(None) => break,
-                Err(reason) => {
-                    self.failure = Some(status::error(BROKEN, reason));
-                    break;
-                }
-            }
+    fn data(&mut self, _: Token, bytes: &[u8], end: bool) {
+        if self.outcome.is_some() {
+            return;
         }
-        if end {
+        if let Err(reason) = self.take(bytes) {
+            self.outcome = Some(Err(status::error(BROKEN, reason)));
+        } else if end {
             self.end(None);
         }
     }
 
     fn reset(&mut self, _: Token, why: Reset<'_>) {
-        self.outcome = Some(Err(status::of_reset(why)));
+        self.outcome.get_or_insert(Err(status::of_reset(why)));
     }
 }

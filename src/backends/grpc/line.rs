@@ -49,13 +49,19 @@ impl Line {
     }
 
     fn settle(&mut self, deadline: Stamp) -> Result<(), InferError> {
+        let mut unread = false;
         while !self.h2.is_settled() {
             self.flush(|_| ())?;
-            self.wait(deadline)?;
-            if self.fill().map_err(before_settings)? {
+            if !unread {
+                self.wait(deadline)?;
+            }
+            let filled = self.fill().map_err(before_settings)?;
+            if filled {
                 self.process(&mut Nobody)?;
-            } else if Stamp::now() >= deadline {
-                let silent = "the server is silent; does it speak HTTP/2 on this port?";
+            }
+            unread = filled && self.may_hold_more();
+            if !self.h2.is_settled() && Stamp::now() >= deadline {
+                let silent = "the server does not say its settings in time; does it speak HTTP/2 on this port?";
                 return Err(InferError { code: "Connection timed out".to_owned(), message: silent.to_owned() });
             }
         }
@@ -112,14 +118,19 @@ impl Line {
     #[inline]
     pub fn fill(&mut self) -> Result<bool, InferError> {
         match self.stream.read(&mut self.buffer[self.filled..]) {
-            Ok(0) => Err(closed("while answers were due")),
+            Ok(0) => Err(self.lost(closed("while answers were due"))),
             Ok(count) => {
                 self.filled += count;
                 Ok(true)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
-            Err(error) => Err(failure(&error)),
+            Err(error) => Err(self.lost(failure(&error))),
         }
+    }
+
+    /// Why the connection is lost: what the server said before, or else how it was noticed.
+    fn lost(&self, noticed: InferError) -> InferError {
+        self.h2.goaway().map_or(noticed, status::of_goaway)
     }
 
     /// Acts on what was read.

@@ -12,6 +12,15 @@ pub fn prefix(compressed: bool, length: usize) -> [u8; PREFIX_LEN] {
     [u8::from(compressed), length[0], length[1], length[2], length[3]]
 }
 
+/// What is to be done with messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Their bytes are wanted, however they come.
+    pub keep: bool,
+    /// Longest message, as it comes.
+    pub limit: u64,
+}
+
 /// A message that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived<'a> {
@@ -49,25 +58,25 @@ impl MessageReader {
     }
 
     /// Takes bytes from the front of `input` until a message is complete; `None` where more bytes are needed. Bytes of
-    /// messages are kept if `keep`, or where they are compressed; of others those that come in one piece are shown.
+    /// messages are kept if wanted, or where they are compressed; of others those that come in one piece are shown.
     ///
     /// # Errors
-    /// Where a prefix is malformed or announces more than [`MAX_MESSAGE`] bytes; says which.
+    /// Where a prefix is malformed or announces more bytes than allowed; says which.
     #[inline]
     pub fn next<'a, 'input: 'a>(
         &'a mut self,
         input: &mut &'input [u8],
-        keep: bool,
+        wish: Wish,
     ) -> Result<Option<Arrived<'a>>, String> {
         if self.handed_out {
             self.kept.clear();
             self.handed_out = false;
         }
-        if self.prefix_len < PREFIX_LEN && !self.take_prefix(input)? {
+        if self.prefix_len < PREFIX_LEN && !self.take_prefix(input, wish.limit)? {
             return Ok(None);
         }
         let compressed = self.prefix[0] == 1;
-        let keep = keep || compressed;
+        let keep = wish.keep || compressed;
         let (now, rest) = input.split_at(self.missing.min(input.len()));
         *input = rest;
         self.missing -= now.len();
@@ -86,7 +95,7 @@ impl MessageReader {
         Ok(Some(Arrived { compressed, bytes: (keep || whole).then_some(bytes) }))
     }
 
-    fn take_prefix(&mut self, input: &mut &[u8]) -> Result<bool, String> {
+    fn take_prefix(&mut self, input: &mut &[u8], limit: u64) -> Result<bool, String> {
         let (now, rest) = input.split_at(input.len().min(PREFIX_LEN - self.prefix_len));
         *input = rest;
         self.prefix[self.prefix_len..self.prefix_len + now.len()].copy_from_slice(now);
@@ -99,8 +108,9 @@ impl MessageReader {
         if flag > 1 {
             return Err(format!("a message begins with {flag} where only 0 and 1 are known"));
         }
-        if length > MAX_MESSAGE {
-            return Err(format!("a message of {length} bytes is longer than 2 GiB"));
+        if length > MAX_MESSAGE || length as u64 > limit {
+            let limit = limit.min(MAX_MESSAGE as u64);
+            return Err(format!("an answer of {length} bytes is longer than the {limit} that it may have"));
         }
         self.missing = length;
         Ok(true)
@@ -118,7 +128,7 @@ mod tests {
         let mut messages = Vec::new();
         for chunk in chunks {
             let mut rest = *chunk;
-            while let Some(arrived) = reader.next(&mut rest, keep)? {
+            while let Some(arrived) = reader.next(&mut rest, Wish { keep, limit: 1000 })? {
                 messages.push((arrived.compressed, arrived.bytes.map(<[u8]>::to_vec)));
             }
             assert!(rest.is_empty());
@@ -147,5 +157,7 @@ mod tests {
     fn malformed_prefixes_are_errors() {
         assert!(read(&[&[2, 0, 0, 0, 0]], true).is_err());
         assert!(read(&[&[0, 0x80, 0, 0, 0]], true).is_err());
+        assert!(read(&[&[0, 0, 0, 3, 0xe8]], true).is_ok());
+        assert!(read(&[&[0, 0, 0, 3, 0xe9]], true).unwrap_err().contains("1001 bytes is longer than the 1000"));
     }
 }

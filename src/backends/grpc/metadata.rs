@@ -33,8 +33,10 @@ impl CallHeaders {
         Ok(Self { scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
     }
 
-    /// The fields of a call to `method`.
-    pub fn fields(&self, method: &str, encoding: Compression, deadline: Option<Duration>) -> Fields {
+    /// The fields of a call to `method`. Without an `encoding` neither side compresses; with one, if only
+    /// [`Compression::None`], the server may, as it may with gRPC's libraries.
+    pub fn fields(&self, method: &str, encoding: Option<Compression>, deadline: Option<Duration>) -> Fields {
+        let accepted = if encoding.is_some() { "identity, deflate, gzip" } else { "identity" };
         let mut fields: Fields = [
             (":method", "POST"),
             (":scheme", self.scheme),
@@ -43,11 +45,11 @@ impl CallHeaders {
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", concat!("triton-bench/", env!("CARGO_PKG_VERSION"))),
-            ("grpc-accept-encoding", "identity, deflate, gzip"),
+            ("grpc-accept-encoding", accepted),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-        if let Some(name) = compress::name(encoding) {
+        if let Some(name) = encoding.and_then(compress::name) {
             fields.push(("grpc-encoding".to_owned(), name.to_owned()));
         }
         if let Some(deadline) = deadline {

@@ -6,7 +6,8 @@
 //! calls, call   what events mean for requests           request   requests, encoded once
 //! streams       which stream a request goes on, with --streaming
 //! regions       shared memory, as gRPC speaks of it
-//! line          socket and connection                   message, status, compress, metadata: gRPC over HTTP/2
+//! rules         what answers must be                    line     socket and connection
+//! message, status, compress, metadata: gRPC over HTTP/2
 //! h2            HTTP/2 without sockets                  proto     protocol buffers
 //! ```
 
@@ -15,6 +16,8 @@ mod calls;
 mod client;
 mod compress;
 mod control;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod h2;
 mod line;
 mod message;
@@ -23,6 +26,7 @@ mod model;
 mod proto;
 mod regions;
 mod request;
+mod rules;
 mod status;
 mod streams;
 
@@ -34,10 +38,8 @@ use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, Com
 use crate::backends::grpc::client::{CallPlan, GrpcClient};
 use crate::backends::grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::grpc::metadata::CallHeaders;
-use crate::backends::grpc::proto::control::{
-    Empty, ModelConfigResponse, ModelMetadata, ModelRequest, Ready, ServerMetadata, StatisticsResponse, TraceSetting,
-    TraceValue,
-};
+use crate::backends::grpc::proto::control::{Empty, ModelRequest, Ready, ServerMetadata, TraceSetting, TraceValue};
+use crate::backends::grpc::proto::{Answer, ModelConfigResponse, ModelMetadata};
 use crate::backends::http::MetricsSource;
 use crate::backends::net::regions::Registry;
 use crate::backends::net::{Connector, Endpoint, LineTally, ServerWait, TlsClient, tls_advice};
@@ -109,7 +111,7 @@ impl GrpcBackend {
         Ok(backend)
     }
 
-    fn call<Q: prost::Message, A: prost::Message + Default>(&self, method: &str, request: &Q) -> Result<A, InferError> {
+    fn call<Q: prost::Message, A: Answer>(&self, method: &str, request: &Q) -> Result<A, InferError> {
         self.control.call(method, request, CALL_LIMIT)
     }
 
@@ -195,11 +197,9 @@ impl Backend for GrpcBackend {
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
-        let response: StatisticsResponse = self
-            .control
+        self.control
             .call("ModelStatistics", &named(id), SAMPLE_LIMIT)
-            .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))?;
-        Ok(model::statistics(response))
+            .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
@@ -220,7 +220,7 @@ impl Backend for GrpcBackend {
             connector: Arc::clone(&self.connector),
             registry: Arc::clone(&self.registry),
             // A deadline of a stream would be one for all its requests together.
-            fields: self.headers.fields(method, self.compression, self.deadline.filter(|_| !self.streaming)),
+            fields: self.headers.fields(method, Some(self.compression), self.deadline.filter(|_| !self.streaming)),
             streaming: self.streaming,
             compression: self.compression,
             deadline: self.deadline,

@@ -9,8 +9,11 @@ use crate::backends::grpc::line::Line;
 use crate::backends::grpc::status;
 use crate::clock::Stamp;
 
-/// How long each step of making a connection again may take: requests are due meanwhile.
+/// How long making a connection again may take: requests are due meanwhile.
 const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
+
+/// Buffers that are read before anything else is looked at: a server that never ends must not keep deadlines from being seen.
+const MOST_READS: u32 = 16;
 
 impl GrpcClient {
     /// Makes a new connection in place of one that is gone, if that was asked for.
@@ -61,19 +64,24 @@ impl GrpcClient {
         }
     }
 
-    /// Takes what has come; tells whether something has.
+    /// Takes what has come, but no more than [`MOST_READS`] buffers; tells whether something has.
     pub(super) fn take(&mut self) -> bool {
         let Some(line) = &mut self.line else { return false };
-        let mut taken = false;
+        let mut reads = 0;
+        self.unread = false;
         let outcome = loop {
             match line.fill() {
                 Ok(true) => {
-                    taken = true;
+                    reads += 1;
                     self.calls.now = Stamp::now();
                     if let Err(error) = line.process(&mut self.calls) {
                         break Err(error);
                     }
                     if !line.may_hold_more() {
+                        break Ok(());
+                    }
+                    if reads == MOST_READS {
+                        self.unread = true;
                         break Ok(());
                     }
                 }
@@ -87,7 +95,7 @@ impl GrpcClient {
         if let Err(error) = outcome {
             self.lose(error);
         }
-        taken
+        reads > 0
     }
 
     /// Acts on a server that takes no further streams, and on used-up stream numbers: what is under way ends first.

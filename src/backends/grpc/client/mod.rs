@@ -32,6 +32,9 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause between rounds of requests that fail because there is no connection.
 const DEAD_PAUSE: Duration = Duration::from_millis(20);
 
+/// Looks at what came while a connection was idle.
+const MOST_TAKES: u32 = 64;
+
 /// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
 /// server that nobody does any more.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
@@ -75,6 +78,8 @@ pub struct GrpcClient {
     /// When requests are late, in the order of sending.
     deadlines: VecDeque<(Stamp, Token)>,
     telling: Vec<u32>,
+    /// The TLS layer may hold bytes that no poll of the socket tells of.
+    unread: bool,
     /// Kept for as long as requests name them.
     _inputs: InputRegions,
     /// Where outputs go in the region of a slot; none where they come in replies.
@@ -94,7 +99,7 @@ impl GrpcClient {
         let requests = RequestEncoder::new(&spec, &inputs, form)?;
         let line = Line::connect(&plan.connector, CONNECT_LIMIT).map_err(|error| Error::server(error.to_string()))?;
         let mut client = Self {
-            calls: Calls::new(Arc::clone(&sink), spec.watch_responses, plan.deadline.map(late)),
+            calls: Calls::new(Arc::clone(&sink), &spec, plan.deadline.map(late)),
             place: TalliedLine::new(&plan.tally),
             headers: Encoder::new(&plan.fields),
             plan,
@@ -106,6 +111,7 @@ impl GrpcClient {
             queued: VecDeque::new(),
             deadlines: VecDeque::new(),
             telling: Vec::new(),
+            unread: false,
             _inputs: inputs,
             layout: OutputLayout::of(&spec).map(Arc::new),
             number,
@@ -119,13 +125,17 @@ impl GrpcClient {
     fn begin(&mut self, slot: u32, request: Request) -> Result<()> {
         if self.place.enter() {
             // The connection may have waited for its first request for long.
-            while self.take() {}
+            for _ in 0..MOST_TAKES {
+                if !self.take() {
+                    break;
+                }
+            }
         }
         let model = self.spec.payloads[request.payload.0 as usize].model;
         let decoupled = self.spec.models[model].decoupled;
         let now = Stamp::now();
         let call = &mut self.calls.slots[slot as usize];
-        call.begin(now, model, decoupled);
+        call.begin(now, request.payload, (model, decoupled));
         if self.plan.streaming {
             call.ends = request.sequence.filter(|position| position.end).map(|position| (model, position.id));
             call.shared = self.calls.streams.assign(slot as usize, model, request.sequence);
@@ -173,7 +183,7 @@ impl GrpcClient {
 
     /// The stream of the connection that a slot's request goes on; opened, unless it is open. `None` where it must wait.
     fn stream_for(&mut self, slot: usize) -> Option<u32> {
-        let line = self.line.as_mut()?;
+        let line = self.line.as_mut().filter(|line| !line.h2.is_congested())?;
         let shared = self.calls.slots[slot].shared;
         let found = if self.plan.streaming { self.calls.streams.find(shared) } else { None };
         if found.is_none() && line.h2.can_open() {
@@ -192,7 +202,9 @@ impl GrpcClient {
     /// Opens streams for requests that wait for one.
     fn open_queued(&mut self) -> Result<()> {
         for _ in 0..self.queued.len() {
-            if !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open()) {
+            if self.line.as_ref().is_some_and(|line| line.h2.is_congested())
+                || !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open())
+            {
                 break;
             }
             let Some((slot, request)) = self.queued.pop_front() else { break };
@@ -279,7 +291,7 @@ impl Client for GrpcClient {
             let tag = slot_tag(self.number, self.calls.slots.len());
             let placed = self.layout.as_ref().map(|layout| self.plan.registry.outputs(layout, tag)).transpose()?;
             self.calls.outputs.push(placed.map(|slot| PlacedSlot::new(slot, self.spec.models.len())));
-            self.calls.slots.push(Call::default());
+            self.calls.add_slot(&self.spec);
         }
         Ok(())
     }
@@ -306,8 +318,10 @@ impl Client for GrpcClient {
             if let Some(line) = &self.line
                 && self.calls.over.is_empty()
             {
-                let waited = line.wait(self.look_up(deadline));
-                waited.map_err(|error| Error::machine(error.to_string()))?;
+                if !self.unread {
+                    let waited = line.wait(self.look_up(deadline));
+                    waited.map_err(|error| Error::machine(error.to_string()))?;
+                }
                 self.take();
                 if !self.deadlines.is_empty() {
                     self.expire(Stamp::now());

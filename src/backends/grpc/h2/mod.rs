@@ -10,5 +10,9 @@ mod stream;
 
 pub use connection::{Connection, Events, GoAway, MAX_CONTROL, Message, Reset};
 pub use error::{ConnectionError, ErrorCode};
+#[cfg(fuzzing)]
+pub use frame::FrameHeader;
+#[cfg(fuzzing)]
+pub use hpack::Decoder;
 pub use hpack::{Encoder, HeaderList};
 pub use stream::Token;

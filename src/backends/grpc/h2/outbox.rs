@@ -37,7 +37,7 @@ impl Outbox {
             self.copied.extend_from_slice(&piece);
             return;
         }
-        let before = self.copied.len() - self.start - self.claimed;
+        let before = self.copied_len() - self.claimed;
         self.claimed += before;
         self.shared += piece.len() as u64;
         self.pieces.push_back((before, piece));
@@ -49,6 +49,12 @@ impl Outbox {
         self.pieces.is_empty() && self.start == self.copied.len()
     }
 
+    /// Copied bytes that wait.
+    #[inline]
+    pub fn copied_len(&self) -> usize {
+        self.copied.len() - self.start
+    }
+
     /// Bytes that have left, since the beginning.
     pub fn departed(&self) -> u64 {
         self.departed
@@ -57,7 +63,7 @@ impl Outbox {
     /// Bytes that have been appended, since the beginning.
     #[inline]
     pub fn appended(&self) -> u64 {
-        self.departed + self.shared + (self.copied.len() - self.start) as u64
+        self.departed + self.shared + self.copied_len() as u64
     }
 
     /// Fills `slices` from the front of what waits; returns how many were filled.

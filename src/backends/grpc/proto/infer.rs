@@ -32,6 +32,8 @@ impl<'a> StreamReply<'a> {
 /// What a `ModelInferResponse` says.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InferReply<'a> {
+    /// The model's name; empty where the server does not say.
+    model: &'a str,
     /// The request's id.
     pub id: &'a str,
     /// Whether it is the request's last response, where it says so.
@@ -50,6 +52,7 @@ impl<'a> InferReply<'a> {
         let mut fields = Fields::of(message);
         for (field, value) in fields.by_ref() {
             match field {
+                1 => reply.model = value.text()?,
                 3 => reply.id = value.text()?,
                 4 => {
                     if let Some(last) = final_flag(value.bytes()?) {
@@ -65,6 +68,11 @@ impl<'a> InferReply<'a> {
             }
         }
         (!fields.is_broken()).then_some(reply)
+    }
+
+    /// The model's name, where the server says it.
+    pub fn model_name(&self) -> Option<&'a str> {
+        (!self.model.is_empty()).then_some(self.model)
     }
 
     /// Whether outputs and raw contents are not as many, and the outputs have no typed contents instead.

@@ -1,9 +1,11 @@
 //! The messages of `inference.GRPCInferenceService`: those of inference by hand, the others by prost.
 
+mod answer;
 pub mod control;
 mod infer;
 mod parameter;
 pub mod wire;
 
+pub use answer::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, TensorFlags, TensorMetadata};
 pub use infer::{InferReply, StreamReply};
 pub use parameter::put_parameter;

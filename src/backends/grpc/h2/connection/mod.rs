@@ -3,6 +3,7 @@
 //! Receive windows are as wide as the protocol allows and are granted anew when half of them is used, so that a
 //! benchmark never waits for itself. The send side keeps to the peer's windows, frame size and number of streams.
 
+mod patience;
 mod receive;
 mod send;
 
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 pub use receive::MAX_CONTROL;
 pub use send::Message;
 
+use crate::backends::grpc::h2::connection::patience::Patience;
 use crate::backends::grpc::h2::error::{ConnectionError, ErrorCode};
 use crate::backends::grpc::h2::frame::{self, MAX_31_BITS, kind};
 use crate::backends::grpc::h2::hpack::{Decoder, HeaderList};
@@ -20,6 +22,9 @@ use crate::backends::grpc::h2::stream::{Streams, Token};
 
 /// Used part of a receive window at which it is granted anew.
 const GRANT_AT: u32 = 1 << 30;
+/// Copied bytes that may wait to be written before no further requests are taken: a peer that answers what it has not read
+/// would make them pile up.
+const CONGESTED: usize = 64 << 20;
 /// The protocol's window before any setting.
 const FIRST_WINDOW: u32 = 65_535;
 
@@ -67,6 +72,7 @@ pub struct Connection {
     data: Option<DataRest>,
     stalled: VecDeque<u32>,
     marks: VecDeque<(u64, Token)>,
+    patience: Patience,
     goaway: Option<GoAway>,
 }
 
@@ -114,6 +120,7 @@ impl Connection {
             data: None,
             stalled: VecDeque::new(),
             marks: VecDeque::new(),
+            patience: Patience::default(),
             goaway: None,
         }
     }
@@ -138,10 +145,19 @@ impl Connection {
         self.next_stream > MAX_31_BITS
     }
 
+    /// Whether so much waits to be written that further requests should wait, too.
+    #[inline]
+    pub fn is_congested(&self) -> bool {
+        self.out.copied_len() > CONGESTED
+    }
+
     /// Whether a stream may be opened now.
     #[inline]
     pub fn can_open(&self) -> bool {
-        self.goaway.is_none() && !self.is_exhausted() && self.streams.len() < self.peer.max_concurrent_streams as usize
+        self.goaway.is_none()
+            && !self.is_exhausted()
+            && !self.is_congested()
+            && self.streams.len() < self.peer.max_concurrent_streams as usize
     }
 
     /// Streams that are open.
@@ -165,6 +181,7 @@ impl Connection {
             sent(token);
             self.marks.pop_front();
         }
+        self.patience.departed(self.out.departed());
     }
 
     /// Says goodbye: why the connection cannot go on.

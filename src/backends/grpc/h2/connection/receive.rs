@@ -34,11 +34,13 @@ impl Connection {
             if header.kind == kind::DATA {
                 let padding = usize::from(header.has(flag::PADDED));
                 let Some(pad) = rest[HEADER_LEN..].get(..padding.min(length)) else { return Ok(at) };
+                self.patience.frame()?;
                 self.begin_data(header, pad.first().copied())?;
                 at += HEADER_LEN + pad.len();
                 continue;
             }
             let Some(payload) = rest[HEADER_LEN..].get(..length) else { return Ok(at) };
+            self.patience.frame()?;
             self.control(header, payload, events)?;
             at += HEADER_LEN + length;
         }
@@ -80,6 +82,9 @@ impl Connection {
         let complete = data.bytes + data.padding == 0;
         let end = complete && data.end;
         let token = self.streams.get(&data.stream).map(|stream| stream.token);
+        if now > 0 || end {
+            self.patience.progressed();
+        }
         if let Some(token) = token.filter(|_| now > 0 || end) {
             if end {
                 self.ended_by_peer(data.stream);
@@ -121,6 +126,7 @@ impl Connection {
                 self.check_stream(header.stream)?;
                 let code = ErrorCode(frame::number(payload)?);
                 if let Some(stream) = self.streams.remove(&header.stream) {
+                    self.patience.progressed();
                     events.reset(stream.token, Reset::Code(code));
                 }
                 Ok(())
@@ -173,6 +179,7 @@ impl Connection {
         if let Some(stream) = self.streams.get(&id) {
             let token = stream.token;
             if end {
+                self.patience.progressed();
                 self.ended_by_peer(id);
             }
             events.headers(token, &self.headers, end);
@@ -210,6 +217,7 @@ impl Connection {
             }
         }
         frame::put(self.out.copied(), kind::SETTINGS, flag::ACK, 0, &[]);
+        self.patience.answered(self.out.appended())?;
         self.pump();
         Ok(())
     }
@@ -221,6 +229,7 @@ impl Connection {
         }
         if !header.has(flag::ACK) {
             frame::put(self.out.copied(), kind::PING, flag::ACK, 0, payload);
+            self.patience.answered(self.out.appended())?;
         }
         Ok(())
     }

@@ -102,6 +102,7 @@ impl Connection {
                     break;
                 }
                 self.send_window -= length as i64;
+                self.patience.sent(length as i64);
                 put_data(&mut self.out, id, stream, length as u32, &mut self.marks);
             }
             if stream.body.is_empty() {

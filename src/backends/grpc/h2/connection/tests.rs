@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::patience::{MAX_ANSWERS, MAX_IDLE_FRAMES};
 use super::*;
 use crate::backends::grpc::h2::frame::{FrameHeader, HEADER_LEN, flag, put, put_number};
 
@@ -309,4 +310,127 @@ fn no_bytes_make_it_panic_or_stand_still() {
         assert!(ends <= 2 && ends + connection.open_streams() == 2);
         sent(&mut connection);
     }
+}
+
+/// Whether the connection ends with ENHANCE_YOUR_CALM after so many frames, and not before; what it says last.
+fn loses_patience(connection: &mut Connection, frame: &[u8], at: usize, read: bool) -> String {
+    for number in 1..=at {
+        match connection.receive(frame, &mut Log::default()) {
+            Ok(_) => assert!(number < at, "frame {number} of {at} is still taken"),
+            Err(error) => {
+                assert_eq!((number, error.code), (at, ErrorCode::ENHANCE_YOUR_CALM), "{error}");
+                connection.close(&error);
+                let (last, payload) = sent(connection).pop().unwrap();
+                assert_eq!((last.kind, &payload[4..]), (kind::GOAWAY, &11_u32.to_be_bytes()[..]));
+                return error.reason;
+            }
+        }
+        if read {
+            sent(connection);
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn answers_that_nobody_reads_end_the_connection() {
+    for frame in [frame_bytes(kind::PING, 0, 0, &[7; 8]), settings(&[(4, 1 << 20)])] {
+        let reason = loses_patience(&mut settled(&[]), &frame, MAX_ANSWERS + 1, false);
+        assert!(reason.contains("at once"), "{reason}");
+    }
+}
+
+#[test]
+fn frames_about_no_request_end_the_connection() {
+    let nothing = |kind, stream, payload: &[u8]| frame_bytes(kind, 0, stream, payload);
+    let cases = [
+        nothing(kind::PING, 0, &[7; 8]),
+        frame_bytes(kind::PING, flag::ACK, 0, &[7; 8]),
+        settings(&[]),
+        nothing(kind::WINDOW_UPDATE, 0, &[0, 0, 0, 1]),
+        nothing(kind::WINDOW_UPDATE, 3, &[0, 0, 0, 1]),
+        // PRIORITY, and a type that nobody knows.
+        nothing(2, 3, &[0; 5]),
+        nothing(0xbe, 3, &[0; 50]),
+        // On a stream that is gone.
+        nothing(kind::RST_STREAM, 1, &[0; 4]),
+        nothing(kind::DATA, 3, &[]),
+        frame_bytes(kind::DATA, flag::PADDED, 3, &[2, 0, 0]),
+        // An informational response.
+        frame_bytes(kind::HEADERS, flag::END_HEADERS, 3, b"\x08\x03103"),
+        frame_bytes(kind::GOAWAY, 0, 0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
+    ];
+    for frame in cases {
+        let mut connection = settled(&[(4, 1 << 20)]);
+        assert_eq!(unary(&mut connection, 1, b"x"), 1);
+        assert_eq!(unary(&mut connection, 2, b"x"), 3);
+        let mut log = Log::default();
+        connection.receive(&frame_bytes(kind::RST_STREAM, 0, 1, &[0; 4]), &mut log).unwrap();
+        let reason = loses_patience(&mut connection, &frame, MAX_IDLE_FRAMES as usize + 1, true);
+        assert!(reason.contains("about no request"), "{reason}");
+        // A step forward makes up for all before it.
+        let mut connection = settled(&[(4, 1 << 20)]);
+        unary(&mut connection, 1, b"x");
+        unary(&mut connection, 2, b"x");
+        for _ in 0..3 {
+            for _ in 2..MAX_IDLE_FRAMES {
+                connection.receive(&frame, &mut log).unwrap();
+                sent(&mut connection);
+            }
+            connection.receive(&frame_bytes(kind::DATA, 0, 3, b"y"), &mut log).unwrap();
+            connection.receive(&frame_bytes(kind::DATA, 0, 1, b"y"), &mut log).unwrap();
+        }
+    }
+}
+
+#[test]
+fn header_blocks_end() {
+    let mut connection = settled(&[]);
+    unary(&mut connection, 1, b"x");
+    connection.receive(&frame_bytes(kind::HEADERS, 0, 1, &[0x88]), &mut Log::default()).unwrap();
+    let empty = frame_bytes(kind::CONTINUATION, 0, 1, &[]);
+    // SETTINGS and HEADERS came before.
+    loses_patience(&mut connection, &empty, MAX_IDLE_FRAMES as usize - 1, true);
+    let mut connection = settled(&[]);
+    unary(&mut connection, 1, b"x");
+    connection.receive(&frame_bytes(kind::HEADERS, 0, 1, &[0x88]), &mut Log::default()).unwrap();
+    let full = frame_bytes(kind::CONTINUATION, 0, 1, &[0x88; 16_384]);
+    let reason = loses_patience(&mut connection, &full, 4, true);
+    assert!(reason.contains("header block is longer"), "{reason}");
+}
+
+#[test]
+fn a_server_that_grants_windows_as_it_reads_is_borne_with() {
+    let mut connection = settled(&[(4, 1 << 30)]);
+    let parts = [Bytes::from(vec![0; 64 << 20])];
+    let id = connection.open(Token(1), &[0x83]);
+    connection
+        .receive(&frame_bytes(kind::WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()), &mut Log::default())
+        .unwrap();
+    connection.send(id, Message { token: Token(1), head: b"", parts: &parts, end: true });
+    sent(&mut connection);
+    for _ in 0..(64 << 20) / 4096 {
+        for stream in [0, id] {
+            let grant = frame_bytes(kind::WINDOW_UPDATE, 0, stream, &4096_u32.to_be_bytes());
+            connection.receive(&grant, &mut Log::default()).unwrap();
+        }
+    }
+    assert!(connection.can_open());
+}
+
+#[test]
+fn requests_wait_while_nobody_reads_those_before_them() {
+    let mut connection = settled(&[]);
+    let answered = |id| frame_bytes(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, id, &[0x88]);
+    let block = [0x83; 10_000];
+    let mut opened = 0;
+    while connection.can_open() {
+        let id = connection.open(Token(1), &block);
+        connection.receive(&answered(id), &mut Log::default()).unwrap();
+        opened += 1;
+        assert!(opened < 10_000, "what waits grows without bound");
+    }
+    assert!(connection.is_congested());
+    sent(&mut connection);
+    assert!(connection.can_open());
 }

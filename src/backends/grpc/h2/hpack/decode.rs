@@ -71,7 +71,8 @@ impl Decoder {
         while let Some(&first) = input.0.first() {
             self.field(first, &mut input, list).ok_or_else(|| compression_error("is malformed"))?;
             if list.bytes.len() > LIST_LIMIT || list.ends.len() > LIST_LIMIT / 32 {
-                return Err(compression_error("decodes to more than a megabyte"));
+                let reason = "a header block decodes to more than a megabyte";
+                return Err(ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, reason));
             }
         }
         Ok(())
@@ -213,6 +214,6 @@ mod tests {
         block.extend(std::iter::repeat_n(b'x', 4000));
         block.extend(std::iter::repeat_n(0xbe, 100_000));
         let error = fields(&mut Decoder::default(), &block).unwrap_err();
-        assert!(error.reason.contains("megabyte"), "{error}");
+        assert!(error.code == ErrorCode::ENHANCE_YOUR_CALM && error.reason.contains("megabyte"), "{error}");
     }
 }

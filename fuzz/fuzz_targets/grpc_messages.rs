@@ -1,0 +1,7 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Some((piece, messages)) = bytes.split_first() {
+        triton_bench::backends::grpc::fuzzing::messages(usize::from(*piece), messages);
+    }
+});
