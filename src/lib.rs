@@ -40,6 +40,10 @@ mod stats;
 mod stdio;
 mod traces;
 
+/// For the fuzz target under `fuzz/`.
+#[cfg(fuzzing)]
+pub use measure::metrics;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
