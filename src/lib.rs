@@ -45,6 +45,10 @@ mod stdio;
 mod sync;
 mod traces;
 
+/// For the fuzz target under `fuzz/`.
+#[cfg(fuzzing)]
+pub use measure::metrics;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 

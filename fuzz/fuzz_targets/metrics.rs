@@ -1,6 +1,6 @@
 #![no_main]
 
-use triton_bench::measure::metrics::{MetricsFold, parse};
+use triton_bench::metrics::{MetricsFold, parse};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(page) = std::str::from_utf8(bytes) else { return };

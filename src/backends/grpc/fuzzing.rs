@@ -27,8 +27,8 @@ use crate::shm::Placement;
 
 /// Streams that are open before anything is read.
 const STREAMS: u64 = 3;
-/// SETTINGS without contents, which a server says first.
-const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// SETTINGS, which a server says first: small windows.
+const SETTINGS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 40];
 
 /// Reads bytes as frames of a connection, in one piece and in pieces; both must come to the same.
 ///
@@ -58,8 +58,8 @@ fn opened(token: impl Fn(u64) -> Token) -> Connection {
     connection.receive(&SETTINGS, &mut Log::default()).expect("plain settings");
     for number in 0..STREAMS {
         let stream = connection.open(token(number), &[0x83]);
-        let head = if number == 0 { vec![7; 100_000] } else { vec![7] };
-        connection.send(stream, Message { token: token(number), head: &head, parts: &[], end: number != 2 });
+        let head: &[u8] = if number == 0 { &[7; 100] } else { &[7] };
+        connection.send(stream, Message { token: token(number), head, parts: &[], end: number != 2 });
     }
     said(&mut connection);
     connection
