@@ -6,8 +6,8 @@ pub const OK: u8 = 0;
 pub const UNSTABLE: u8 = 2;
 /// A level failed: nothing succeeded, or more failed than `--max-errors` allows.
 pub const NO_VALID_REQUESTS: u8 = 3;
-/// A level's numbers cannot be believed as they are: the load was not the one asked for, the server did not keep up, there
-/// were too few requests for the percentile, or the figures contradict each other.
+/// A level's numbers are not what was asked for: the load was another one, the server did not keep up, or there were too few
+/// requests for the percentile.
 pub const INVALID: u8 = 4;
 /// The first level is above the latency threshold.
 pub const OVER_THRESHOLD: u8 = 5;

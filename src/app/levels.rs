@@ -99,7 +99,7 @@ fn search<T: LevelValue>(
         if !confirmed && ends_a_range(runner, levels) {
             confirmed = true;
             note!("{}: above the latency threshold; measured once more, because the range ends there", name(levels));
-            again(runner, &job(value)?, levels)?;
+            confirm(runner, &job(value)?, levels)?;
         }
         let Some(level) = levels.last() else { break };
         if level.ending == Ending::Unstable {
@@ -134,6 +134,14 @@ fn settle<T: LevelValue>(
         levels[index] = repeated.swap_remove(0);
     }
     Ok(())
+}
+
+/// Measures the level that would end the range again, and shows it only where it need not.
+fn confirm(runner: &Runner<'_>, job: &Job, levels: &mut [LevelSummary]) -> Result<()> {
+    let level = runner.measure_quietly(job, &runner.plan.measurement)?;
+    let (Some(last), Ending::Stable | Ending::Complete) = (levels.last_mut(), level.ending) else { return Ok(()) };
+    *last = level;
+    runner.show(std::slice::from_ref(last))
 }
 
 /// Measures the last level again; what it comes to now counts.

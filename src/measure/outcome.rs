@@ -70,11 +70,6 @@ impl Outcome {
         }
     }
 
-    /// Whether there is nothing to be said against the level's numbers. (They may be above a threshold.)
-    pub fn is_sound(self) -> bool {
-        matches!(self, Self::Valid | Self::OverThreshold | Self::Undecided)
-    }
-
     /// Whether the level did not come to its end, or to nothing.
     fn is_grave(self) -> bool {
         matches!(self, Self::Interrupted | Self::Failed)
@@ -131,6 +126,5 @@ mod tests {
         let limit = Some(LimitCheck { limit: Duration::from_millis(1), over: false, certain: false });
         let level = LevelSummary { limit, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) };
         assert_eq!(Outcome::of(&level), Outcome::Undecided);
-        assert!(Outcome::Undecided.is_sound() && !Outcome::Unstable.is_sound());
     }
 }

@@ -237,11 +237,11 @@ fn an_unstable_level_prints_its_data_and_says_so() {
 }
 
 #[test]
-fn a_first_level_above_the_latency_threshold_is_code_2() {
+fn a_first_level_above_the_latency_threshold_is_code_5() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let finished = Program::on(&repository, "m").quick().args("-l 5 --concurrency-range 1:4").run();
-    let report = finished.report_with(2);
+    let report = finished.report_with(5);
     assert!(finished.stderr.contains("Measured latency went over the set limit of 5 msec."), "{}", finished.stderr);
     assert_eq!(report.values(), [1.0]);
     assert!(report.summary()[0].contains("over latency threshold"), "{}", report.text);

@@ -273,6 +273,7 @@ fn model_of(max_batch_size: u64, decoupled: bool) -> ModelSpec {
         inputs: Vec::new(),
         outputs: vec![tensor("O", DataType::Uint8, &[-1]), tensor("S", DataType::Bytes, &[2])],
         scheduler: Scheduler::Default,
+        sequences: false,
         decoupled,
         response_cache: false,
         composing: Vec::new(),
@@ -306,7 +307,7 @@ struct Deaf;
 
 impl CompletionSink for Deaf {
     fn response(&self, _: SlotId, response: &Response<'_>) {
-        response.outputs.visit(&mut |output| drop(output.to_values()));
+        response.outputs.visit(&mut |output| drop(std::hint::black_box(output.bytes.len())));
     }
 
     fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {

@@ -1,11 +1,11 @@
 //! Two responses of one request at once: one is still with the client, on a thread of its own, when the final one comes.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use crate::ledger::lock;
+use parking_lot::{Condvar, Mutex};
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ impl Overlap {
     pub fn bring(self: &Arc<Self>, response: impl FnOnce() + Send + 'static) {
         let this = Arc::clone(self);
         thread::spawn(move || {
-            lock(&this.progress).thread = Some(thread::current().id());
+            this.progress.lock().thread = Some(thread::current().id());
             HERE.set(Some(Arc::clone(&this)));
             response();
             // Should the client not have looked at it, or not deleted it.
@@ -53,17 +53,16 @@ impl Overlap {
 
     /// Whether the client has the response on another thread than this.
     pub fn is_elsewhere(&self) -> bool {
-        lock(&self.progress).thread.is_some_and(|thread| thread != thread::current().id())
+        self.progress.lock().thread.is_some_and(|thread| thread != thread::current().id())
     }
 
     fn change(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut lock(&self.progress));
+        change(&mut self.progress.lock());
         self.changed.notify_all();
     }
 
     fn wait_until(&self, is_so: impl Fn(&Progress) -> bool) {
-        let waited = self.changed.wait_timeout_while(lock(&self.progress), PATIENCE, |progress| !is_so(progress));
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.changed.wait_while_for(&mut self.progress.lock(), |progress| !is_so(progress), PATIENCE);
     }
 }
 
