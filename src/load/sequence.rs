@@ -124,6 +124,8 @@ impl Sequences {
 
     /// The next request of a lane. Where a new sequence begins, `stream_length` tells for `(ordinal, turn)` how many steps
     /// its stream has.
+    // Not inlined into the feed's own, which would make requests without sequences dearer.
+    #[inline(never)]
     pub fn next(&self, lane: usize, stream_length: impl FnOnce(u64, u64) -> u64) -> SequenceStep {
         let state = &self.lanes[lane];
         let mut length = state.length.load(Ordering::Relaxed);

@@ -186,6 +186,7 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
 ///
 /// # Safety
 /// `slot` is live: its request is not over. It may be gone when this returns.
+#[inline]
 pub(super) unsafe fn respond<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
     // SAFETY: the caller's promise, and then the hold.
     let live = unsafe { slot.as_ref() };

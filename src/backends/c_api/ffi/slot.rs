@@ -282,18 +282,20 @@ impl Slot {
         unsafe {
             match response {
                 Some(response) if is_final => {
-                    life::respond_last(slot, true, |slot: &Self, before| slot.take_in(at, response, before));
+                    life::respond_last(slot, true, |slot, before| slot.take_in(at, response, before));
                 }
-                Some(response) => {
-                    life::respond(slot, true, |slot: &Self, before| slot.take_in(at, response, before));
-                }
-                None if is_final => {
-                    life::respond_last(slot, false, |slot: &Self, before| slot.end_without_data(at, before));
-                }
-                // Says nothing: it neither ends the request nor carries data.
-                None => {}
+                Some(response) => Self::on_further_response(slot, at, response),
+                None if is_final => life::respond_last(slot, false, |slot, before| slot.end_without_data(at, before)),
+                None => {} // it says nothing
             }
         }
+    }
+
+    /// As [`Slot::on_response`], for one that carries data and is not the final one. Apart, so that the final one's way is short.
+    #[inline(never)]
+    unsafe fn on_further_response(slot: NonNull<Self>, at: Stamp, response: InferenceResponse<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { life::respond(slot, true, |slot, before| slot.take_in(at, response, before)) }
     }
 
     /// The server has let go of the request.
@@ -307,7 +309,7 @@ impl Slot {
     }
 
     /// Takes in one response, `before` others having come.
-    #[inline]
+    #[inline(always)]
     fn take_in(&self, at: Stamp, response: InferenceResponse<'_>, before: u32) {
         let failure = response.error().err();
         if before == 0 {
