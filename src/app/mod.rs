@@ -1,6 +1,7 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
 mod body;
+mod ending;
 mod job;
 mod levels;
 mod matrix;
@@ -8,6 +9,7 @@ mod observe;
 mod outcome;
 mod payloads;
 mod periodic;
+mod phase;
 mod recorded;
 mod replay;
 mod runner;
@@ -20,7 +22,10 @@ mod sweep;
 mod traces;
 mod validation;
 
+pub use ending::end;
 pub use traces::summarise as summarise_traces;
+
+use std::sync::atomic::AtomicUsize;
 
 use crate::affinity;
 use crate::app::observe::Observers;
@@ -28,7 +33,8 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
-use crate::plan::{LoadMode, Plan};
+use crate::exit;
+use crate::plan::{LoadMode, Plan, ServiceKind};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
 
@@ -36,17 +42,31 @@ use crate::stdio::{self, note};
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(mut plan: Plan) -> Result<u8> {
+pub fn run(plan: Plan) -> Result<u8> {
+    // Before there are further threads.
+    affinity::pin_this_thread(plan.load.cpus.as_deref())?;
+    // Before there are files.
+    let interrupts = signals::watch()?;
     plan.notes.iter().for_each(|note| note!("{note}"));
     check_output_paths(&plan)?;
     check_devices(&plan)?;
-    affinity::pin_this_thread(plan.load.cpus.as_deref())?;
-    let interrupts = signals::watch()?;
-    if let Some(kind) = plan.matrix.clone() {
-        return matrix::run(&plan, &kind, interrupts);
+    if plan.target.service == ServiceKind::TritonCApi {
+        phase::loading();
     }
+    let outcome = match plan.matrix.clone() {
+        Some(kind) => matrix::run(&plan, &kind, interrupts),
+        None => measure(plan, interrupts),
+    };
+    // What an interrupt broke, such as a load, was not at fault.
+    outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
+}
+
+/// Measures level after level, and reports.
+fn measure(mut plan: Plan, interrupts: &'static AtomicUsize) -> Result<u8> {
     let session = Session::open(&mut plan)?;
-    signals::ready();
+    if !phase::ready() {
+        return Ok(exit::INTERRUPTED);
+    }
     let screen = Screen::new();
     if plan.output.verbosity > 1 {
         stdio::say(console::models(&session.all_models));

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::report::partial;
 
 /// Fails if a result could not be written to `path` at the end of the run. Leaves nothing behind.
 ///
@@ -95,7 +96,7 @@ impl SafeFile {
         temporary_name.push(name);
         temporary_name.push(format!(".{}.partial", std::process::id()));
         let temporary = path.with_file_name(temporary_name);
-        let out = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
+        let out = BufWriter::with_capacity(1 << 16, partial::make(&temporary, |path| File::create(path))?);
         Ok(Self { out, path, temporary: Some(temporary) })
     }
 
@@ -107,6 +108,7 @@ impl SafeFile {
         self.out.flush()?;
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.path)?;
+            partial::settled(temporary);
             self.temporary = None;
         }
         Ok(())
@@ -128,6 +130,7 @@ impl Drop for SafeFile {
         if let Some(temporary) = &self.temporary {
             // Nothing is left to be told where even this fails.
             let _ = fs::remove_file(temporary);
+            partial::settled(temporary);
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod export;
 mod file;
 pub mod matrix;
 mod number;
+mod partial;
 pub mod periodic;
 pub mod progress;
 pub mod remarks;
@@ -19,6 +20,7 @@ use crate::measure::summary::LevelLoad;
 
 pub use file::{SafeFile, check_new, check_writable, is_same_file};
 pub use number::significant;
+pub use partial::remove_partial_files;
 
 /// Percentiles that every report shows.
 const PERCENTILES: [u8; 4] = [50, 90, 95, 99];

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
+use crate::app::phase;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::app::signals;
 use crate::backend::Backend;
 use crate::backends;
 use crate::error::{Error, Result};
@@ -75,7 +75,9 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: &'static AtomicUsize) -> Resu
     if let Some((plan, session)) = first {
         screen.print(&console::settings(plan, &session.run))?;
     }
-    signals::ready();
+    if !phase::ready() {
+        return Ok(exit::INTERRUPTED);
+    }
     let mut code = exit::OK;
     for level in 0..u32::MAX {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };

@@ -1,0 +1,61 @@
+//! How far the program is, which says what an interrupt means, and how often the user has interrupted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// How far the program is.
+#[derive(Clone, Copy)]
+pub enum Phase {
+    /// Nothing of ours runs yet.
+    Waiting,
+    /// A server starts in this process.
+    Loading,
+    /// Everything is ready to be measured.
+    Measuring,
+    /// Results and errors are written, and this is the code.
+    Written(u8),
+}
+
+/// How often the user has interrupted.
+static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Held while interrupts are counted, so that each falls into one phase.
+static PHASE: Mutex<Phase> = Mutex::new(Phase::Waiting);
+
+/// The counter of interrupts.
+pub fn interrupts() -> &'static AtomicUsize {
+    &INTERRUPTS
+}
+
+/// Counts an interrupt. Tells in which phase it came, and whether it was the first.
+pub fn interrupt() -> (Phase, bool) {
+    let phase = PHASE.lock();
+    (*phase, INTERRUPTS.fetch_add(1, Ordering::Relaxed) == 0)
+}
+
+/// Says that a server is about to be started in this process: from now on the first interrupt waits for its models.
+pub fn loading() {
+    *PHASE.lock() = Phase::Loading;
+}
+
+/// Says that measuring begins: from now on the first interrupt lets the run end by itself. Whether nobody has interrupted yet.
+pub fn ready() -> bool {
+    let mut phase = PHASE.lock();
+    let undisturbed = INTERRUPTS.load(Ordering::Relaxed) == 0;
+    if undisturbed {
+        *phase = Phase::Measuring;
+    }
+    undisturbed
+}
+
+/// Says that everything is written, and with which code the program ends.
+pub fn written(code: u8) {
+    *PHASE.lock() = Phase::Written(code);
+}
+
+/// Whether the user has interrupted before anything was measured.
+pub fn was_disturbed() -> bool {
+    let phase = PHASE.lock();
+    INTERRUPTS.load(Ordering::Relaxed) > 0 && matches!(*phase, Phase::Waiting | Phase::Loading)
+}
