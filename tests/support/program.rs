@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -103,17 +103,20 @@ impl Program {
         let mut child = self.command.spawn().expect("the program can be started");
         let (ended, end) = mpsc::channel();
         let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>, until: Option<String>| {
-            thread::spawn(move || {
-                let (mut text, mut part) = (Vec::new(), [0; 4096]);
+            let said = Arc::new(Mutex::new(Vec::new()));
+            let text = Arc::clone(&said);
+            let thread = thread::spawn(move || {
+                let mut part = [0; 4096];
                 while let Ok(count @ 1..) = pipe.read(&mut part) {
+                    let mut text = text.lock().unwrap();
                     text.extend_from_slice(&part[..count]);
                     let _ = last.send(Instant::now());
                     if until.as_ref().is_some_and(|until| String::from_utf8_lossy(&text).contains(until)) {
                         break;
                     }
                 }
-                String::from_utf8_lossy(&text).into_owned()
-            })
+            });
+            Spoken { said, thread }
         };
         let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
         let stderr: Box<dyn Read + Send> = child.stderr.take().map_or(Box::new(io::empty()), |pipe| Box::new(pipe));
@@ -122,11 +125,28 @@ impl Program {
     }
 }
 
+/// What a program has written to one of its streams.
+struct Spoken {
+    said: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Spoken {
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+    }
+
+    fn all(self) -> String {
+        self.thread.join().unwrap();
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+    }
+}
+
 /// A program under way.
 pub struct Running {
     child: Child,
-    stdout: JoinHandle<String>,
-    stderr: JoinHandle<String>,
+    stdout: Spoken,
+    stderr: Spoken,
     started: Instant,
     /// The moments at which it wrote something.
     output: mpsc::Receiver<Instant>,
@@ -144,11 +164,20 @@ impl Running {
         assert!(sent.expect("kill can be run").success(), "the program is gone already");
     }
 
+    /// Waits until it has said `text`, on standard output or standard error.
+    pub fn wait_for(&self, text: &str) {
+        let started = Instant::now();
+        while !self.stdout.so_far().contains(text) && !self.stderr.so_far().contains(text) {
+            assert!(started.elapsed() < PATIENCE, "'{text}' was never said: {}", self.stderr.so_far());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Waits for its end.
     pub fn finish(mut self) -> Finished {
         let status = self.wait();
         let ended = Instant::now();
-        let (stdout, stderr) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
+        let (stdout, stderr) = (self.stdout.all(), self.stderr.all());
         let last = self.output.try_iter().max().unwrap_or(self.started);
         Finished { status, stdout, stderr, wall: ended - self.started, silent: ended.saturating_duration_since(last) }
     }
@@ -183,6 +212,11 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// The signal that ended it.
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
     /// Its exit code; a run that was ended by a signal has none.
     pub fn code(&self) -> i32 {
         let signal = self.status.signal();
