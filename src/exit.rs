@@ -13,6 +13,8 @@ pub const INVALID: u8 = 4;
 pub const OVER_THRESHOLD: u8 = 5;
 /// Bad flags, bad input, a server that cannot be loaded, a file that cannot be written.
 pub const FAILED: u8 = 99;
+/// A fault of the program itself, told by a panic; the code that Rust gives it.
+pub const PANICKED: u8 = 101;
 /// Interrupted twice, or before there was anything to report: 128 and the number of SIGINT, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 

@@ -50,6 +50,7 @@ mod traces;
 pub use measure::metrics;
 
 use std::ffi::OsString;
+use std::panic;
 use std::process::ExitCode;
 
 use cli::Command;
@@ -61,21 +62,23 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
         stdio::say(format_args!("error: {error}\n"));
         return ExitCode::from(exit::FAILED);
     }
-    let outcome = match cli::parse(args) {
-        Ok(Command::Run(plan)) => app::run(*plan, codes),
-        Ok(Command::TraceSummary(wanted)) => app::summarise_traces(&wanted),
-        Ok(Command::Help(text)) => stdio::print(&text).map(|()| exit::OK),
-        Ok(Command::Version(line)) => {
-            stdio::say(format_args!("{line}\n"));
-            Ok(exit::OK)
-        }
-        Err(error) => Err(error),
-    };
+    // A panic, which has been told, must not run into the destructors of a server that is still there.
+    let outcome = panic::catch_unwind(|| run(args, codes)).unwrap_or(Ok(exit::PANICKED));
     let code = outcome.unwrap_or_else(|error| {
         stdio::say(format_args!("error: {error}\n"));
         exit::FAILED
     });
-    // Regions that a server never gave back are still there.
-    shm::unlink_all();
-    ExitCode::from(codes.spoken(code))
+    app::end(codes.spoken(code))
+}
+
+fn run(args: Vec<OsString>, codes: exit::Codes) -> error::Result<u8> {
+    match cli::parse(args)? {
+        Command::Run(plan) => app::run(*plan, codes),
+        Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
+        Command::Help(text) => stdio::print(&text).map(|()| exit::OK),
+        Command::Version(line) => {
+            stdio::say(format_args!("{line}\n"));
+            Ok(exit::OK)
+        }
+    }
 }

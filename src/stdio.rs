@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
@@ -38,11 +39,22 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Whether the program is being left, and has nothing more to say.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Lets nothing be printed or said any more: what becomes of a run while everything is taken away from it is no news.
+pub fn fall_silent() {
+    SILENT.store(true, Ordering::SeqCst);
+}
+
 /// Prints data on standard output.
 ///
 /// # Errors
 /// Where it is closed or full.
 pub fn print(text: &str) -> Result<()> {
+    if SILENT.load(Ordering::SeqCst) {
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     let written = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| Error::output(format!("standard output cannot be written: {error}")))
@@ -51,6 +63,9 @@ pub fn print(text: &str) -> Result<()> {
 /// Says a text on standard error, in one piece. Where that is closed or full, nobody hears it, and the exit code
 /// has to do.
 pub fn say(text: impl Display) {
+    if SILENT.load(Ordering::SeqCst) {
+        return;
+    }
     let _ = io::stderr().write_all(harmless(&text.to_string()).as_bytes());
 }
 

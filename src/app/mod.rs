@@ -2,6 +2,7 @@
 
 mod body;
 mod composing;
+mod ending;
 mod job;
 mod levels;
 mod matrix;
@@ -10,6 +11,7 @@ mod observed;
 mod outcome;
 mod payloads;
 mod periodic;
+mod phase;
 mod recorded;
 mod replay;
 mod runner;
@@ -22,9 +24,10 @@ mod sweep;
 mod traces;
 mod validation;
 
+pub use ending::end;
 pub use traces::summarise as summarise_traces;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::affinity;
 use crate::app::observe::Observers;
@@ -34,7 +37,7 @@ use crate::app::session::Session;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
-use crate::plan::{LoadMode, Plan};
+use crate::plan::{LoadMode, Plan, ServiceKind};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
 
@@ -42,18 +45,32 @@ use crate::stdio::{self, note};
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
+pub fn run(plan: Plan, codes: Codes) -> Result<u8> {
+    // Before there are further threads.
+    affinity::pin_this_thread(plan.load.cpus.as_deref())?;
+    // Before there are files.
+    let interrupts = signals::watch()?;
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
     check_output_paths(&plan)?;
     check_devices(&plan)?;
-    affinity::pin_this_thread(plan.load.cpus.as_deref())?;
-    let interrupts = signals::watch()?;
-    if let Some(kind) = plan.matrix.clone() {
-        return matrix::run(&plan, &kind, interrupts);
+    if plan.target.service == ServiceKind::TritonCApi {
+        phase::loading();
     }
+    let outcome = match plan.matrix.clone() {
+        Some(kind) => matrix::run(&plan, &kind, interrupts),
+        None => measure(plan, codes, interrupts),
+    };
+    // What an interrupt broke, such as a load, was not at fault.
+    outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
+}
+
+/// Measures level after level, and reports.
+fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize) -> Result<u8> {
     let session = Session::open(&mut plan)?;
-    signals::ready();
+    if !phase::ready() {
+        return Ok(exit::INTERRUPTED);
+    }
     let screen = Screen::new();
     if plan.output.verbosity > 1 {
         stdio::say(console::models(&session.all_models));

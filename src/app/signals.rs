@@ -1,14 +1,20 @@
-//! Interrupts: the first lets the run end with what it has, the second ends it at once. So does the first where there can
-//! be nothing to report yet: a server that is waited for, or a model that loads, may take minutes. A terminal that hangs up
-//! interrupts, too.
+//! Interrupts: the first lets the run end with what it has, the second ends it at once. A terminal that hangs up interrupts, too.
+//!
+//! What the first one means depends on how far the program is. Where there can be nothing to report yet it ends the program:
+//! at once while a server on the network is waited for, and as soon as the models are loaded in process, because a load
+//! cannot be broken off cleanly. Where the results are written there is nothing to end but the wait for the server.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::thread;
+use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::{SIGBUS, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
+use crate::app::ending;
+use crate::app::phase::{self, Phase};
 use crate::backends::program;
 use crate::error::{Error, Result};
 use crate::exit;
@@ -16,44 +22,76 @@ use crate::interrupt;
 use crate::shm;
 use crate::stdio;
 
-/// Whether everything is ready to be measured.
-static READY: AtomicBool = AtomicBool::new(false);
+/// How long models that load may hold up an interrupt.
+const LOAD_LIMIT: Duration = Duration::from_secs(10);
+
+/// What an interrupt does.
+enum Answer {
+    /// The program goes on to its end by itself.
+    Say(&'static str),
+    /// The program ends at once.
+    Leave(u8),
+}
 
 /// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns the counter of those that have come. SIGQUIT ends the program at
-/// once, as it does by default, but for the names of shared memory and the servers that were started.
+/// once, as it does by default, but for what would stay behind.
 ///
 /// # Errors
 /// Where the signals cannot be taken over.
 pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT]).map_err(failed)?;
+    // Two of a kind in a row are two.
+    let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT, SIGBUS]).map_err(failed)?;
     if !hangups_are_ignored() {
         signals.add_signal(SIGHUP).map_err(failed)?;
     }
     shm::unlink_on_panic();
     shm::end_when_files_are_cut_short(i32::from(exit::FAILED)).map_err(failed)?;
     end_programs_on_panic();
+    ending::watch()?;
     let watcher = move || {
-        for signal in signals.forever() {
-            let first = interrupt::raise() == 1;
-            let ready = READY.load(Ordering::Relaxed);
-            if signal != SIGQUIT && first && ready {
-                stdio::say("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n");
-                continue;
+        for signal in signals.forever().map(|info| info.si_signo) {
+            if signal == SIGBUS {
+                // The handler has said why, and waits.
+                ending::leave(exit::FAILED);
             }
-            if signal != SIGQUIT && !ready {
-                stdio::say("\ntriton-bench: interrupted before anything was measured\n");
-            }
-            shm::unlink_all();
-            program::kill_all();
             if signal == SIGQUIT {
+                ending::clear();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-            signal_hook::low_level::exit(i32::from(exit::INTERRUPTED));
+            let (phase, first) = phase::interrupt();
+            match answer(phase, first) {
+                Answer::Say(text) => stdio::say(text),
+                Answer::Leave(code) => ending::leave(code),
+            }
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
     Ok(interrupt::counter())
+}
+
+fn answer(phase: Phase, first: bool) -> Answer {
+    match phase {
+        Phase::Waiting => {
+            stdio::say("\ntriton-bench: interrupted before anything was measured\n");
+            Answer::Leave(exit::INTERRUPTED)
+        }
+        Phase::Loading if first => {
+            ending::bound(LOAD_LIMIT, exit::INTERRUPTED, "its models were still being loaded");
+            Answer::Say(
+                "\ntriton-bench: interrupted before anything was measured; waiting for the server to load its models, for \
+                 10 s at most (interrupt again to leave at once)\n",
+            )
+        }
+        Phase::Measuring if first => {
+            Answer::Say("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n")
+        }
+        Phase::Loading | Phase::Measuring => Answer::Leave(exit::INTERRUPTED),
+        Phase::Written(_) if first => Answer::Say(
+            "\ntriton-bench: interrupted; everything is written, and the server is being stopped (interrupt again to leave at once)\n",
+        ),
+        Phase::Written(code) => Answer::Leave(code),
+    }
 }
 
 /// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.
@@ -61,11 +99,6 @@ fn hangups_are_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
-}
-
-/// Says that measuring begins: from now on the first interrupt lets the run end by itself.
-pub fn ready() {
-    READY.store(true, Ordering::Relaxed);
 }
 
 /// Makes every panic end the servers that were started: it may become an abort, which runs no destructors.

@@ -5,10 +5,12 @@ pub mod grpc;
 pub mod http;
 pub mod net;
 pub mod null;
+pub mod processes;
 pub mod program;
 pub mod traces;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::backends::traces::{ChangedTraces, TraceControl};
@@ -28,6 +30,9 @@ impl From<Arc<dyn Backend>> for Connected {
         Self { backend, traces: None }
     }
 }
+
+/// How long servers on the network are asked to forget regions by a program that leaves at once.
+const FORGET_LIMIT: Duration = Duration::from_millis(500);
 
 /// Reaches the server that the plan names, and makes its model ready.
 ///
@@ -54,6 +59,24 @@ fn traced<B: Backend + TraceControl + 'static>(target: &Target, backend: Arc<B>)
     let change = |settings| ChangedTraces::make(backend.clone(), &target.model.name, settings);
     let traces = target.trace.as_ref().map(change).transpose()?;
     Ok(Connected { backend, traces })
+}
+
+/// Stops every server that this process started, in itself or as a program. `waiting` is told what the wait is for; it has no
+/// end of its own. Returns whether nothing of them is left in this process that could still run.
+pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
+    program::ask_to_stop();
+    let stopped = c_api::stop_servers(waiting);
+    program::await_stops(waiting);
+    stopped
+}
+
+/// Ends what servers started below this process, with the shared memory of python models, for an exit that waits for
+/// nobody. Regions that servers on the network know are unregistered, as far as that is possible at once.
+pub fn abandon_servers() {
+    net::regions::forget_all(FORGET_LIMIT);
+    c_api::hold_still();
+    processes::end_all();
+    c_api::unlink_python_regions();
 }
 
 fn metrics_url(target: &Target) -> Option<&str> {

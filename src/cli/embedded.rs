@@ -113,7 +113,7 @@ pub struct EmbeddedArgs {
         hide_default_value = true, default_missing_value = "true", value_parser = boolean)]
     model_namespacing: bool,
 
-    /// Least severe messages of the server's log, which goes to standard error
+    /// Least severe messages of the server's log, which goes to standard error, repeated lines folded
     #[arg(long, value_name = "none|error|warning|info", default_value = "error", value_parser = one_of(LEVELS))]
     log_level: LogLevel,
 
@@ -138,7 +138,7 @@ pub struct EmbeddedArgs {
     #[arg(long, value_name = "[NAME,]SETTING=VALUE", value_parser = open_setting)]
     metrics_config: Vec<Setting>,
 
-    /// Seconds that the server waits for requests when it stops
+    /// Seconds that the server waits for requests when it stops; the program leaves it after 4
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = whole::<u32>(0, 86_400))]
     exit_timeout_secs: u32,
 }

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+use crate::report::partial;
 use crate::stdio::note;
 
 /// How often the user has interrupted; see the app's signals.
@@ -205,7 +206,7 @@ impl Unseen {
     }
 
     fn hidden(folder: &Path) -> io::Result<Self> {
-        names().permissions(Permissions::from_mode(0o666)).tempfile_in(folder).map(Self::Hidden)
+        partial::make(|| names().permissions(Permissions::from_mode(0o666)).tempfile_in(folder)).map(Self::Hidden)
     }
 
     fn file_mut(&mut self) -> &mut File {

@@ -7,6 +7,7 @@ mod file;
 mod file_name;
 pub mod matrix;
 mod number;
+mod partial;
 pub mod periodic;
 pub mod progress;
 pub mod remarks;
@@ -20,6 +21,7 @@ use crate::measure::summary::LevelLoad;
 
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file};
 pub use number::significant;
+pub use partial::remove_partial_files;
 
 /// Percentiles that every report shows.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];

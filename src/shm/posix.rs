@@ -224,6 +224,10 @@ fn create(name: &str, len: usize) -> Result<(Shmem, OwnedFd), ShmemError> {
 const CUT_SHORT: &str = "error: memory that is mapped from a file is gone (SIGBUS): an input data file was cut \
     short during the run, or /dev/shm is full; leave input files as they are until the run has ended, and see df /dev/shm\n";
 
+/// How long a thread that met such memory waits for another, which the same signal tells, to end the process in better
+/// order than a handler can.
+const LEAVE_LIMIT: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// Makes the process end with a message and `code` when someone cuts an input file short while it is mapped: the
 /// bytes are gone, for the server too, and there is nothing to go on with. To be called once, by the program.
 ///
@@ -233,9 +237,10 @@ pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
     let action = move || {
         let _ = rustix::io::write(rustix::stdio::stderr(), CUT_SHORT.as_bytes());
         names::unlink_in_signal();
+        std::thread::sleep(LEAVE_LIMIT);
         signal_hook::low_level::exit(code);
     };
-    // SAFETY: the action makes system calls and tries a lock; it neither allocates nor waits.
+    // SAFETY: the action makes system calls and tries a lock; it does not allocate, and sleeps but for a while.
     unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) }.map(drop)
 }
 

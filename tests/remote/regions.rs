@@ -1,6 +1,9 @@
 //! Servers that take no shared memory from clients.
 
 use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::PROTOCOLS;
 use crate::support::{Model, Program, Repository, TritonServer, turns};
@@ -53,5 +56,40 @@ fn a_server_on_another_machine_is_named_where_it_cannot_open_the_memory() {
         let run = Program::new()
             .args(&format!("-i {protocol} -u 127.0.0.1:9 -m identity --shared-memory system --server-wait 0"));
         run.run().failure(&["127.0.0.1:9", "Connection refused"]);
+    }
+}
+
+/// Both end the program without a word to anybody but the server, whose memory of the regions would outlive us.
+#[test]
+fn leaving_at_once_takes_regions_back_from_the_server() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("slow", 20).instances(4)]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
+    for protocol in PROTOCOLS {
+        for signals in [&["QUIT"][..], &["INT", "INT"]] {
+            let program = server.program(protocol, "slow").args("--shared-memory system -p 60000");
+            let running = program.args("--async --concurrency-range 3").start();
+            let mine = format!("/triton-bench-{}-", running.id());
+            let started = Instant::now();
+            // The inputs, and the outputs of each slot.
+            while known().matches(&mine).count() < 4 {
+                assert!(started.elapsed() < Duration::from_secs(20), "{}", known());
+                thread::sleep(Duration::from_millis(5));
+            }
+            let kill = |name: &str| {
+                let id = running.id().to_string();
+                assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+            };
+            kill(signals[0]);
+            if let [_, second] = signals {
+                running.wait_for("interrupted; reporting what there is");
+                kill(second);
+            }
+            let signalled = Instant::now();
+            running.finish();
+            assert!(signalled.elapsed() < Duration::from_secs(3), "{:?}", signalled.elapsed());
+            assert!(!known().contains(&mine), "{protocol} {signals:?}: {}", known());
+        }
     }
 }

@@ -114,53 +114,60 @@ impl Program {
         let mut process = Watched::start(&mut self.command);
         let child = process.child();
         let (ended, end) = mpsc::channel();
-        let printed = Arc::<Mutex<Vec<u8>>>::default();
         let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>, until: Option<String>| {
-            let printed = Arc::clone(&printed);
-            thread::spawn(move || {
-                let (mut text, mut part) = (Vec::new(), [0; 4096]);
+            let said = Arc::new(Mutex::new(Vec::new()));
+            let text = Arc::clone(&said);
+            let thread = thread::spawn(move || {
+                let mut part = [0; 4096];
                 while let Ok(count @ 1..) = pipe.read(&mut part) {
+                    let mut text = text.lock().unwrap();
                     text.extend_from_slice(&part[..count]);
-                    printed.lock().unwrap().extend_from_slice(&part[..count]);
                     let _ = last.send(Instant::now());
                     if until.as_ref().is_some_and(|until| String::from_utf8_lossy(&text).contains(until)) {
                         break;
                     }
                 }
-                String::from_utf8_lossy(&text).into_owned()
-            })
+            });
+            Spoken { said, thread }
         };
         let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
         let stderr: Box<dyn Read + Send> = child.stderr.take().map_or(Box::new(io::empty()), |pipe| Box::new(pipe));
         let stderr = read(stderr, ended, None);
-        Running { process, stdout, stderr, started, output: end, printed }
+        Running { process, stdout, stderr, started, output: end }
+    }
+}
+
+/// What a program has written to one of its streams.
+struct Spoken {
+    said: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Spoken {
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+    }
+
+    fn all(self) -> String {
+        self.thread.join().unwrap();
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
     }
 }
 
 /// A program under way; it is ended when dropped.
 pub struct Running {
     process: Watched,
-    stdout: JoinHandle<String>,
-    stderr: JoinHandle<String>,
+    stdout: Spoken,
+    stderr: Spoken,
     started: Instant,
     /// The moments at which it wrote something.
     output: mpsc::Receiver<Instant>,
-    /// What it wrote so far, to both of its outputs.
-    printed: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Running {
     /// Its process.
     pub fn id(&self) -> u32 {
         self.process.id()
-    }
-
-    /// Waits until it has written a text.
-    pub fn wait_for(&self, text: &str) {
-        while !String::from_utf8_lossy(&self.printed.lock().unwrap()).contains(text) {
-            assert!(self.started.elapsed() < PATIENCE, "it never wrote '{text}'");
-            thread::sleep(Duration::from_millis(2));
-        }
     }
 
     /// Sends it a signal.
@@ -173,11 +180,19 @@ impl Running {
         self.process.try_signal(signal);
     }
 
+    /// Waits until it has said `text`, on standard output or standard error.
+    pub fn wait_for(&self, text: &str) {
+        while !self.stdout.so_far().contains(text) && !self.stderr.so_far().contains(text) {
+            assert!(self.started.elapsed() < PATIENCE, "'{text}' was never said: {}", self.stderr.so_far());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Waits for its end, which must not be by a signal that the test did not send.
     pub fn finish(mut self) -> Finished {
         let status = self.process.wait(PATIENCE.saturating_sub(self.started.elapsed()));
         let ended = Instant::now();
-        let (stdout, stderr) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
+        let (stdout, stderr) = (self.stdout.all(), self.stderr.all());
         let last = self.output.try_iter().max().unwrap_or(self.started);
         if let Some(death) = self.process.death() {
             panic!("{death}\n{stdout}\n{stderr}");
@@ -201,6 +216,11 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// The signal that ended it.
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
     /// Its exit code; a run that was ended by a signal has none.
     pub fn code(&self) -> i32 {
         let signal = self.status.signal();

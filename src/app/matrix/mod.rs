@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
+use crate::app::phase;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::app::signals;
 use crate::backends::{self, Connected};
 use crate::error::{Error, Result};
 use crate::exit;
@@ -75,7 +75,9 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         screen.print(&console::settings(plan, &session.run))?;
     }
-    signals::ready();
+    if !phase::ready() {
+        return Ok(exit::INTERRUPTED);
+    }
     let mut code = exit::OK;
     for level in 0..u32::MAX {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };

@@ -2,21 +2,28 @@
 
 #[allow(unsafe_code)]
 mod ffi;
+mod fold;
+mod log;
 mod repository;
+mod threads;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use ffi::stop_servers;
 use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
+pub use log::flush as flush_log;
 
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Request, SlotId, Threading,
 };
+use crate::backends::processes;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::plan::Target;
+use crate::shm;
 
 /// The embedded server.
 pub struct TritonInProcess {
@@ -27,6 +34,12 @@ pub struct TritonInProcess {
     iterative: Vec<ModelId>,
     tables: Arc<ExchangeTables>,
 }
+
+/// The python backend's setting for what the names of its regions begin with.
+const PYTHON_REGION_SETTING: &str = "shm-region-prefix-name";
+
+/// How long a program that leaves at once waits for threads that load models to come to the gate before `fork`.
+const REST_LIMIT: Duration = Duration::from_millis(300);
 
 /// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another internal
 /// release callback: of ensembles and sequences before 25.09, of iterative sequences before 25.11.
@@ -45,14 +58,20 @@ impl TritonInProcess {
     /// The library's or Triton's own reason.
     pub fn start(target: &Target) -> Result<Self> {
         repository::check(&target.server.repositories, target.bls_composing.iter().chain(target.models()))?;
-        let mut server = Server::start(&target.server)?;
+        for (_, _, prefix) in target.server.backend_config.iter().filter(|config| config.1 == PYTHON_REGION_SETTING) {
+            processes::expect_regions(prefix);
+        }
+        let shown_log = log::folded(&target.server.log);
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clear));
+        let server = Server::start(&target.server, shown_log)?;
         for model in target.bls_composing.iter().chain(target.models()) {
             server.load(&model.name).map_err(|error| explain(&server, &model.name, error))?;
         }
         for model in target.models() {
             check_ready(&server, model)?;
         }
-        server.open_log(&target.server.log)?;
+        server.open_log()?;
         let version = release(server.metadata()?["version"].as_str().unwrap_or_default());
         let mut iterative = Vec::new();
         for model in target.models() {
@@ -61,7 +80,7 @@ impl TritonInProcess {
                 iterative.push(model.clone());
             }
         }
-        Ok(Self { server: Arc::new(server), version, iterative, tables: Arc::default() })
+        Ok(Self { server, version, iterative, tables: Arc::default() })
     }
 
     fn may_reuse(&self, models: &[ModelSpec]) -> bool {
@@ -100,6 +119,30 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
         }
         None => format!("model '{}' is loaded but has no version that is ready; look at its version_policy", id.name),
     }))
+}
+
+/// Shows the log and takes away what this process would leave behind where it crashes.
+fn clear() {
+    log::flush();
+    ffi::close_forks();
+    processes::end_all();
+    processes::unlink_regions();
+    shm::unlink_all();
+}
+
+/// Keeps the server from starting processes, and from crashing when those that it has started are gone.
+pub fn hold_still() {
+    ffi::stop_crashes();
+    ffi::close_forks();
+}
+
+/// Removes the shared memory of this process' python models. Threads that load models may be about to make some, so where
+/// there are any, they are waited for: they come to rest at the gate before `fork`.
+pub fn unlink_python_regions() {
+    if ffi::is_loading() {
+        threads::await_rest(REST_LIMIT);
+    }
+    processes::unlink_regions();
 }
 
 fn release(version: &str) -> (u32, u32) {

@@ -17,31 +17,30 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::backends::processes;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::Target;
 
-/// Servers that run now, so that exits without destructors can end them.
-static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+/// Servers that run now.
+static RUNNING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// How long models may take to load.
 const START_LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks at a server that starts or stops.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// A server that was asked to stop gets this long beyond its own limit for open requests.
-const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Lines of the server's own words that are kept for error messages.
 const LAST_WORDS: usize = 12;
 /// Another process may take a free port before the server does; then others are tried.
 const ATTEMPTS: usize = 3;
 
-/// A running server program. Dropping it stops it and waits for its end.
+/// A running server program. It runs until [`ask_to_stop`], whoever drops this: its end takes time, so it comes after
+/// everything that was to be said.
 pub struct TritonProgram {
-    child: Child,
+    pid: Pid,
     http: u16,
     grpc: u16,
     words: Arc<Mutex<VecDeque<String>>>,
-    stop_limit: Duration,
 }
 
 impl TritonProgram {
@@ -54,11 +53,12 @@ impl TritonProgram {
         let program = program(&target.server.directory)?;
         let mut failure = Error::server(format!("{}: was not started", program.display()));
         for _ in 0..ATTEMPTS {
-            let mut server = Self::spawn(&program, target)?;
+            let server = Self::spawn(&program, target)?;
             match server.await_answer(interrupts) {
                 Ok(()) => return Ok(server),
                 Err(error) => failure = error,
             }
+            server.end();
             let taken = server.words.lock().iter().any(|line| line.contains("in use") || line.contains("bind"));
             if !taken {
                 break;
@@ -86,18 +86,18 @@ impl TritonProgram {
         // An interrupt at the terminal is for us: the server is stopped when its last request is done.
         command.process_group(0);
         let mut child = command.spawn().map_err(failed)?;
-        RUNNING.lock().push(Pid::from_child(&child));
+        let pid = Pid::from_child(&child);
         let words = Arc::new(Mutex::new(VecDeque::new()));
         if let Some(stderr) = child.stderr.take() {
             let words = Arc::clone(&words);
             // Ends with the server, whose end of the pipe it reads.
             thread::spawn(move || remember(stderr, &words));
         }
-        let stop_limit = Duration::from_secs(u64::from(target.server.exit_timeout_s)) + STOP_GRACE;
-        Ok(Self { child, http, grpc, words, stop_limit })
+        RUNNING.lock().push(child);
+        Ok(Self { pid, http, grpc, words })
     }
 
-    fn await_answer(&mut self, interrupts: &AtomicUsize) -> Result<()> {
+    fn await_answer(&self, interrupts: &AtomicUsize) -> Result<()> {
         let limit = Stamp::now().plus_duration(START_LIMIT);
         while Stamp::now() < limit {
             if let Some(status) = self.ended() {
@@ -115,8 +115,15 @@ impl TritonProgram {
         Err(Error::server(format!("no answer within {} s: {}", START_LIMIT.as_secs(), self.last_words())))
     }
 
-    fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    fn ended(&self) -> Option<ExitStatus> {
+        let mut running = RUNNING.lock();
+        running.iter_mut().find(|child| Pid::from_child(child) == self.pid)?.try_wait().ok().flatten()
+    }
+
+    /// Ends it at once.
+    fn end(&self) {
+        processes::end_tree(self.pid);
+        RUNNING.lock().retain(|child| Pid::from_child(child) != self.pid);
     }
 
     fn last_words(&self) -> String {
@@ -127,18 +134,25 @@ impl TritonProgram {
     }
 }
 
-impl Drop for TritonProgram {
-    fn drop(&mut self) {
-        let pid = Pid::from_child(&self.child);
+/// Asks every server program to stop.
+pub fn ask_to_stop() {
+    for child in RUNNING.lock().iter() {
         // Failures to signal mean that it has ended already.
-        let _ = kill_process(pid, Signal::TERM);
-        let limit = Stamp::now().plus_duration(self.stop_limit);
-        while self.ended().is_none() && Stamp::now() < limit {
-            thread::sleep(LOOK_UP);
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    }
+}
+
+/// Waits until all of them have; `waiting` is told what the wait is for.
+pub fn await_stops(waiting: &dyn Fn(String)) {
+    loop {
+        let mut running = RUNNING.lock();
+        running.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if running.is_empty() {
+            return;
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        RUNNING.lock().retain(|running| *running != pid);
+        drop(running);
+        waiting("the tritonserver of --matrix transports had not ended".to_owned());
+        thread::sleep(LOOK_UP);
     }
 }
 
@@ -146,9 +160,9 @@ impl Drop for TritonProgram {
 pub fn kill_all() {
     // A panic inside this module may hold the lock on this very thread.
     let Some(mut running) = RUNNING.try_lock_for(Duration::from_secs(1)) else { return };
-    for pid in running.drain(..) {
-        let _ = kill_process(pid, Signal::KILL);
-        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+    for mut child in running.drain(..) {
+        processes::end_tree(Pid::from_child(&child));
+        let _ = child.wait();
     }
 }
 

@@ -5,7 +5,10 @@
 
 mod allocator;
 mod callbacks;
+mod crash;
+mod ending;
 mod exchange;
+mod forks;
 mod hand_over;
 mod library;
 mod life;
@@ -23,6 +26,9 @@ mod start_log;
 mod status;
 mod sys;
 
+pub use crash::{stop_crashes, watch_for_crashes};
+pub use ending::stop_servers;
 pub use exchange::ExchangeTables;
-pub use server::Server;
+pub use forks::close_forks;
+pub use server::{Server, is_loading};
 pub use slots::{Slots, SlotsSpec};

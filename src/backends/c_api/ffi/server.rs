@@ -1,36 +1,47 @@
-//! The server object: started, asked, and stopped.
+//! The server object: started, and asked. How it is stopped is in [`super::ending`].
 
 use std::os::raw::c_char;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::backends::c_api::ffi::forks;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::options::ServerOptions;
 use crate::backends::c_api::ffi::start_log::StartLog;
-use crate::backends::c_api::ffi::status::{Status, c_string};
+use crate::backends::c_api::ffi::status::c_string;
 use crate::backends::c_api::ffi::sys;
-use crate::clock::Stamp;
+use crate::backends::c_api::threads;
 use crate::error::{Error, Result};
 use crate::model::ModelId;
 use crate::plan::{LogLevel, ServerLog, ServerPlan};
 
-/// A running server. Dropping it unloads its models and stops it.
+/// Every server of this process, until it is stopped.
+pub(super) static RUNNING: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
+
+/// Models that are being loaded.
+static LOADING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any model is being loaded.
+pub fn is_loading() -> bool {
+    LOADING.load(Ordering::Relaxed) > 0
+}
+
+/// A running server. It runs until [`super::stop_servers`], whoever drops it: its end takes time and may fail, so it comes
+/// after everything that was to be said.
 pub struct Server {
     pub(super) library: Arc<Library>,
     pub(super) pointer: *mut sys::TRITONSERVER_Server,
     options: ServerOptions,
+    /// What is logged once the server has started.
+    log: ServerLog,
     /// The log of the start, until it is opened to the user.
-    start_log: Option<StartLog>,
-    /// When the last load ended.
-    loaded_at: AtomicU64,
+    start_log: Mutex<Option<StartLog>>,
     /// The models that were asked for by name; others are parts of them.
-    named: Mutex<Vec<String>>,
+    pub(super) named: Mutex<Vec<String>>,
 }
 
 // SAFETY: the C API documents server-level calls as thread-safe; the options object is used under `&self` by the
@@ -38,14 +49,6 @@ pub struct Server {
 unsafe impl Send for Server {}
 // SAFETY: as above.
 unsafe impl Sync for Server {}
-
-/// How long models may take to go away before the server is stopped all the same.
-const UNLOAD_LIMIT: Duration = Duration::from_secs(5);
-/// Threads of the server still touch a model for a moment after its load has been reported; one that is unloaded under
-/// them crashes the process. Only runs that end before they measured are held up by this.
-const LOAD_SETTLES: Duration = Duration::from_millis(50);
-/// How often it is looked whether they have.
-const UNLOAD_POLL: Duration = Duration::from_micros(200);
 
 /// Calls a function of this server that reports through an error object.
 macro_rules! call {
@@ -56,15 +59,19 @@ macro_rules! call {
 }
 
 impl Server {
-    /// Loads the library and starts a server without any model.
+    /// Loads the library and starts a server without any model. `log` is the plan's, prepared for being shown; releases
+    /// without log files take the plan's own.
     ///
     /// # Errors
     /// What the library or the server says, once.
-    pub fn start(plan: &ServerPlan) -> Result<Self> {
+    pub fn start(plan: &ServerPlan, log: ServerLog) -> Result<Arc<Self>> {
+        threads::note();
+        forks::watch();
         let library = Library::open(&plan.directory)?;
         let options = ServerOptions::new(&library, plan)?;
+        let log = if library.api.TRITONSERVER_ServerOptionsSetLogFile.is_ok() { log } else { plan.log.clone() };
         let start_log = if speaks_early(&plan.log) {
-            options.apply_log(&plan.log)?;
+            options.apply_log(&log)?;
             None
         } else {
             StartLog::open(&options)
@@ -73,7 +80,10 @@ impl Server {
         // SAFETY: the options are live; `pointer` receives a server that this value owns.
         let started = unsafe { library.api.TRITONSERVER_ServerNew(&raw mut pointer, options.pointer) };
         library.check(started).map_err(|status| Error::server(format!("Triton did not start: {}", status.message)))?;
-        Ok(Self { library, pointer, options, start_log, loaded_at: AtomicU64::new(0), named: Mutex::default() })
+        let start_log = Mutex::new(start_log);
+        let server = Arc::new(Self { library, pointer, options, log, start_log, named: Mutex::default() });
+        RUNNING.lock().push(Arc::clone(&server));
+        Ok(server)
     }
 
     /// Loads a model and what it is composed of.
@@ -82,11 +92,12 @@ impl Server {
     /// Triton's reason.
     pub fn load(&self, model: &str) -> Result<()> {
         let name = c_string(model);
+        LOADING.fetch_add(1, Ordering::Relaxed);
         let loaded = call!(self, TRITONSERVER_ServerLoadModel, name.as_ptr());
-        self.loaded_at.store(Stamp::now().0, Ordering::Relaxed);
+        LOADING.fetch_sub(1, Ordering::Relaxed);
         self.named.lock().push(model.to_owned());
         loaded.map_err(|status| {
-            let logged = self.start_log.as_ref().and_then(|log| log.reason(model));
+            let logged = self.start_log.lock().as_ref().and_then(|log| log.reason(model));
             let reason = logged.as_deref().unwrap_or(status.message.trim_end());
             Error::server(format!("model '{model}' cannot be loaded: {reason}"))
         })
@@ -96,11 +107,11 @@ impl Server {
     ///
     /// # Errors
     /// Where the log file cannot be opened.
-    pub fn open_log(&mut self, log: &ServerLog) -> Result<()> {
-        if let Some(start_log) = self.start_log.take() {
+    pub fn open_log(&self) -> Result<()> {
+        if let Some(start_log) = self.start_log.lock().take() {
             start_log.close(&self.options);
         }
-        self.options.apply_log(log)
+        self.options.apply_log(&self.log)
     }
 
     /// Whether a model takes requests.
@@ -199,46 +210,6 @@ impl Server {
         drop(self.library.check(unsafe { self.library.api.TRITONSERVER_MessageDelete(message) }));
         serde_json::from_str(&text?)
             .map_err(|error| Error::server(format!("the server sent JSON that cannot be read: {error}")))
-    }
-
-    /// Unloads every model and waits until they are gone; a server that is stopped with models loaded takes a second.
-    fn unload_all(&self) -> Result<(), Status> {
-        let settled = Stamp(self.loaded_at.load(Ordering::Relaxed)).plus_duration(LOAD_SETTLES);
-        thread::sleep(settled.from_now());
-        let mut models: Vec<String> = self.loaded().into_iter().map(|(model, _)| model).collect();
-        // Those that were named first: Triton complains of an ensemble that is left without its models.
-        let named = self.named.lock();
-        models.sort_by_key(|model| !named.contains(model));
-        for model in models {
-            let name = c_string(&model);
-            if self.library.api.TRITONSERVER_ServerUnloadModelAndDependents.is_ok() {
-                call!(self, TRITONSERVER_ServerUnloadModelAndDependents, name.as_ptr())?;
-            } else {
-                call!(self, TRITONSERVER_ServerUnloadModel, name.as_ptr())?;
-            }
-        }
-        let started = Stamp::now();
-        while Stamp::now() - started < UNLOAD_LIMIT && !self.loaded().is_empty() {
-            thread::sleep(UNLOAD_POLL);
-        }
-        Ok(())
-    }
-
-    /// Models that are loaded, or on their way in or out, and their state.
-    fn loaded(&self) -> Vec<(String, String)> {
-        let index = self.model_index().unwrap_or_default();
-        let entries = index.as_array().map_or(&[][..], Vec::as_slice);
-        let state = |entry: &Value| entry["state"].as_str().unwrap_or_default().to_owned();
-        let alive = entries.iter().filter(|entry| matches!(state(entry).as_str(), "READY" | "LOADING" | "UNLOADING"));
-        alive.map(|entry| (entry["name"].as_str().unwrap_or_default().to_owned(), state(entry))).collect()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.unload_all());
-        drop(call!(self, TRITONSERVER_ServerStop));
-        drop(call!(self, TRITONSERVER_ServerDelete));
     }
 }
 

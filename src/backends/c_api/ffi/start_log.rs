@@ -1,29 +1,32 @@
-//! The server's log while models are loaded: kept in a file, because some reasons for a failure are told nowhere else.
+//! The server's log while models are loaded: kept aside, because some reasons for a failure are told nowhere else.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::backends::c_api::ffi::options::ServerOptions;
 use crate::plan::{LogLevel, ServerLog};
 
-/// A log kept aside. The file disappears with this value.
-pub(super) struct StartLog {
-    file: PathBuf,
-}
+/// A log kept aside, in a file without a name: whatever ends the process leaves nothing behind.
+pub(super) struct StartLog(OwnedFd);
 
 impl StartLog {
-    /// Sends the server's errors to a file of its own. `None` where this release has no log files.
+    /// Sends the server's errors there. `None` where this release has no log files.
     pub(super) fn open(options: &ServerOptions) -> Option<Self> {
-        let file = std::env::temp_dir().join(format!("triton-bench-{}.log", std::process::id()));
-        OpenOptions::new().write(true).create_new(true).open(&file).ok()?;
-        let log = Self { file };
-        let quiet = ServerLog { level: LogLevel::Error, file: Some(log.file.clone()), ..ServerLog::default() };
+        let log = Self(memfd_create("start-log", MemfdFlags::CLOEXEC).ok()?);
+        let quiet = ServerLog { level: LogLevel::Error, file: Some(log.path()), ..ServerLog::default() };
         options.apply_log(&quiet).ok().map(|()| log)
     }
 
     /// Why the server did not find `model` worth loading, where it logged that.
     pub(super) fn reason(&self, model: &str) -> Option<String> {
-        reason_in(&fs::read_to_string(&self.file).ok()?, model)
+        reason_in(&fs::read_to_string(self.path()).ok()?, model)
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
     /// Sends the log back to standard error, switched off.
@@ -31,13 +34,6 @@ impl StartLog {
         let off = ServerLog { file: Some(Path::new("").to_owned()), ..ServerLog::default() };
         // Only a release that has log files got here.
         let _ = options.apply_log(&off);
-    }
-}
-
-impl Drop for StartLog {
-    fn drop(&mut self) {
-        // What is left in the folder for temporary files harms nobody.
-        let _ = fs::remove_file(&self.file);
     }
 }
 

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// How often it is asked again.
 const PAUSE: Duration = Duration::from_millis(2);
 /// What Triton says of a region that a request still holds: its answer leaves before it lets go of the request.
-const IN_USE: &str = "currently in use";
+pub(super) const IN_USE: &str = "currently in use";
 
 /// What is known of a server's manners; one for all regions of a backend, so that a run's end does not wait region by
 /// region.

@@ -5,6 +5,7 @@
 //! well have the same process id. How the server is told is the protocol's business: [`RegionCalls`].
 
 mod farewell;
+mod forget;
 mod outputs;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use self::farewell::Farewell;
+pub use self::forget::forget_all;
 pub use self::outputs::{OutputLayout, OutputPlace, SlotOutputs};
 use crate::backend::InferError;
 use crate::data::Payload;
@@ -100,6 +102,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let forgotten = self.farewell.say(|| self.calls.unregister(&self.name, self.kind));
+        forget::remove(&self.name);
         // A device's memory must stay for as long as a server may have it open; POSIX memory stays by itself.
         if !forgotten && self.kind == Kind::Cuda {
             std::mem::forget(Arc::clone(&self.region));
@@ -209,6 +212,7 @@ impl Registry {
             ))
         })?;
         let (calls, farewell) = (Arc::clone(&self.calls), Arc::clone(&self.farewell));
+        forget::add(&name, kind, &calls);
         Ok(Arc::new(Registration { name, kind, region, calls, farewell }))
     }
 }

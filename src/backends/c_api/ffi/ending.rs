@@ -1,0 +1,126 @@
+//! How servers are stopped: models unloaded, the server stopped, its threads awaited, the object deleted.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::backends::c_api::ffi::server::{RUNNING, Server};
+use crate::backends::c_api::ffi::status::{Status, c_string};
+use crate::backends::c_api::threads::{self, Threads};
+
+/// How often it is looked whether something is gone: soon at first, because it mostly is within a millisecond.
+const FIRST_LOOK: Duration = Duration::from_micros(200);
+const LAST_LOOK: Duration = Duration::from_millis(5);
+/// How long threads of the server may take to come to rest; some backends have threads that never do.
+const REST_LIMIT: Duration = Duration::from_secs(1);
+
+/// Calls a function of a server that reports through an error object.
+macro_rules! call {
+    ($server:expr, $function:ident $(, $argument:expr)*) => {
+        // SAFETY: the server is live, and pointers among the arguments are valid for the call.
+        $server.library.check(unsafe { $server.library.api.$function($server.pointer $(, $argument)*) })
+    };
+}
+
+/// Stops every server of this process. `waiting` is told what the wait is for, as that changes; the wait has no end of its
+/// own, because a server can keep any of the calls here for ever: the caller bounds it by leaving the process. Returns
+/// whether nothing of them is left that could still run, so that the process may end through the library's destructors.
+pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
+    let servers = std::mem::take(&mut *RUNNING.lock());
+    // Every one of them is stopped, whatever became of another.
+    let gone: Vec<bool> = servers.into_iter().map(|server| server.stop(waiting)).collect();
+    gone.into_iter().all(|gone| gone)
+}
+
+impl Server {
+    /// Stops the server, and deletes it if nobody can be in it any more.
+    fn stop(self: Arc<Self>, waiting: &dyn Fn(String)) -> bool {
+        // Requests that it never gave back belong to slots that are alive. Nothing of a model may be taken away under them.
+        if Arc::strong_count(&self) > 1 {
+            return false;
+        }
+        let noted = Threads::now();
+        // A model's thread that has answered its last request, or has just loaded the model, still runs for a moment, and
+        // Triton (24.10) crashes where the model is unloaded under it: it then looks for the instance in a list that the
+        // thread has emptied (`TritonBackendThread::StopBackendThread`).
+        waiting("its threads were still at work".to_owned());
+        threads::await_rest(REST_LIMIT);
+        if self.unload().is_ok() {
+            wait_until(|| {
+                let left = self.loaded();
+                if !left.is_empty() {
+                    waiting(format!("it still held {}", left.join(", ")));
+                }
+                left.is_empty()
+            });
+        }
+        let Some(server) = Arc::into_inner(self) else { return false };
+        waiting("it did not stop".to_owned());
+        // One that gives up has objects that are in use.
+        if call!(server, TRITONSERVER_ServerStop).is_err() {
+            return false;
+        }
+        // A model is deleted by a detached thread, which says that it is unloaded and then uses the server once more. The
+        // kernel alone knows when it is gone.
+        waiting("threads that unloaded its models had not ended".to_owned());
+        let Ok(noted) = noted else { return false };
+        if !wait_until_known(|| noted.newer()) {
+            return false;
+        }
+        waiting("it could not be deleted".to_owned());
+        drop(call!(server, TRITONSERVER_ServerDelete));
+        threads::before_servers().is_some_and(|before| before.newer().is_ok_and(|left| left == 0))
+    }
+
+    /// Asks for every model to be unloaded; a server that is stopped with models loaded takes a second.
+    fn unload(&self) -> Result<(), Status> {
+        let mut models: Vec<String> = self.states().into_iter().map(|(model, _)| model).collect();
+        // Those that were named first: Triton complains of an ensemble that is left without its models.
+        let named = self.named.lock();
+        models.sort_by_key(|model| !named.contains(model));
+        for model in models {
+            let name = c_string(&model);
+            if self.library.api.TRITONSERVER_ServerUnloadModelAndDependents.is_ok() {
+                call!(self, TRITONSERVER_ServerUnloadModelAndDependents, name.as_ptr())?;
+            } else {
+                call!(self, TRITONSERVER_ServerUnloadModel, name.as_ptr())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Models that are loaded, or on their way in or out, in words.
+    fn loaded(&self) -> Vec<String> {
+        self.states().into_iter().map(|(model, state)| format!("model '{model}' ({state})")).collect()
+    }
+
+    /// Models that are loaded, or on their way in or out, and their state.
+    fn states(&self) -> Vec<(String, String)> {
+        let index = self.model_index().unwrap_or_default();
+        let entries = index.as_array().map_or(&[][..], Vec::as_slice);
+        let state = |entry: &Value| entry["state"].as_str().unwrap_or_default().to_owned();
+        let alive = entries.iter().filter(|entry| matches!(state(entry).as_str(), "READY" | "LOADING" | "UNLOADING"));
+        alive.map(|entry| (entry["name"].as_str().unwrap_or_default().to_owned(), state(entry))).collect()
+    }
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let mut pause = FIRST_LOOK;
+    while !is_so() {
+        thread::sleep(pause);
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+}
+
+/// Waits until `left` is 0. Whether it could be known.
+fn wait_until_known(left: impl Fn() -> std::io::Result<usize>) -> bool {
+    let mut known = true;
+    wait_until(|| {
+        let left = left();
+        known = left.is_ok();
+        left.map_or(true, |left| left == 0)
+    });
+    known
+}

@@ -1,0 +1,145 @@
+//! The threads of this process, as the kernel lists them: the one way to learn that those of a server are at rest, or gone.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use crate::clock::Stamp;
+
+/// Those that were there before the first server; all others may be a server's.
+static BEFORE_SERVERS: OnceLock<Option<Threads>> = OnceLock::new();
+
+/// Between two looks at threads that are to come to rest.
+const LOOK_UP: Duration = Duration::from_micros(500);
+
+/// Threads that were there at a moment, by number and start, because numbers are used again.
+pub(super) struct Threads(HashSet<(u32, u64)>);
+
+/// Notes the threads that there are before the first server's library is opened.
+pub(super) fn note() {
+    BEFORE_SERVERS.get_or_init(|| Threads::now().ok());
+}
+
+/// The threads that were there before the first server, where the kernel told them.
+pub(super) fn before_servers() -> Option<&'static Threads> {
+    BEFORE_SERVERS.get()?.as_ref()
+}
+
+/// Waits until all threads that have come since the first server sleep at once, for `limit` at most.
+pub(super) fn await_rest(limit: Duration) {
+    let Some(before) = before_servers() else { return };
+    let until = Stamp::now().plus_duration(limit);
+    let mut last = None;
+    while Stamp::now() < until {
+        let Ok(now) = before.asleep() else { return };
+        if now.is_some() && now == last {
+            return;
+        }
+        last = now;
+        thread::sleep(LOOK_UP);
+    }
+}
+
+impl Threads {
+    /// Those that there are now.
+    ///
+    /// # Errors
+    /// Where `/proc` cannot be read.
+    pub(super) fn now() -> io::Result<Self> {
+        let mut threads = HashSet::new();
+        for entry in fs::read_dir("/proc/self/task")? {
+            let path = entry?.path().join("stat");
+            // One that has ended meanwhile has no file any more.
+            threads.extend(fs::read_to_string(path).ok().and_then(|stat| identity(&stat)));
+        }
+        Ok(Self(threads))
+    }
+
+    /// How many have come since, and are still there.
+    ///
+    /// # Errors
+    /// As [`Threads::now`].
+    pub(super) fn newer(&self) -> io::Result<usize> {
+        Ok(Self::now()?.0.difference(&self.0).count())
+    }
+
+    /// Those that have come since, if all of them sleep. Two such answers that are equal say that at one moment between them
+    /// all slept at once, so that none was about to wake another.
+    ///
+    /// # Errors
+    /// As [`Threads::now`].
+    pub(super) fn asleep(&self) -> io::Result<Option<Sleepers>> {
+        let now = Self::now()?;
+        let sleeps = |(number, _): &(u32, u64)| {
+            let status = fs::read_to_string(format!("/proc/self/task/{number}/status")).unwrap_or_default();
+            // One that has ended is no sleeper: it may have woken somebody.
+            Some((*number, sleeps_since(&status)?))
+        };
+        Ok(now.0.difference(&self.0).map(sleeps).collect::<Option<_>>().map(Sleepers))
+    }
+}
+
+/// Threads that sleep, and how often each has been given a processor and has lost it again.
+#[derive(PartialEq, Eq)]
+pub(super) struct Sleepers(BTreeMap<u32, u64>);
+
+/// How often a thread with that `status` (proc(5)) has lost the processor, if it sleeps.
+fn sleeps_since(status: &str) -> Option<u64> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let count = |name: &str| field(name).and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+    let switches = count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:");
+    field("State:")?.starts_with('S').then_some(switches)
+}
+
+/// Number and start of the thread with that `stat` (proc(5)): the first field and the 22nd. The second is a name in
+/// parentheses, which may hold blanks and parentheses itself.
+fn identity(stat: &str) -> Option<(u32, u64)> {
+    let number = stat.split(' ').next()?.parse().ok()?;
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    Some((number, after_name.split_ascii_whitespace().nth(19)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_is_known_by_number_and_start() {
+        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("17 (a) b (c) {}", fields.join(" "));
+        assert_eq!(identity(&stat), Some((17, 22)));
+        assert_eq!(identity("17 (a"), None);
+    }
+
+    #[test]
+    fn a_thread_sleeps_or_not() {
+        let status = |state: &str| {
+            format!("Name:\tx\nState:\t{state}\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n")
+        };
+        assert_eq!(sleeps_since(&status("S (sleeping)")), Some(7));
+        assert_eq!(sleeps_since(&status("R (running)")), None);
+        assert_eq!(sleeps_since(""), None);
+    }
+
+    #[test]
+    fn a_thread_that_has_come_is_newer_until_it_is_gone() {
+        let (go, wait) = mpsc::channel::<()>();
+        // Other tests of this process come and go, too.
+        let own = |threads: &Threads, id: u32| threads.0.iter().any(|thread| thread.0 == id);
+        let before = Threads::now().unwrap();
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
+            wait.recv().unwrap_err();
+        });
+        let id = told.recv().unwrap();
+        assert!(!own(&before, id) && own(&Threads::now().unwrap(), id));
+        assert!(before.newer().unwrap() >= 1);
+        drop(go);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,189 @@
+//! The processes below this one, and the shared memory that the python backend leaves behind when it is not unloaded: both
+//! are ended on exits that do not wait for the server.
+
+use std::collections::HashSet;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+
+use crate::clock::Stamp;
+
+/// What the names of the python backend's regions begin with, if no setting says otherwise.
+const PYTHON_REGION: &str = "triton_python_backend_shm_region_";
+/// What a setting says they begin with in this process.
+static OTHER_REGIONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The program that runs a python model; its second argument is the name of its region.
+const STUB: &str = "triton_python_backend_stub";
+const SHARED_MEMORY: &str = "/dev/shm/";
+/// How long killed processes may take to be gone.
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+const LOOK_UP: Duration = Duration::from_millis(1);
+
+/// Says that the names of this process' python models' regions begin with `prefix`.
+pub fn expect_regions(prefix: &str) {
+    OTHER_REGIONS.lock().push(prefix.trim_start_matches('/').to_owned());
+}
+
+/// Ends every process below this one and removes the regions of their python models. The caller sees to it that this process
+/// starts no more of them.
+pub fn end_all() {
+    let mut regions = HashSet::new();
+    end_below(getpid(), &mut regions);
+    regions.iter().for_each(|name| unlink(name));
+}
+
+/// Ends a child with everything below it, and removes the regions of their python models.
+pub fn end_tree(child: Pid) {
+    let mut regions = HashSet::new();
+    // Stopped, it starts no more.
+    send(&[child], Signal::STOP);
+    regions_of(child, &mut regions);
+    end_below(child, &mut regions);
+    send(&[child], Signal::KILL);
+    await_ends(&[child]);
+    regions.iter().for_each(|name| unlink(name));
+}
+
+fn end_below(root: Pid, regions: &mut HashSet<String>) {
+    let mut found: Vec<Pid> = Vec::new();
+    // Who is stopped starts no more, so a look that finds nobody new was the last.
+    loop {
+        let new: Vec<Pid> = below(root, &parents()).into_iter().filter(|pid| !found.contains(pid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        send(&new, Signal::STOP);
+        found.extend(new);
+    }
+    found.iter().for_each(|pid| regions_of(*pid, regions));
+    send(&found, Signal::KILL);
+    await_ends(&found);
+}
+
+fn send(processes: &[Pid], signal: Signal) {
+    for pid in processes {
+        // One that has ended meanwhile takes none.
+        let _ = kill_process(*pid, signal);
+    }
+}
+
+/// Every process that lives, and its parent.
+fn parents() -> Vec<(Pid, Pid)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(|number: i32| Some((Pid::from_raw(number)?, parent(number)?))).collect()
+}
+
+/// The parent of a process that lives.
+fn parent(number: i32) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let mut after_name = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = after_name.next()?;
+    let parent = after_name.next()?.parse().ok().and_then(Pid::from_raw);
+    parent.filter(|_| !matches!(state, "Z" | "X"))
+}
+
+/// The processes below `root`, however deep.
+fn below(root: Pid, parents: &[(Pid, Pid)]) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root];
+    while let Some(parent) = waiting.pop() {
+        let children = parents.iter().filter(|(_, its)| *its == parent).map(|(child, _)| *child);
+        let new: Vec<Pid> = children.filter(|child| !found.contains(child)).collect();
+        waiting.extend(&new);
+        found.extend(new);
+    }
+    found
+}
+
+/// Waits until killed processes are gone; children are reaped.
+fn await_ends(killed: &[Pid]) {
+    let limit = Stamp::now().plus_duration(KILL_LIMIT);
+    for pid in killed {
+        while parent(pid.as_raw_nonzero().get()).is_some() && Stamp::now() < limit {
+            thread::sleep(LOOK_UP);
+        }
+        // Those that are no children are reaped by others.
+        let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
+    }
+}
+
+/// Adds the regions of a stub, or of a server with stubs, to `regions`.
+fn regions_of(pid: Pid, regions: &mut HashSet<String>) {
+    let file = |name: &str| fs::read(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default();
+    let command = file("cmdline");
+    let words: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    if let [program, _, region, ..] = &words[..]
+        && program.ends_with(STUB)
+    {
+        regions.insert(region.trim_start_matches('/').to_owned());
+    }
+    regions_in(&String::from_utf8_lossy(&file("maps")), regions);
+}
+
+/// Adds the regions of python models that a process has mapped.
+fn regions_in(maps: &str, regions: &mut HashSet<String>) {
+    regions.extend(maps.lines().filter_map(region));
+}
+
+/// The python model's region that a line of `/proc/PID/maps` or a link in `/proc/PID/fd` is about.
+fn region(line: &str) -> Option<String> {
+    let (_, name) = line.split_once(SHARED_MEMORY)?;
+    let is_ours = name.starts_with(PYTHON_REGION) || OTHER_REGIONS.lock().iter().any(|prefix| name.starts_with(prefix));
+    (is_ours && !name.ends_with(" (deleted)")).then(|| name.to_owned())
+}
+
+fn unlink(name: &str) {
+    let _ = rustix::shm::unlink(name);
+}
+
+/// Removes the regions of this process' python models, whether they are mapped yet or only open.
+pub fn unlink_regions() {
+    let mut regions = HashSet::new();
+    regions_in(&fs::read_to_string("/proc/self/maps").unwrap_or_default(), &mut regions);
+    let links = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
+    regions.extend(links.filter_map(|link| region(&link.to_string_lossy())));
+    regions.iter().for_each(|name| unlink(name));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_tree_of_processes_ends_down_to_its_leaves() {
+        let script = "sleep 60 & sh -c 'sleep 60 & wait' & echo up; wait";
+        let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut up = [0; 3];
+        child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+        let pid = Pid::from_child(&child);
+        let mut leaves = below(pid, &parents());
+        let started = Stamp::now();
+        while leaves.len() < 3 {
+            assert!(Stamp::now() - started < Duration::from_secs(20), "{leaves:?}");
+            leaves = below(pid, &parents());
+        }
+        end_tree(pid);
+        leaves.push(pid);
+        let alive: Vec<&Pid> = leaves.iter().filter(|pid| parent(pid.as_raw_nonzero().get()).is_some()).collect();
+        assert!(alive.is_empty(), "{alive:?}");
+        drop(child.wait());
+    }
+
+    #[test]
+    fn only_regions_of_python_models_that_have_a_name_are_found() {
+        let maps = "7f 00 /dev/shm/triton_python_backend_shm_region_1-a\n\
+                    7f 00 /dev/shm/triton_python_backend_shm_region_1-b (deleted)\n\
+                    7f 00 /dev/shm/other\n7f 00 /tmp/triton_python_backend_shm_region_2\n";
+        let mut found = HashSet::new();
+        regions_in(maps, &mut found);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["triton_python_backend_shm_region_1-a"]);
+    }
+}

@@ -1,0 +1,303 @@
+//! How runs end: nothing is left running or lying about, nothing takes longer than promised, and nothing is lost.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Finished, Model, Program, Repository, Running, turns};
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGSEGV: i32 = 11;
+const SIGTERM: i32 = 15;
+
+/// What the program promises for its end once everything is written, and what a busy machine adds.
+const END: Duration = Duration::from_secs(5 + 3);
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// A python model; `load`, `execute` and `end` are lines of its methods.
+fn python(load: &str, execute: &str, end: &str) -> Model {
+    let script = format!(
+        r#"
+import time
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        {load}
+
+    def execute(self, requests):
+        {execute}
+        inputs = [pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", values)]) for values in inputs]
+
+    def finalize(self):
+        {end}
+"#
+    );
+    Model::python("m", &script)
+}
+
+/// A run of a repository whose python models' regions can be told from those of other tests.
+struct Watched {
+    repository: Repository,
+    regions: String,
+}
+
+impl Watched {
+    fn of(model: &Model) -> Self {
+        let repository = Repository::of(std::slice::from_ref(model));
+        let regions = format!("endings-{}-", repository.path().parent().unwrap().file_name().unwrap().display());
+        Self { repository, regions }
+    }
+
+    fn program(&self) -> Program {
+        let setting = format!("python,shm-region-prefix-name={}", self.regions);
+        Program::on(&self.repository, "m").args("--backend-config").arg(setting)
+    }
+
+    /// Processes that run a model of this repository.
+    fn stubs(&self) -> Vec<String> {
+        let path = self.repository.path().display().to_string();
+        let commands = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let command = fs::read(entry.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&command).replace('\0', " "))
+        });
+        commands.filter(|command| command.contains(&path) && command.contains("stub")).collect()
+    }
+
+    fn regions(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.path());
+        files.filter(|path| path.display().to_string().contains(&self.regions)).collect()
+    }
+
+    /// Waits until a model has made the file that [`Watched::marking`] names.
+    fn wait_for_mark(&self) {
+        let started = Instant::now();
+        while !self.repository.file("mark").exists() {
+            assert!(started.elapsed() < Duration::from_secs(40), "the model has never come that far");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits for the end of a run, which must leave no process, no shared memory and no unfinished file.
+    fn finish(&self, running: Running) -> Finished {
+        let finished = running.finish();
+        assert_eq!(self.stubs(), Vec::<String>::new(), "{finished:?}");
+        assert_eq!(self.regions(), Vec::<PathBuf>::new(), "{finished:?}");
+        let partial: Vec<String> =
+            self.repository.files().into_iter().filter(|name| name.contains(".partial")).collect();
+        assert_eq!(partial, Vec::<String>::new(), "{finished:?}");
+        finished
+    }
+}
+
+/// A model that makes a file at `place` when it comes by, and then goes on with `then`.
+fn marking(place: &str, then: &str) -> impl Fn(&Repository) -> Model {
+    let (place, then) = (place.to_owned(), then.to_owned());
+    move |repository| {
+        let mark = repository.file("mark");
+        let line =
+            |here: &str| if here == place { format!("open({mark:?}, 'w').close(); {then}") } else { "pass".into() };
+        python(&line("load"), &line("execute"), &line("end"))
+    }
+}
+
+/// How often the server logged a line, folded or not.
+fn logged(stderr: &str, what: &str) -> u64 {
+    let times = |line: &str| match line.split_once("triton-bench: the server logged ") {
+        None => 1,
+        Some((_, rest)) if rest.starts_with("once more: ") => 1,
+        Some((_, rest)) => rest.split_once(" more times: ").expect("it says how often").0.parse().unwrap(),
+    };
+    stderr.lines().filter(|line| line.contains(what)).map(times).sum()
+}
+
+fn watched(model: impl Fn(&Repository) -> Model) -> Watched {
+    let empty = Watched::of(&Model::identity("other"));
+    empty.repository.add(&model(&empty.repository));
+    empty
+}
+
+#[test]
+fn an_interrupt_while_a_model_loads_waits_for_it_and_leaves_nothing() {
+    let _turn = turns::shared();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let watched = watched(marking("load", "time.sleep(1)"));
+        let running = watched.program().start();
+        watched.wait_for_mark();
+        assert_eq!(watched.stubs().len(), 1, "the test sees what it looks for");
+        assert!(!watched.regions().is_empty(), "the test sees what it looks for");
+        running.signal(signal);
+        let finished = watched.finish(running);
+        assert_eq!(finished.code(), 130, "{finished:#?}");
+        assert!(finished.stderr.contains("waiting for the server to load its models"), "{finished:#?}");
+        assert_eq!(finished.stdout, "");
+    }
+}
+
+#[test]
+fn a_second_interrupt_while_a_model_loads_takes_everything_with_it() {
+    let _turn = turns::shared();
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        let watched = watched(marking("load", "time.sleep(50)"));
+        let running = watched.program().start();
+        watched.wait_for_mark();
+        running.signal(SIGINT);
+        running.wait_for("waiting for the server to load its models");
+        let second = Instant::now();
+        running.signal(signal);
+        let finished = watched.finish(running);
+        assert!(second.elapsed() < AT_ONCE, "took {:?}", second.elapsed());
+        match signal {
+            SIGQUIT => assert_eq!(finished.signal(), Some(SIGQUIT), "{finished:#?}"),
+            _ => assert_eq!(finished.code(), 130, "{finished:#?}"),
+        }
+    }
+}
+
+#[test]
+fn a_model_that_does_not_load_holds_an_interrupt_up_for_a_while_only() {
+    let _turn = turns::shared();
+    let watched = watched(marking("load", "time.sleep(50)"));
+    let running = watched.program().start();
+    watched.wait_for_mark();
+    running.signal(SIGTERM);
+    let signalled = Instant::now();
+    let finished = watched.finish(running);
+    let took = signalled.elapsed();
+    assert!(took > Duration::from_secs(9) && took < Duration::from_secs(10) + END, "took {took:?}");
+    assert_eq!(finished.code(), 130, "{finished:#?}");
+    assert!(finished.stderr.contains("its models were still being loaded"), "{finished:#?}");
+}
+
+#[test]
+fn leaving_at_once_leaves_nothing_behind() {
+    let _turn = turns::shared();
+    for signals in [&[SIGQUIT][..], &[SIGINT, SIGINT], &[SIGTERM, SIGHUP], &[SIGTERM, SIGQUIT]] {
+        let watched = watched(marking("execute", "time.sleep(0.2)"));
+        let export = watched.repository.file("e.json");
+        let running = watched.program().args("-p 60000 --async --profile-export-file").arg(&export).start();
+        watched.wait_for_mark();
+        let has_partial = || watched.repository.files().iter().any(|name| name.contains(".partial"));
+        assert!(has_partial(), "the test sees what it looks for");
+        running.signal(signals[0]);
+        if let [_, second] = signals {
+            running.wait_for("interrupted; reporting what there is");
+            running.signal(*second);
+        }
+        let signalled = Instant::now();
+        let finished = watched.finish(running);
+        assert!(signalled.elapsed() < AT_ONCE, "{signals:?}: took {:?}", signalled.elapsed());
+        assert!(!export.exists());
+        match signals.last() {
+            Some(&SIGQUIT) => assert_eq!(finished.signal(), Some(SIGQUIT), "{finished:#?}"),
+            _ => assert_eq!(finished.code(), 130, "{finished:#?}"),
+        }
+    }
+}
+
+/// Triton mostly keeps a python model of which some dozens of requests have raised, as upstream's server shows, too.
+#[test]
+fn a_model_that_raises_ends_in_time_and_its_repeated_lines_are_counted() {
+    let _turn = turns::shared();
+    let watched = Watched::of(&python("pass", "raise ValueError('no')", "pass"));
+    let running = watched.program().args("-p 300 -r 6").start();
+    let finished = watched.finish(running);
+    let report = finished.report_with(3);
+    let failures = report.level().failures("no");
+    assert!(failures > 100, "{}", report.text);
+    assert!(finished.silent < END, "{:?}", finished.silent);
+    let said = |what: &str| finished.stderr.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(said("ValueError: no") - said("the server logged "), 1, "{}", finished.stderr);
+    assert!(logged(&finished.stderr, "ValueError: no") >= failures, "{}", finished.stderr);
+    assert!(finished.stderr.lines().count() < 8, "{}", finished.stderr);
+}
+
+#[test]
+fn verbose_messages_are_all_shown() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let finished = Program::on(&repository, "m").args("--request-count 50 --log-verbose 1").run();
+    finished.report();
+    assert!(!finished.stderr.contains("the server logged"), "{}", finished.stderr);
+    assert!(finished.stderr.matches("prepared: ").count() >= 50, "{}", finished.stderr);
+}
+
+#[test]
+fn a_crash_loses_none_of_the_servers_log_and_leaves_nothing() {
+    let _turn = turns::shared();
+    let raising =
+        "self.count = getattr(self, 'count', 0) + 1\n        if self.count <= 50: raise ValueError('no')\n        ";
+    let watched = watched(|repository| {
+        let mark = repository.file("mark");
+        python("pass", &format!("{raising}open({mark:?}, 'w').close(); time.sleep(50)"), "pass")
+    });
+    let running = watched.program().args("-p 60000").start();
+    watched.wait_for_mark();
+    running.signal(SIGSEGV);
+    let finished = watched.finish(running);
+    assert_eq!(finished.signal(), Some(SIGSEGV), "{finished:#?}");
+    assert_eq!(logged(&finished.stderr, "ValueError: no"), 50, "{}", finished.stderr);
+}
+
+#[test]
+fn an_interrupt_of_the_end_changes_neither_the_code_nor_the_report() {
+    let _turn = turns::shared();
+    for second in [SIGINT, SIGTERM, SIGHUP] {
+        let watched = watched(marking("end", "time.sleep(50)"));
+        let running = watched.program().args("--request-count 5").start();
+        watched.wait_for_mark();
+        running.signal(SIGTERM);
+        running.wait_for("everything is written");
+        let signalled = Instant::now();
+        running.signal(second);
+        let finished = watched.finish(running);
+        assert!(signalled.elapsed() < AT_ONCE, "took {:?}", signalled.elapsed());
+        assert!(!finished.stderr.contains("reporting what there is"), "{}", finished.stderr);
+        finished.report();
+    }
+}
+
+#[test]
+fn a_model_that_does_not_end_is_left_in_time() {
+    let _turn = turns::shared();
+    let watched = watched(marking("end", "time.sleep(50)"));
+    let finished = watched.finish(watched.program().args("--request-count 5").start());
+    finished.report();
+    assert!(finished.silent < END, "{:?}", finished.silent);
+    assert!(finished.stderr.contains("it still held model 'm' (UNLOADING)"), "{}", finished.stderr);
+}
+
+#[test]
+fn an_error_is_said_before_the_server_is_stopped() {
+    let _turn = turns::shared();
+    let watched = watched(marking("end", "time.sleep(2)"));
+    let data = watched.repository.file("data.json");
+    fs::write(&data, r#"{"data": [{"NO_SUCH": [1]}]}"#).unwrap();
+    let finished = watched.finish(watched.program().args("--input-data").arg(&data).start());
+    finished.failure(&["NO_SUCH"]);
+    assert!(watched.repository.file("mark").exists(), "the model was unloaded");
+    assert!(finished.silent > Duration::from_millis(1800), "{:?}", finished.silent);
+}
+
+/// An input file that is cut short ends the run from a signal handler, which cannot do this itself.
+#[test]
+fn nothing_is_left_where_an_input_file_is_cut_short() {
+    let _turn = turns::shared();
+    let tensors = r#"
+input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [1048576] }]
+output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [1048576] }]"#;
+    let watched = watched(|repository| marking("execute", "pass")(repository).tensors(tensors));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("INPUT0");
+    fs::write(&file, vec![1; 4 << 20]).unwrap();
+    let running = watched.program().args("-p 60000 --input-data").arg(folder.path()).start();
+    watched.wait_for_mark();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
+    let finished = watched.finish(running);
+    assert_eq!(finished.code(), 99, "{finished:#?}");
+    assert!(finished.stderr.contains("input data file was cut short"), "{finished:#?}");
+}
