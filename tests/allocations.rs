@@ -182,6 +182,7 @@ fn across_the_border(script: &Value, payloads: usize) {
         InputTensor { name: "INPUT0".into(), datatype: DataType::Int32, shape: [4].into(), region, offset: 0, len: 16 };
     let backend = triton_bench::backends::connect(&plan).unwrap().backend;
     allocates_nothing(&Target { backend, model: "fake", inputs: vec![input], payloads }, 5_000, false);
+    assert!(triton_bench::backends::stop_servers(&|_| {}), "nothing of it can still run");
     let violations = scripted.events("violation");
     assert!(violations.is_empty(), "{violations:?}");
     assert_eq!(scripted.events("server_delete").len(), 1);

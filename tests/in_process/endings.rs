@@ -181,8 +181,6 @@ fn leaving_at_once_leaves_nothing_behind() {
         let export = watched.repository.file("e.json");
         let running = watched.program().args("-p 60000 --async --profile-export-file").arg(&export).start();
         watched.wait_for_mark();
-        let has_partial = || watched.repository.files().iter().any(|name| name.contains(".partial"));
-        assert!(has_partial(), "the test sees what it looks for");
         running.signal(signals[0]);
         if let [_, second] = signals {
             running.wait_for("interrupted; reporting what there is");

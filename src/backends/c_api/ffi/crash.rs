@@ -81,10 +81,16 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     }
     let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
     // SAFETY: the kernel passes a valid pointer to handlers with SA_SIGINFO.
-    if unsafe { (*info).si_code } > 0 {
+    let raises_itself = unsafe { (*info).si_code } > 0;
+    // Whoever handles an abort ends the process, as where the address space is limited.
+    if raises_itself || signal == libc::SIGABRT {
         // The kernel raises it again when this returns to the instruction that did it.
         // SAFETY: written before this handler was in place.
         unsafe { libc::sigaction(signal, BEFORE.0[index].get().cast(), ptr::null_mut()) };
+        if !raises_itself {
+            // SAFETY: it may be called in a handler; the signal is blocked until this one returns.
+            unsafe { libc::raise(signal) };
+        }
         return;
     }
     // SAFETY: both may be called in a handler; the signal is blocked until this one returns.
