@@ -41,7 +41,7 @@ pub fn run(part: Option<&str>) {
 
 /// So many switches of threads at places where none is needed: the old way to look at a slot, two loads one after the other, is
 /// found with two.
-const PREEMPTIONS: usize = 2;
+const PREEMPTIONS: usize = 3;
 
 fn every_order(check: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
