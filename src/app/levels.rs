@@ -6,6 +6,7 @@ use crate::app::runner::Runner;
 use crate::app::{periodic, stages, sweep};
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
+use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::{LevelValue, LoadMode, Outcome, Plan, Range, Search};
 use crate::report;
@@ -117,7 +118,7 @@ fn search<T: LevelValue>(
 /// level.
 fn settle<T: LevelValue>(
     runner: &Runner<'_>,
-    levels: &mut Vec<LevelSummary>,
+    levels: &mut [LevelSummary],
     unsettled: Vec<(usize, T)>,
     job: impl Fn(T) -> Result<Job>,
 ) -> Result<()> {
@@ -145,7 +146,7 @@ fn confirm(runner: &Runner<'_>, job: &Job, levels: &mut [LevelSummary]) -> Resul
 }
 
 /// Measures the last level again; what it comes to now counts.
-fn again(runner: &Runner<'_>, job: &Job, levels: &mut Vec<LevelSummary>) -> Result<()> {
+fn again(runner: &Runner<'_>, job: &Job, levels: &mut [LevelSummary]) -> Result<()> {
     let mut repeated = Vec::new();
     runner.level(job, &mut repeated)?;
     let (Some(last), Some(level)) = (levels.last_mut(), repeated.pop()) else { return Ok(()) };
@@ -163,8 +164,15 @@ fn name(levels: &[LevelSummary]) -> String {
 
 /// Whether the last level is the first above the threshold, after others below it.
 fn ends_a_range(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
-    let over = levels.last().is_some_and(|level| level.ending == Ending::OverThreshold);
+    // A queue that grows is no chance.
+    let by_chance = |level: &LevelSummary| level.ending == Ending::OverThreshold && !is_overloaded(level);
+    let over = levels.last().is_some_and(by_chance);
     over && levels.len() > 1 && runner.codes == Codes::Own && !runner.must_stop()
+}
+
+fn is_overloaded(level: &LevelSummary) -> bool {
+    let Verdict::Invalid(complaints) = &level.verdict else { return false };
+    complaints.iter().any(|complaint| matches!(complaint, Complaint::Overloaded(..) | Complaint::HeldBack(_)))
 }
 
 /// What is said where a range without an end met the limit of its growth before the latency threshold.

@@ -68,9 +68,10 @@ impl Observers {
         self.observer(recorder, level)
     }
 
-    /// An observer for the load of the level that begins next.
-    pub fn of_next_level(&self, recorder: &Arc<Recorder>) -> Arc<dyn Observer> {
-        self.observer(recorder, self.begun.load(Ordering::Relaxed) + 1)
+    /// An observer for the load of a stage, by its number from 0. It is made ready before the stage before it has ended, and stages
+    /// are all the levels of their run.
+    pub fn of_stage(&self, recorder: &Arc<Recorder>, number: usize) -> Arc<dyn Observer> {
+        self.observer(recorder, number as u64 + 1)
     }
 
     fn observer(&self, recorder: &Arc<Recorder>, level: u64) -> Arc<dyn Observer> {

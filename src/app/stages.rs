@@ -63,7 +63,7 @@ impl Director for Play<'_> {
             shape.until = Some(length);
         }
         let level = runner.level_run(&job);
-        let observer = runner.observers.map(|observers| observers.of_next_level(&level.recorder));
+        let observer = runner.observers.map(|observers| observers.of_stage(&level.recorder, number));
         let context = runner.session.context(runner.plan, job.lanes, &Arc::clone(&level.recorder), observer)?;
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared })

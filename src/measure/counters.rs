@@ -136,9 +136,10 @@ impl Counters {
     /// two.
     pub(super) fn between(&self, start: Stamp, end: Stamp) -> Option<Counted> {
         let all = || self.first.iter().chain(&self.recent);
-        let before = all().min_by_key(|reading| distance(reading.at, start))?;
-        let later = all().filter(|reading| reading.at > before.at);
-        let after = later.min_by_key(|reading| distance(reading.at, end))?;
+        let pairs = all().flat_map(|before| all().map(move |after| (before, after)));
+        let ordered = pairs.filter(|(before, after)| before.at < after.at);
+        let (before, after) =
+            ordered.min_by_key(|(before, after)| distance(before.at, start) + distance(after.at, end))?;
         let (span, windows) = (after.at - before.at, end - start);
         let off = (span.as_secs_f64() - windows.as_secs_f64()).abs();
         let is_other = off > SPAN_TOLERANCE * windows.as_secs_f64();
@@ -179,4 +180,48 @@ fn broken() -> Error {
 
 fn distance(one: Stamp, other: Stamp) -> u64 {
     one.since(other).max(other.since(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::statistics::ModelStatistics;
+
+    /// Readings at these milliseconds, each of which counts its time.
+    fn read_at(milliseconds: &[u64]) -> Counters {
+        let mut counters =
+            Counters { thread: None, under_way: false, missed: false, first: None, recent: VecDeque::new() };
+        for &executions in milliseconds {
+            let statistics = ModelStatistics { executions, ..ModelStatistics::default() };
+            let models = [(("m".to_owned(), "1".to_owned()), statistics)].into();
+            counters.add(at(executions), StatisticsSnapshot { models });
+        }
+        counters
+    }
+
+    fn at(ms: u64) -> Stamp {
+        Stamp(ms * 1_000_000)
+    }
+
+    fn counted(milliseconds: &[u64], start: u64, end: u64) -> Option<(u64, Option<u64>)> {
+        let counted = read_at(milliseconds).between(at(start), at(end))?;
+        let executions = counted.delta.models.values().next().unwrap().executions;
+        Some((executions, counted.other_span.map(|span| span.as_millis() as u64)))
+    }
+
+    #[test]
+    fn the_readings_nearest_to_both_edges_count() {
+        assert_eq!(counted(&[0, 505, 1_010, 1_500, 2_005], 500, 2_000), Some((1_500, None)));
+        assert_eq!(counted(&[0, 900, 1_800, 2_700], 1_000, 2_500), Some((1_800, Some(1_800))), "of another time");
+        // A load that is over before its counters can be read is no reason to have none.
+        assert_eq!(counted(&[7, 12], 10, 11), Some((5, Some(5))));
+        assert_eq!(counted(&[7], 10, 11), None);
+    }
+
+    #[test]
+    fn old_readings_are_forgotten_but_the_first() {
+        let each: Vec<u64> = (0..100).map(|number| number * 10).collect();
+        assert_eq!(counted(&each, 0, 990), Some((990, None)));
+        assert_eq!(read_at(&each).recent.len(), RECENT);
+    }
 }

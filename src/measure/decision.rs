@@ -6,12 +6,18 @@
 use crate::measure::history::History;
 use crate::measure::precision::interval;
 use crate::measure::stability::STABLE_WINDOWS;
-use crate::measure::summary::{ClientSummary, Ending, LimitCheck};
+use crate::measure::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary};
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::{Interval, early_stopping_floor};
 
+/// A server that completes less than this share of what is sent does not keep up.
+const FALLS_BEHIND: f64 = 0.9;
+
 /// What the level ends with; `None` where it needs another window.
 pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending> {
+    if history.latest().is_some_and(|window| is_hopeless(window, plan)) {
+        return Some(Ending::OverThreshold);
+    }
     let exhausted = history.closed() >= plan.max_trials;
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
@@ -27,6 +33,16 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
         _ if settled => Some(Ending::Stable),
         _ => Some(Ending::Unstable),
     }
+}
+
+/// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
+/// longer that the next level has to wait for.
+fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
+    let over = check_limit(plan, window, || None).is_some_and(|check| check.over);
+    let falls_behind = |open: &OpenLoopSummary| open.completed_rate < FALLS_BEHIND * open.achieved_rate;
+    over && window.requests > 0
+        && has_enough_samples(window, plan.percentile)
+        && window.open_loop.as_ref().is_some_and(falls_behind)
 }
 
 /// How the result stands to the plan's limit, where it has one: `interval` is that of its key latency, if one is known.

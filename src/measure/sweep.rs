@@ -232,7 +232,11 @@ impl Measuring {
         let completed = |point: &SweepPoint| point.rate.min(point.observed.completed_rate);
         let sustained = points.iter().filter(|point| self.proves(point) && point.rate < lowest).map(completed);
         let searched = (self.sustained < lowest).then_some(self.sustained);
-        let saturation = sustained.chain(searched).fold(0.0, f64::max);
+        // A rate at the edge that a longer run did not sustain: what the server completed of it is what it can do.
+        let at_edge =
+            |point: &&SweepPoint| !point.observed.sustained && (point.rate / self.sustained - 1.0).abs() < RESOLUTION;
+        let edge = points.iter().filter(at_edge).map(completed).filter(|&rate| rate < lowest);
+        let saturation = sustained.chain(searched).chain(edge).fold(0.0, f64::max);
         (saturation > 0.0).then(|| SweepResult {
             saturation,
             unsustained: lowest.is_finite().then_some(lowest),
@@ -443,6 +447,21 @@ mod tests {
         let found = sweep.result().unwrap();
         assert!((400.0..600.0).contains(&found.saturation), "{found:?}");
         assert!((700.0..800.0).contains(&found.unsustained.unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn at_the_edge_the_server_shows_what_it_can_do() {
+        let behind = server(1000.0);
+        let sweep = run(SweepPlan { rates: 2, ..LINEAR }, |step| match step {
+            SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
+            SweepStep::Measure(rate) | SweepStep::Again(_, rate) if rate > 900.0 => {
+                SweepObservation { sustained: false, completed_rate: 960.0, ..behind(step) }
+            }
+            step => behind(step),
+        });
+        let found = sweep.result().unwrap();
+        assert_eq!(found.saturation, 960.0);
+        assert!((960.0..=1000.0).contains(&found.unsustained.unwrap()), "{found:?}");
     }
 
     #[test]

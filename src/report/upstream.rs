@@ -129,8 +129,9 @@ fn shape(text: &str) -> String {
 }
 
 /// Lines that upstream does not have.
-const OURS: [&str; 12] = [
+const OURS: [&str; 13] = [
     "Highest level within ",
+    "  avg latency ",
     "  Random seed:",
     "  Requests leave when",
     "  Latency: ",

@@ -132,7 +132,7 @@ fn timed_every_level_of_a_range_is_warmed_up() {
 fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
     let _turn = turns::shared();
     for load in ["--request-count 20", "--stage concurrency:1:20req --stage concurrency:1:10req"] {
-        let report = run(Model::sleeping("m", 20), &format!("{load} -l 10")).report_with(2);
+        let report = run(Model::sleeping("m", 20), &format!("{load} -l 10")).report_with(5);
         assert!(report.summary()[0].ends_with("[over latency threshold]"), "{}", report.text);
         run(Model::sleeping("m", 2), &format!("{load} -l 1000")).report();
     }

@@ -1,12 +1,14 @@
 //! Servers that take no shared memory from clients.
 
 use std::fs;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::PROTOCOLS;
 use crate::support::{Model, Program, Repository, TritonServer, turns};
+
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
 
 #[test]
 fn a_server_that_restricts_shared_memory_gives_its_reason() {
@@ -67,7 +69,7 @@ fn leaving_at_once_takes_regions_back_from_the_server() {
     let Some(server) = TritonServer::start(&repository) else { return };
     let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
     for protocol in PROTOCOLS {
-        for signals in [&["QUIT"][..], &["INT", "INT"]] {
+        for signals in [&[SIGQUIT][..], &[SIGINT, SIGINT]] {
             let program = server.program(protocol, "slow").args("--shared-memory system -p 60000");
             let running = program.args("--async --concurrency-range 3").start();
             let mine = format!("/triton-bench-{}-", running.id());
@@ -77,14 +79,10 @@ fn leaving_at_once_takes_regions_back_from_the_server() {
                 assert!(started.elapsed() < Duration::from_secs(20), "{}", known());
                 thread::sleep(Duration::from_millis(5));
             }
-            let kill = |name: &str| {
-                let id = running.id().to_string();
-                assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
-            };
-            kill(signals[0]);
+            running.signal(signals[0]);
             if let [_, second] = signals {
                 running.wait_for("interrupted; reporting what there is");
-                kill(second);
+                running.signal(*second);
             }
             let signalled = Instant::now();
             running.finish();

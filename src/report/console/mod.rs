@@ -162,12 +162,13 @@ fn answer(plan: &Plan, levels: &[LevelSummary]) -> String {
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
     };
     let best = held.max_by(|a, b| value(a).total_cmp(&value(b)));
-    let found = best.map_or_else(|| "none".to_owned(), |level| answer_of(plan, level));
-    format!("Highest level within {} msec: {found}\n", msec(limit))
+    let (found, known) = best
+        .map_or_else(|| ("none".to_owned(), String::new()), |level| (level_name(level.load), known_of(plan, level)));
+    format!("Highest level within {} msec: {found}\n{known}", msec(limit))
 }
 
-/// The level that a search found, and how sure that is.
-fn answer_of(plan: &Plan, level: &LevelSummary) -> String {
+/// The latency of the level that a search found, and how sure it is that it is within the limit.
+fn known_of(plan: &Plan, level: &LevelSummary) -> String {
     let (key, name) = match plan.measurement.percentile {
         Some(percentile) => (Statistic::Percentile(percentile), format!("p{percentile}")),
         None => (Statistic::MeanLatency, "avg".to_owned()),
@@ -178,8 +179,8 @@ fn answer_of(plan: &Plan, level: &LevelSummary) -> String {
         || "not known how well".to_owned(),
         |(_, known)| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
     );
-    let sure = if level.limit.is_some_and(|check| check.certain) { "" } else { ", undecided" };
-    format!("{} ({name} {latency} usec, {known}{sure})", level_name(level.load))
+    let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
+    format!("  {name} latency {latency} usec, {known}{sure}\n")
 }
 
 /// What a line ends with where the level is not simply valid.
