@@ -85,7 +85,8 @@ fn an_export_that_meets_the_end_of_the_disk_keeps_what_is_in_it() {
     assert_eq!(output.status.code(), Some(99), "{stderr}");
     let kept = requests(&path);
     assert!(
-        stderr.contains("File too large (os error 27)") && stderr.contains(&format!("it holds the first {kept} requests")),
+        stderr.contains("File too large (os error 27)")
+            && stderr.contains(&format!("it holds the first {kept} requests")),
         "{stderr}"
     );
     assert!((100..3000).contains(&kept), "{kept}");
