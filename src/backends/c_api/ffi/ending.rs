@@ -9,10 +9,13 @@ use serde_json::Value;
 use crate::backends::c_api::ffi::server::{RUNNING, Server};
 use crate::backends::c_api::ffi::status::{Status, c_string};
 use crate::backends::c_api::threads::{self, Threads};
+use crate::clock::Stamp;
 
 /// How often it is looked whether something is gone: soon at first, because it mostly is within a millisecond.
 const FIRST_LOOK: Duration = Duration::from_micros(200);
 const LAST_LOOK: Duration = Duration::from_millis(5);
+/// How long threads of a deleted server are waited for; where any is left, the process ends without destructors.
+const GONE_LIMIT: Duration = Duration::from_millis(20);
 /// How long threads of the server may take to come to rest; some backends have threads that never do.
 const REST_LIMIT: Duration = Duration::from_secs(1);
 
@@ -71,7 +74,7 @@ impl Server {
         }
         waiting("it could not be deleted".to_owned());
         drop(call!(server, TRITONSERVER_ServerDelete));
-        threads::before_servers().is_some_and(|before| before.newer().is_ok_and(|left| left == 0))
+        are_gone_soon()
     }
 
     /// Asks for every model to be unloaded; a server that is stopped with models loaded takes a second.
@@ -104,6 +107,15 @@ impl Server {
         let alive = entries.iter().filter(|entry| matches!(state(entry).as_str(), "READY" | "LOADING" | "UNLOADING"));
         alive.map(|entry| (entry["name"].as_str().unwrap_or_default().to_owned(), state(entry))).collect()
     }
+}
+
+/// Whether no thread of any server is left, which on a busy machine takes a moment.
+fn are_gone_soon() -> bool {
+    let Some(before) = threads::before_servers() else { return false };
+    let are_gone = || before.newer().is_ok_and(|left| left == 0);
+    let end = Stamp::now().plus_duration(GONE_LIMIT);
+    wait_until(|| are_gone() || Stamp::now() >= end);
+    are_gone()
 }
 
 fn wait_until(mut is_so: impl FnMut() -> bool) {
