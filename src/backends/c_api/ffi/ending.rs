@@ -15,7 +15,7 @@ use crate::clock::Stamp;
 const FIRST_LOOK: Duration = Duration::from_micros(200);
 const LAST_LOOK: Duration = Duration::from_millis(5);
 /// How long threads of a deleted server are waited for; where any is left, the process ends without destructors.
-const GONE_LIMIT: Duration = Duration::from_millis(20);
+const GONE_LIMIT: Duration = Duration::from_millis(200);
 /// How long threads of the server may take to come to rest; some backends have threads that never do.
 const REST_LIMIT: Duration = Duration::from_secs(1);
 
