@@ -1,10 +1,10 @@
 //! When the next request leaves, and what it carries: workers that keep a number outstanding, or follow a schedule.
 
 mod account;
-mod asynchronous;
 pub mod closed;
 mod context;
 mod control;
+mod engine;
 pub mod feed;
 pub mod mix;
 pub mod open;
@@ -13,9 +13,6 @@ mod periodic;
 mod run;
 pub mod schedule;
 pub mod sequence;
-mod slots;
-mod synchronous;
-mod wait;
 mod walk;
 mod worker;
 

@@ -10,22 +10,17 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
-use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
-use crate::backend::{Client, ClientSpec, Completion, CompletionSink, Next, Request, Response, SlotId, Threading};
+use crate::backend::{Request, SlotId};
 use crate::clock::Stamp;
-use crate::data::PayloadId;
 use crate::error::Result;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
+use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
 use crate::load::worker::{self, Worker};
-use crate::record::{CoarseHistogram, Distribution, Finished, Sample, Source};
-
-/// How often the worker looks whether the load is over.
-const LOOK_UP: Duration = Duration::from_millis(10);
+use crate::record::{CoarseHistogram, Distribution};
 
 /// The shape of a periodic load.
 #[derive(Clone, Debug)]
@@ -89,9 +84,7 @@ struct RequestNotes {
     /// First request of the batch.
     batch: AtomicUsize,
     submitted: AtomicU64,
-    payload: AtomicU64,
     first: AtomicU64,
-    last: AtomicU64,
     responses: AtomicU64,
     gap_max: AtomicU64,
 }
@@ -110,32 +103,24 @@ impl StageBook {
         batch.iter().for_each(|notes| notes.batch.store(from as usize, Ordering::Relaxed));
     }
 
-    /// Notes a response; returns how many there have been and the time since the one before.
-    fn note_response(&self, slot: SlotId, at: Stamp) -> (u64, Option<u64>) {
+    /// Notes a response, and the time since the one before; returns how many there have been.
+    fn note_response(&self, slot: SlotId, at: Stamp, gap_ns: Option<u64>) -> u64 {
         let notes = &self.requests[slot.index()];
-        let before = notes.last.swap(at.0, Ordering::Relaxed);
         let responses = notes.responses.load(Ordering::Relaxed) + 1;
         notes.responses.store(responses, Ordering::Relaxed);
-        if responses == 1 {
+        let Some(gap_ns) = gap_ns else {
             notes.first.store(at.0, Ordering::Relaxed);
-            return (responses, None);
-        }
-        let gap = at.since(Stamp(before));
-        notes.gap_max.store(notes.gap_max.load(Ordering::Relaxed).max(gap), Ordering::Relaxed);
+            return responses;
+        };
+        notes.gap_max.store(notes.gap_max.load(Ordering::Relaxed).max(gap_ns), Ordering::Relaxed);
         if let Some(gaps) = self.gaps[notes.batch.load(Ordering::Relaxed)].get() {
-            gaps.record(gap);
+            gaps.record(gap_ns);
         }
-        (responses, Some(gap))
+        responses
     }
 
-    fn note_submission(&self, slot: SlotId, request: Request) {
-        let notes = &self.requests[slot.index()];
-        notes.payload.store(u64::from(request.payload.0), Ordering::Relaxed);
-        notes.submitted.store(Stamp::now().0, Ordering::Release);
-    }
-
-    fn payload(&self, slot: SlotId) -> PayloadId {
-        PayloadId(self.requests[slot.index()].payload.load(Ordering::Relaxed) as u32)
+    fn note_submission(&self, slot: SlotId, now: Stamp) {
+        self.requests[slot.index()].submitted.store(now.0, Ordering::Release);
     }
 
     fn responses(&self, slot: SlotId) -> u64 {
@@ -186,145 +171,76 @@ pub(super) fn spawn(
     Ok(())
 }
 
-struct PeriodicSink {
-    context: Arc<LoadContext>,
+/// Requests join as those under way make progress; each slot has one.
+struct Progress {
     book: Arc<StageBook>,
     period: u64,
     /// Requests that have had their period's responses.
     reached: AtomicUsize,
-    completed: AtomicU64,
-    failed: AtomicU64,
-    worker: Thread,
 }
 
-impl CompletionSink for PeriodicSink {
-    fn response(&self, slot: SlotId, response: &Response<'_>) {
-        // An error is no response; the request ends with it.
-        if !response.empty && response.error.is_none() {
-            let (responses, gap) = self.book.note_response(slot, response.at);
-            if let Some(gap) = gap {
-                self.context.recorder.gap(self.source(slot), response.at, gap);
-            }
-            if responses == self.period {
-                self.reach();
-            }
+impl Policy for Progress {
+    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Option<Request> {
+        if self.book.responses(slot) < self.period {
+            self.reach(flight);
         }
-        if let Some(observer) = &self.context.observer {
-            observer.response(slot.index(), response);
-        }
+        None
     }
 
-    fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
-        let early = self.book.responses(slot) < self.period;
-        if let Some(error) = completion.error {
-            self.context.recorder.fail(self.source(slot), completion.last_response, error);
-        } else {
-            self.context.recorder.record(self.source(slot), &Sample::of(completion, None, false));
+    fn responded(&self, flight: &InFlight<Self>, slot: SlotId, at: Stamp, gap_ns: Option<u64>) {
+        if self.book.note_response(slot, at, gap_ns) == self.period {
+            self.reach(flight);
         }
-        if let Some(observer) = &self.context.observer {
-            let request = Request { payload: self.book.payload(slot), sequence: None };
-            let (sent, end, error) = (completion.sent, completion.last_response, completion.error);
-            let finished = Finished { request, sent, intended: None, end, error };
-            observer.complete(slot.index(), &finished);
-        }
-        let counter = if completion.error.is_some() { &self.failed } else { &self.completed };
-        counter.fetch_add(1, Ordering::AcqRel);
-        if early {
-            self.reach();
-        } else {
-            self.worker.unpark();
-        }
-        Next::Idle
     }
 }
 
-impl PeriodicSink {
-    fn source(&self, slot: SlotId) -> Source {
-        self.context.source(slot.index(), self.book.payload(slot))
-    }
-
-    fn reach(&self) {
-        self.reached.fetch_add(1, Ordering::AcqRel);
-        self.worker.unpark();
-    }
-
-    fn ended(&self) -> u64 {
-        self.completed.load(Ordering::Acquire) + self.failed.load(Ordering::Acquire)
+impl Progress {
+    fn reach(&self, flight: &InFlight<Self>) {
+        self.reached.fetch_add(1, Ordering::SeqCst);
+        flight.wake();
     }
 }
 
 /// The worker's whole life.
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop) -> Result<()> {
-    let sink = Arc::new(PeriodicSink {
-        context: Arc::clone(context),
-        book: Arc::clone(&shape.book),
-        period: u64::from(shape.period.max(1)),
-        reached: AtomicUsize::new(0),
-        completed: AtomicU64::new(0),
-        failed: AtomicU64::new(0),
-        worker: thread::current(),
-    });
-    context.reserve_observed(shape.end as usize);
-    let spec = ClientSpec { watch_responses: true, ..context.client_spec(shape.end as usize) };
-    let client = context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
-    let driven = context.backend.capabilities().threading == Threading::Driven;
-    let mut launcher = Launcher { sink, client, driven, sent: 0 };
-    if !control.wait_for_go() {
-        return Ok(());
-    }
-    let worked = launcher.run(control, shape);
-    let (completed, failed) =
-        (launcher.sink.completed.load(Ordering::Acquire), launcher.sink.failed.load(Ordering::Acquire));
-    control.report_end(launcher.sent, completed, failed, Stamp::now());
-    worked
+    let period = u64::from(shape.period.max(1));
+    let policy = Progress { book: Arc::clone(&shape.book), period, reached: AtomicUsize::new(0) };
+    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.end as usize);
+    let setup = Setup { policy, numbers, slots, scheduled: false, alone: false, reissues: false, watches: true };
+    engine::work(context, control, setup, |issuer| {
+        launch(issuer, shape)?;
+        issuer.settle()
+    })
 }
 
-struct Launcher {
-    sink: Arc<PeriodicSink>,
-    client: Box<dyn Client>,
-    driven: bool,
-    sent: u64,
+/// Sends batch after batch.
+fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
+    let flight = Arc::clone(&issuer.flight);
+    for (from, to) in shape.batches() {
+        flight.policy.book.open_batch(from, to);
+        for slot in (from..to).map(SlotId) {
+            if !flight.control.may_send() {
+                return Ok(());
+            }
+            submit(issuer, slot)?;
+        }
+        let reached = || flight.policy.reached.load(Ordering::SeqCst) >= to as usize;
+        while !reached() && !flight.control.is_stopped() {
+            issuer.rest(reached)?;
+        }
+    }
+    Ok(())
 }
 
-impl Launcher {
-    fn run(&mut self, control: &Control, shape: &PeriodicLoop) -> Result<()> {
-        for (from, to) in shape.batches() {
-            self.sink.book.open_batch(from, to);
-            for slot in (from..to).map(SlotId) {
-                if !control.may_send() {
-                    return self.settle(control);
-                }
-                self.submit(slot)?;
-            }
-            while self.sink.reached.load(Ordering::Acquire) < to as usize && !control.is_stopped() {
-                self.await_response()?;
-            }
-        }
-        self.settle(control)
-    }
-
-    fn submit(&mut self, slot: SlotId) -> Result<()> {
-        let request = self.sink.context.feed.next(slot.index() % self.sink.context.feed.lanes());
-        self.sink.book.note_submission(slot, request);
-        self.sent += 1;
-        self.client.submit(slot, request)
-    }
-
-    /// Waits until no request is outstanding, or the load's patience ends.
-    fn settle(&mut self, control: &Control) -> Result<()> {
-        while self.sink.ended() < self.sent && !control.has_given_up() {
-            self.await_response()?;
-        }
-        Ok(())
-    }
-
-    fn await_response(&mut self) -> Result<()> {
-        if self.driven {
-            return self.client.drive(Stamp::now().plus_duration(LOOK_UP));
-        }
-        thread::park_timeout(LOOK_UP);
-        Ok(())
-    }
+fn submit(issuer: &mut Issuer<Progress>, slot: SlotId) -> Result<()> {
+    // Slots that were never used are in front, in their order; those that come back go to the end.
+    let unused = issuer.free.pop_front();
+    debug_assert_eq!(unused, Some(slot));
+    let feed = &issuer.flight.context.feed;
+    let lane = slot.index() % feed.lanes();
+    let (request, now) = (feed.next(lane), Stamp::now());
+    issuer.flight.policy.book.note_submission(slot, now);
+    issuer.submit(slot, request, lane, now)
 }
 
 #[cfg(test)]

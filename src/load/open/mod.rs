@@ -8,8 +8,7 @@
 //! Two things can hold a request back, and both are counted and reported ([`super::LoadReport::held_back`]): the bound on
 //! outstanding requests, and, with serial sequences, that no sequence is without an outstanding request.
 
-mod issuer;
-mod sink;
+mod player;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +17,16 @@ use crate::backend::Threading;
 use crate::error::Result;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
-use crate::load::schedule::Arrivals;
+use crate::load::engine::{self, Numbers, Setup};
+use crate::load::open::player::{Player, Scheduled};
+use crate::load::pace::Pacer;
+use crate::load::schedule::{Arrivals, Schedule};
 use crate::load::worker::{self, Worker};
+
+/// Slots that a worker begins with; more are added as outstanding requests pile up.
+const FIRST_SLOTS: usize = 64;
+/// The same where a slot may be a connection of its own.
+const FIRST_DRIVEN_SLOTS: usize = 8;
 
 /// Outstanding requests that are allowed where nothing else is said.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;
@@ -80,6 +87,11 @@ struct Share {
 }
 
 impl Share {
+    /// A lane of the feed, by its number among the worker's.
+    fn lane(self, number: usize) -> usize {
+        self.worker + number * self.workers
+    }
+
     /// How many of the first `count` requests of the schedule are this worker's.
     fn part_of(self, count: u64) -> u64 {
         count.saturating_sub(self.worker as u64).div_ceil(self.workers as u64)
@@ -94,7 +106,7 @@ impl OpenLoop {
 
     /// Slots with which its clients are opened at most.
     pub(super) fn first_slots(&self, lanes: usize) -> usize {
-        let first = if self.serial { lanes } else { self.threads.saturating_mul(issuer::FIRST_SLOTS) };
+        let first = if self.serial { lanes } else { self.threads.saturating_mul(FIRST_SLOTS) };
         first.min(self.bound(lanes))
     }
 
@@ -123,10 +135,38 @@ pub(super) fn spawn(
     for share in shares {
         let shape = shape.clone();
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
-            issuer::work(context, control, &shape, share)
+            work(context, control, &shape, share)
         })?);
     }
     Ok(())
+}
+
+/// A worker's whole life.
+fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, share: Share) -> Result<()> {
+    let serial = shape.serial;
+    let first = match context.backend.capabilities().threading {
+        Threading::Driven => FIRST_DRIVEN_SLOTS,
+        Threading::Own => FIRST_SLOTS,
+    };
+    let slots = if serial { share.slots } else { share.slots.min(first) };
+    let numbers = Numbers { first: share.worker, stride: share.workers };
+    let setup =
+        Setup { policy: Scheduled, numbers, slots, scheduled: true, alone: serial, reissues: false, watches: false };
+    let pacer = Pacer::for_this_thread(shape.spin);
+    engine::work(context, control, setup, |issuer| {
+        // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because
+        // another worker was ahead.
+        let count = context.quota.map_or(u64::MAX, |quota| share.part_of(quota));
+        let schedule = Schedule::share(&shape.arrivals, shape.seed, share.worker, share.workers);
+        let mut schedule = schedule.take(usize::try_from(count).unwrap_or(usize::MAX));
+        let until = shape.until.map_or(u64::MAX, |until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
+        let mut player = Player { issuer, pacer, share, serial, sent: 0, sends: None, until };
+        let played = player.play(&mut schedule, control.started());
+        if let Some(sends) = player.sends {
+            control.report_sends(sends, player.sent);
+        }
+        played.and_then(|()| player.finish())
+    })
 }
 
 #[cfg(test)]

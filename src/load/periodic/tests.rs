@@ -1,11 +1,13 @@
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, ClientTimes, InferError, MAX_REPLY_BYTES, OutputPlan, OutputView, Outputs, Request,
-    RequestOptions,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, MAX_REPLY_BYTES,
+    OutputPlan, OutputView, Outputs, Request, RequestOptions, Response, Threading,
 };
 use crate::data::PayloadId;
 use crate::error::Error;

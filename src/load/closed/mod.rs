@@ -1,13 +1,15 @@
 //! The closed loop: a number of requests is kept outstanding; a slot sends its next one when its last one is over.
 
+mod asynchronous;
+mod synchronous;
+mod wait;
+
 use std::sync::Arc;
 
 use crate::backend::Threading;
 use crate::error::Result;
-use crate::load::asynchronous;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
-use crate::load::synchronous;
 use crate::load::worker::{self, Share, Worker};
 
 /// The shape of a closed loop.
@@ -60,7 +62,7 @@ pub(super) fn spawn(
             if shape.synchronous {
                 synchronous::work(context, control, &share)
             } else {
-                asynchronous::work(context, control, share)
+                asynchronous::work(context, control, &share)
             }
         })?);
     }

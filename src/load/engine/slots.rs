@@ -1,4 +1,4 @@
-//! The slots of a worker whose number of outstanding requests grows: a table that callbacks read while it grows, and the
+//! The slots of a worker, whose number may grow: a table that callbacks read while it grows, and the
 //! list of slots that are free.
 //!
 //! The issuing thread alone grows the table and takes free slots; completions, on any thread, give slots back. Nobody
@@ -6,7 +6,7 @@
 //! thread takes as a whole, so no slot number can come round under a push (the ABA fault has no room).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
@@ -15,57 +15,75 @@ use crate::chunks::Chunks;
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 
-/// What a slot of an open loop remembers. Calls for one slot never overlap, so relaxed loads and stores are enough; the
-/// list of free slots hands it back to the issuing thread.
+/// What a slot remembers of its request, and what became of those before. Calls for one slot never overlap, so relaxed loads
+/// and stores are enough; the list of free slots hands it back to the issuing thread. What every request touches is in
+/// the first 64 bytes.
 #[derive(Debug, Default)]
-pub(super) struct OpenSlot {
-    /// When its request should have been sent.
+#[repr(C)]
+pub(super) struct Slot {
+    /// Payload of its request, and its place in a sequence; see [`Slot::request`].
+    request: AtomicU64,
+    /// When its request should have been sent, in open loops.
     pub(super) intended: AtomicU64,
-    /// When its request was issued; tells a later request in the slot from an earlier one. 0 where none is outstanding.
+    /// When its request was issued, where that is noted; tells a later request in the slot from an earlier one. 0 where none
+    /// is outstanding.
     pub(super) issued: AtomicU64,
     /// When its latest response came; 0 where none has.
     pub(super) last_response: AtomicU64,
-    /// Payload of its request.
-    pub(super) payload: AtomicU32,
+    /// End of its request before this one; 0 before the first.
+    pub(super) end: AtomicU64,
+    /// Requests that were sent in it, that succeeded, and that failed.
+    pub(super) sent: AtomicU64,
+    pub(super) completed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    /// Id of the sequence that its request belongs to, if it does.
+    sequence_id: AtomicU64,
     /// Lane of the feed that its request came from.
     pub(super) lane: AtomicU32,
-    /// Id of the sequence that its request belongs to; 0 for none.
-    pub(super) sequence_id: AtomicU64,
-    /// Whether its request starts a sequence.
-    pub(super) sequence_start: AtomicBool,
-    /// Whether its request ends a sequence.
-    pub(super) sequence_end: AtomicBool,
     next_free: AtomicU32,
 }
 
-impl OpenSlot {
+/// In `request`, above the payload.
+const IN_SEQUENCE: u64 = 1 << 32;
+const STARTS: u64 = 1 << 33;
+const ENDS: u64 = 1 << 34;
+
+impl Slot {
     /// When its request should have been sent.
     #[inline]
     pub(super) fn intended(&self) -> Stamp {
         Stamp(self.intended.load(Ordering::Relaxed))
     }
 
-    /// Remembers the request that is about to be submitted, issued at `issued`.
+    /// Remembers the request that is about to be sent.
     #[inline]
-    pub(super) fn remember(&self, request: Request, lane: usize, issued: Stamp) {
-        self.last_response.store(0, Ordering::Relaxed);
-        self.payload.store(request.payload.0, Ordering::Relaxed);
-        self.lane.store(lane as u32, Ordering::Relaxed);
-        let position = request.sequence.unwrap_or(SequencePosition { id: 0, start: false, end: false });
-        self.sequence_id.store(position.id, Ordering::Relaxed);
-        self.sequence_start.store(position.start, Ordering::Relaxed);
-        self.sequence_end.store(position.end, Ordering::Relaxed);
-        self.issued.store(issued.0, Ordering::Release);
+    pub(super) fn remember(&self, request: Request) {
+        let mut word = u64::from(request.payload.0);
+        if let Some(SequencePosition { id, start, end }) = request.sequence {
+            self.sequence_id.store(id, Ordering::Relaxed);
+            word |= IN_SEQUENCE | if start { STARTS } else { 0 } | if end { ENDS } else { 0 };
+        }
+        self.request.store(word, Ordering::Relaxed);
+        bump(&self.sent);
     }
 
     /// The request that was remembered.
+    #[inline]
     pub(super) fn request(&self) -> Request {
-        let id = self.sequence_id.load(Ordering::Relaxed);
-        let start = self.sequence_start.load(Ordering::Relaxed);
-        let end = self.sequence_end.load(Ordering::Relaxed);
-        let sequence = (id != 0).then_some(SequencePosition { id, start, end });
-        Request { payload: PayloadId(self.payload.load(Ordering::Relaxed)), sequence }
+        let word = self.request.load(Ordering::Relaxed);
+        let position = || SequencePosition {
+            id: self.sequence_id.load(Ordering::Relaxed),
+            start: word & STARTS != 0,
+            end: word & ENDS != 0,
+        };
+        Request { payload: PayloadId(word as u32), sequence: (word & IN_SEQUENCE != 0).then(position) }
     }
+}
+
+/// Adds one to a counter that one thread at a time writes.
+#[inline]
+pub(super) fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// No slot.
@@ -73,7 +91,7 @@ const NONE: u32 = u32::MAX;
 
 /// Slots that can be added to while completions use them.
 pub(super) struct SlotTable {
-    slots: Chunks<CachePadded<OpenSlot>>,
+    slots: Chunks<CachePadded<Slot>>,
     freed: AtomicU32,
 }
 
@@ -93,7 +111,7 @@ impl SlotTable {
     /// # Panics
     /// Where the table was not grown to it.
     #[inline]
-    pub(super) fn get(&self, slot: SlotId) -> &OpenSlot {
+    pub(super) fn get(&self, slot: SlotId) -> &Slot {
         self.slots.get(slot.index())
     }
 
@@ -114,6 +132,9 @@ impl SlotTable {
     /// Appends the slots that were given back to `free`, the one that was given back first in front. One thread only.
     pub(super) fn take_freed(&self, free: &mut VecDeque<SlotId>) {
         let mut slot = self.freed.swap(NONE, Ordering::SeqCst);
+        if slot == NONE {
+            return;
+        }
         let held = free.len();
         while slot != NONE {
             free.push_back(SlotId(slot));
@@ -129,10 +150,10 @@ mod tests {
 
     #[test]
     fn a_slot_remembers_its_request() {
-        let slot = OpenSlot::default();
+        let slot = Slot::default();
         for sequence in [None, Some(SequencePosition { id: 7, start: true, end: false })] {
             let request = Request { payload: PayloadId(3), sequence };
-            slot.remember(request, 5, Stamp(9));
+            slot.remember(request);
             assert_eq!(slot.request(), request);
         }
     }
@@ -142,11 +163,11 @@ mod tests {
         let table = SlotTable::new();
         table.grow(1000);
         for index in 0..1000 {
-            table.get(SlotId(index)).payload.store(index, Ordering::Relaxed);
+            table.get(SlotId(index)).lane.store(index, Ordering::Relaxed);
         }
         table.grow(5000);
-        assert!((0..1000).all(|index| table.get(SlotId(index)).payload.load(Ordering::Relaxed) == index));
-        assert_eq!(table.get(SlotId(4999)).payload.load(Ordering::Relaxed), 0);
+        assert!((0..1000).all(|index| table.get(SlotId(index)).lane.load(Ordering::Relaxed) == index));
+        assert_eq!(table.get(SlotId(4999)).lane.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -13,18 +13,19 @@ use parking_lot::Mutex;
 use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::load::closed::wait::Signal;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
-use crate::load::wait::Signal;
+use crate::load::engine::Over;
 use crate::load::worker::Share;
 use crate::plan::Wait;
-use crate::record::{Finished, Observer, Recorder, RecorderSpec, Sample, Source};
+use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source};
 
 /// Where the completing thread leaves the answer.
-struct Mailbox {
+struct SyncSink {
     lane: usize,
     wait: Wait,
-    letter: CachePadded<Letter>,
+    answer: CachePadded<Answer>,
     error: Mutex<Option<InferError>>,
     // Not the load's whole context: that holds the server, which must not be dropped by one of its own threads.
     observer: Option<Arc<dyn Observer>>,
@@ -37,7 +38,7 @@ struct Mailbox {
 
 /// The answer and the signal that it is there, in one cache line. Written before the signal is raised and read after it, so
 /// relaxed loads and stores are enough.
-struct Letter {
+struct Answer {
     signal: Signal,
     failed: AtomicBool,
     responses: AtomicU32,
@@ -47,7 +48,7 @@ struct Letter {
     last_response: AtomicU64,
 }
 
-impl Letter {
+impl Answer {
     fn to_this_thread() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -63,7 +64,7 @@ impl Letter {
 }
 
 /// An answer, as the worker reads it.
-struct Outcome {
+struct Reply {
     sent: Stamp,
     send_ns: Option<u64>,
     first_response: Stamp,
@@ -72,7 +73,7 @@ struct Outcome {
     error: Option<InferError>,
 }
 
-impl CompletionSink for Mailbox {
+impl CompletionSink for SyncSink {
     fn response(&self, _slot: SlotId, response: &Response<'_>) {
         let before = self.before.swap(response.at.0, Ordering::Relaxed);
         if before != 0 && !response.empty {
@@ -86,23 +87,23 @@ impl CompletionSink for Mailbox {
 
     #[inline]
     fn complete(&self, _slot: SlotId, completion: &Completion<'_>) -> Next {
-        let letter = &*self.letter;
+        let answer = &*self.answer;
         let send_ns = completion.send_end.map_or(0, |end| end.since(completion.sent).max(1));
-        letter.sent.store(completion.sent.0, Ordering::Relaxed);
-        letter.send_ns.store(send_ns, Ordering::Relaxed);
-        letter.first_response.store(completion.first_response.0, Ordering::Relaxed);
-        letter.last_response.store(completion.last_response.0, Ordering::Relaxed);
-        letter.responses.store(completion.responses, Ordering::Relaxed);
+        answer.sent.store(completion.sent.0, Ordering::Relaxed);
+        answer.send_ns.store(send_ns, Ordering::Relaxed);
+        answer.first_response.store(completion.first_response.0, Ordering::Relaxed);
+        answer.last_response.store(completion.last_response.0, Ordering::Relaxed);
+        answer.responses.store(completion.responses, Ordering::Relaxed);
         if let Some(error) = completion.error {
             *self.error.lock() = Some(error.clone());
-            letter.failed.store(true, Ordering::Relaxed);
+            answer.failed.store(true, Ordering::Relaxed);
         }
-        letter.signal.raise(self.wait);
+        answer.signal.raise(self.wait);
         Next::Idle
     }
 }
 
-impl Mailbox {
+impl SyncSink {
     /// A request is about to be sent, whose responses are watched.
     fn expect(&self, entry: usize) {
         self.entry.store(entry, Ordering::Relaxed);
@@ -111,22 +112,22 @@ impl Mailbox {
 
     /// The answer that the signal told of.
     #[inline]
-    fn take(&self) -> Outcome {
-        let letter = &*self.letter;
+    fn take(&self) -> Reply {
+        let answer = &*self.answer;
         let stamp = |value: &AtomicU64| Stamp(value.load(Ordering::Relaxed));
-        Outcome {
-            sent: stamp(&letter.sent),
-            send_ns: Some(letter.send_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0),
-            first_response: stamp(&letter.first_response),
-            last_response: stamp(&letter.last_response),
-            responses: letter.responses.load(Ordering::Relaxed),
-            error: letter.failed.load(Ordering::Relaxed).then(|| self.take_error()).flatten(),
+        Reply {
+            sent: stamp(&answer.sent),
+            send_ns: Some(answer.send_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0),
+            first_response: stamp(&answer.first_response),
+            last_response: stamp(&answer.last_response),
+            responses: answer.responses.load(Ordering::Relaxed),
+            error: answer.failed.load(Ordering::Relaxed).then(|| self.take_error()).flatten(),
         }
     }
 
     #[cold]
     fn take_error(&self) -> Option<InferError> {
-        self.letter.failed.store(false, Ordering::Relaxed);
+        self.answer.failed.store(false, Ordering::Relaxed);
         self.error.lock().take()
     }
 }
@@ -134,7 +135,7 @@ impl Mailbox {
 struct Worker<'a> {
     context: &'a LoadContext,
     share: &'a Share,
-    mailbox: Arc<Mailbox>,
+    sink: Arc<SyncSink>,
     client: Box<dyn Client>,
     driven: bool,
     /// End of the last request.
@@ -143,7 +144,7 @@ struct Worker<'a> {
     completed: u64,
     failed: u64,
     /// The last answer, while it is not recorded; and when the worker had it, where it looked at the clock.
-    unbooked: Option<(Request, Outcome, Option<Stamp>)>,
+    unbooked: Option<(Request, Reply, Option<Stamp>)>,
     times_wakeups: WakeupTimes,
 }
 
@@ -162,30 +163,29 @@ enum WakeupTimes {
 const WAKEUP_SAMPLE: u64 = 16;
 
 const SLOT: SlotId = SlotId(0);
-/// How often a worker that waits for a driven backend, or for a cancellation, looks up.
-const LOOK_UP: Duration = Duration::from_millis(100);
+/// A worker that waits for a driven backend, or for a cancellation, looks at least so often whether it should go on.
+const WAIT_LIMIT: Duration = Duration::from_millis(100);
 
 /// A worker's whole life.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share) -> Result<()> {
     let lane = share.first_lane;
     context.reserve_observed(lane + 1);
-    let mailbox = Arc::new(Mailbox {
+    let sink = Arc::new(SyncSink {
         lane,
         wait: context.wait,
-        letter: CachePadded::new(Letter::to_this_thread()),
+        answer: CachePadded::new(Answer::to_this_thread()),
         error: Mutex::new(None),
         observer: context.observer.clone(),
         recorder: Arc::clone(&context.recorder),
         before: AtomicU64::new(0),
         entry: AtomicUsize::new(0),
     });
-    let client =
-        context.backend.open_client(context.client_spec(1), Arc::clone(&mailbox) as Arc<dyn CompletionSink>)?;
+    let client = context.backend.open_client(context.client_spec(1), Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let driven = context.backend.capabilities().threading == Threading::Driven;
     let mut worker = Worker {
         context,
         share,
-        mailbox,
+        sink,
         client,
         driven,
         before: None,
@@ -205,7 +205,9 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
     }
     let worked = worker.run(control);
     worker.catch_up();
-    control.report_end(worker.sent, worker.completed, worker.failed, Stamp::now());
+    let all_over = worker.sent == worker.completed + worker.failed;
+    let ended = worker.before.filter(|_| all_over).unwrap_or_else(Stamp::now);
+    control.report_end(worker.sent, worker.completed, worker.failed, ended);
     worked
 }
 
@@ -227,7 +229,7 @@ impl Worker<'_> {
     fn infer(&mut self, request: Request, control: &Control) -> Result<bool> {
         self.sent += 1;
         if self.context.client.watch_responses {
-            self.mailbox.expect(self.context.source(self.share.worker, request.payload).entry);
+            self.sink.expect(self.context.source(self.share.worker, request.payload).entry);
         }
         let submitted = self.client.submit(SLOT, request);
         // Books are kept while the server works: it is quicker to take a request while it has not gone to sleep.
@@ -237,9 +239,9 @@ impl Worker<'_> {
             return Ok(false);
         }
         let awake = self.times_wakeup().then(Stamp::now);
-        let outcome = self.mailbox.take();
-        let decides_next = outcome.error.is_some();
-        self.unbooked = Some((request, outcome, awake));
+        let reply = self.sink.take();
+        let decides_next = reply.error.is_some();
+        self.unbooked = Some((request, reply, awake));
         if decides_next || self.context.observer.is_some() {
             self.catch_up();
         }
@@ -249,8 +251,8 @@ impl Worker<'_> {
     /// Records the last answer, if that has not been done.
     #[inline]
     fn catch_up(&mut self) {
-        if let Some((request, outcome, awake)) = self.unbooked.take() {
-            self.record(request, &outcome, awake);
+        if let Some((request, reply, awake)) = self.unbooked.take() {
+            self.record(request, &reply, awake);
         }
     }
 
@@ -267,7 +269,7 @@ impl Worker<'_> {
     #[inline]
     fn wait(&mut self, control: &Control) -> Result<bool> {
         if !self.driven && self.context.cancel_after.is_none() {
-            if self.mailbox.letter.signal.wait(self.context.wait, || control.has_given_up()) {
+            if self.sink.answer.signal.wait(self.context.wait, || control.has_given_up()) {
                 return Ok(true);
             }
             return Ok(false);
@@ -278,7 +280,7 @@ impl Worker<'_> {
     /// Waits for a backend that has to be driven, and cancels the request when its time is up.
     fn drive(&mut self, control: &Control) -> Result<bool> {
         let mut cancel_at = self.context.cancel_after.map(|after| Stamp::now().plus_duration(after));
-        while !self.mailbox.letter.signal.is_raised() {
+        while !self.sink.answer.signal.is_raised() {
             if control.has_given_up() {
                 return Ok(false);
             }
@@ -287,50 +289,35 @@ impl Worker<'_> {
                 self.client.cancel(SLOT, now);
                 cancel_at = None;
             }
-            let deadline = cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(LOOK_UP));
+            let deadline = cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(WAIT_LIMIT));
             if self.driven {
                 self.client.drive(deadline)?;
             } else {
-                self.mailbox.letter.signal.wait_until(deadline);
+                self.sink.answer.signal.wait_until(deadline);
             }
         }
-        self.mailbox.letter.signal.lower();
+        self.sink.answer.signal.lower();
         Ok(true)
     }
 
     #[inline]
-    fn record(&mut self, request: Request, outcome: &Outcome, awake: Option<Stamp>) {
+    fn record(&mut self, request: Request, reply: &Reply, awake: Option<Stamp>) {
         let until_wakeup = self.context.recorder.spec().until_wakeup;
-        let end = awake.filter(|_| until_wakeup).unwrap_or(outcome.last_response);
-        let source = self.context.source(self.share.worker, request.payload);
-        let (recorder, lane) = (&self.context.recorder, self.share.first_lane);
+        let end = awake.filter(|_| until_wakeup).unwrap_or(reply.last_response);
         let before = self.before.replace(end);
-        if let Some(error) = &outcome.error {
-            self.failed += 1;
-            recorder.fail(source, end, error);
-            if request.sequence.is_some_and(|position| position.start) {
-                self.context.feed.cut_short(lane);
-            }
-        } else {
-            self.completed += 1;
-            recorder.record(
-                source,
-                &Sample {
-                    intended: None,
-                    sent: outcome.sent,
-                    first_response: outcome.first_response,
-                    end,
-                    wakeup_ns: awake.map(|awake| awake.since(outcome.last_response)),
-                    send_ns: outcome.send_ns,
-                    turnaround_ns: before.map_or(0, |before| outcome.sent.since(before)),
-                    responses: outcome.responses,
-                    sequence_end: request.sequence.is_some_and(|position| position.end),
-                },
-            );
-        }
-        if let Some(observer) = &self.context.observer {
-            let error = outcome.error.as_ref();
-            observer.complete(lane, &Finished { request, sent: outcome.sent, intended: None, end, error });
-        }
+        *(if reply.error.is_some() { &mut self.failed } else { &mut self.completed }) += 1;
+        let sample = Sample {
+            intended: None,
+            sent: reply.sent,
+            first_response: reply.first_response,
+            end,
+            wakeup_ns: awake.map(|awake| awake.since(reply.last_response)),
+            send_ns: reply.send_ns,
+            turnaround_ns: before.map_or(0, |before| reply.sent.since(before)),
+            responses: reply.responses,
+            sequence_end: request.sequence.is_some_and(|position| position.end),
+        };
+        let number = self.share.first_lane;
+        self.context.book(&Over { request, number, sample, error: reply.error.as_ref(), lane: Some(number) });
     }
 }

@@ -1,0 +1,41 @@
+//! How a request that is over is recorded: one way for all loads.
+
+use crate::backend::{InferError, Request};
+use crate::load::context::LoadContext;
+use crate::record::{Finished, Sample, Source};
+
+/// A request that is over.
+pub(in crate::load) struct Over<'a> {
+    /// What it was.
+    pub(in crate::load) request: Request,
+    /// Where its record comes from, and what observers know its place by.
+    pub(in crate::load) number: usize,
+    /// Its times.
+    pub(in crate::load) sample: Sample,
+    /// Why it failed, if it did.
+    pub(in crate::load) error: Option<&'a InferError>,
+    /// Lane of the feed whose sequence must end where its start failed: no other request of it is under way.
+    pub(in crate::load) lane: Option<usize>,
+}
+
+impl LoadContext {
+    /// Records a request that is over, then shows it to whoever else wants to see it.
+    #[inline]
+    pub(in crate::load) fn book(&self, over: &Over<'_>) {
+        let Over { request, number, sample, error, lane } = over;
+        let source: Source = self.source(*number, request.payload);
+        match error {
+            None => self.recorder.record(source, sample),
+            Some(error) => {
+                self.recorder.fail(source, sample.end, error);
+                if let Some(lane) = lane.filter(|_| request.sequence.is_some_and(|position| position.start)) {
+                    self.feed.cut_short(lane);
+                }
+            }
+        }
+        if let Some(observer) = &self.observer {
+            let Sample { sent, intended, end, .. } = *sample;
+            observer.complete(*number, &Finished { request: *request, sent, intended, end, error: *error });
+        }
+    }
+}

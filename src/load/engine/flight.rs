@@ -1,0 +1,160 @@
+//! The requests of one worker that are under way: what their completions do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
+
+use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
+use crate::clock::Stamp;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::engine::slots::{Slot, SlotTable, bump};
+use crate::load::engine::{Over, Policy};
+use crate::record::Sample;
+
+/// How a worker's slots are numbered among those of all workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::load) struct Numbers {
+    /// Number of its first slot.
+    pub(in crate::load) first: usize,
+    /// From one slot to the next.
+    pub(in crate::load) stride: usize,
+}
+
+impl Numbers {
+    #[inline]
+    pub(in crate::load) fn of(self, slot: SlotId) -> usize {
+        self.first + slot.index() * self.stride
+    }
+}
+
+/// What the issuing thread and the completions of its requests share.
+pub(in crate::load) struct InFlight<P> {
+    pub(in crate::load) context: Arc<LoadContext>,
+    pub(in crate::load) control: Arc<Control>,
+    pub(in crate::load) policy: P,
+    pub(in crate::load) numbers: Numbers,
+    pub(super) slots: SlotTable,
+    /// Requests have times at which they should be sent.
+    scheduled: bool,
+    /// No other request of a lane is under way when one is over.
+    alone: bool,
+    /// The issuing thread sleeps until something happens.
+    waiting: AtomicBool,
+    issuer: Thread,
+}
+
+impl<P: Policy> InFlight<P> {
+    /// Those of the calling thread.
+    pub(super) fn of_this_thread(
+        (context, control): (&Arc<LoadContext>, &Arc<Control>),
+        policy: P,
+        numbers: Numbers,
+        (scheduled, alone): (bool, bool),
+    ) -> Self {
+        Self {
+            context: Arc::clone(context),
+            control: Arc::clone(control),
+            policy,
+            numbers,
+            slots: SlotTable::new(),
+            scheduled,
+            alone,
+            waiting: AtomicBool::new(false),
+            issuer: thread::current(),
+        }
+    }
+
+    /// Lane of the feed that a slot's requests come from.
+    #[inline]
+    pub(in crate::load) fn lane(&self, slot: SlotId) -> usize {
+        self.slots.get(slot).lane.load(Ordering::Relaxed) as usize
+    }
+
+    /// Wakes the issuing thread, where it sleeps until something happens.
+    #[inline]
+    pub(in crate::load) fn wake(&self) {
+        if self.waiting.load(Ordering::SeqCst) {
+            self.issuer.unpark();
+        }
+    }
+
+    /// Announces that the issuing thread is about to sleep until something happens, or that it goes on.
+    pub(super) fn set_waiting(&self, waiting: bool) {
+        // Sequentially consistent, as the push to the list of free slots is: either the completion sees that the issuer
+        // waits, or the issuer, which looks again after this, sees the slot.
+        self.waiting.store(waiting, Ordering::SeqCst);
+    }
+
+    /// Makes sure that the slots below `slots` exist.
+    pub(super) fn grow(&self, slots: usize) {
+        self.slots.grow(slots);
+        if slots > 0 {
+            self.context.reserve_observed(self.numbers.of(SlotId(slots as u32 - 1)) + 1);
+        }
+    }
+
+    /// Remembers what is about to be sent in a slot.
+    #[inline]
+    pub(super) fn remember(&self, state: &Slot, request: Request, issued: impl FnOnce() -> Stamp) {
+        state.remember(request);
+        if self.context.client.watch_responses {
+            state.last_response.store(0, Ordering::Relaxed);
+        }
+        if self.context.cancel_after.is_some() {
+            state.issued.store(issued().0, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn book(&self, slot: SlotId, state: &Slot, completion: &Completion<'_>) {
+        let before = state.end.load(Ordering::Relaxed);
+        state.end.store(completion.last_response.0, Ordering::Relaxed);
+        bump(if completion.error.is_some() { &state.failed } else { &state.completed });
+        let request = state.request();
+        let intended = self.scheduled.then(|| state.intended());
+        let sequence_end = request.sequence.is_some_and(|position| position.end);
+        let is_first = before == 0 || self.scheduled;
+        let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
+        let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, sequence_end) };
+        let lane = self.alone.then(|| self.lane(slot));
+        let (number, error) = (self.numbers.of(slot), completion.error);
+        self.context.book(&Over { request, number, sample, error, lane });
+    }
+}
+
+impl<P: Policy> CompletionSink for InFlight<P> {
+    fn response(&self, slot: SlotId, response: &Response<'_>) {
+        // An error is no response; the request ends with it.
+        if !response.empty && response.error.is_none() {
+            let state = self.slots.get(slot);
+            let before = state.last_response.swap(response.at.0, Ordering::Relaxed);
+            let gap_ns = (before != 0).then(|| response.at.since(Stamp(before)));
+            if let Some(gap_ns) = gap_ns {
+                let source = self.context.source(self.numbers.of(slot), state.request().payload);
+                self.context.recorder.gap(source, response.at, gap_ns);
+            }
+            self.policy.responded(self, slot, response.at, gap_ns);
+        }
+        if let Some(observer) = &self.context.observer {
+            observer.response(self.numbers.of(slot), response);
+        }
+    }
+
+    #[inline]
+    fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
+        let state = self.slots.get(slot);
+        self.book(slot, state, completion);
+        if let Some(request) = self.policy.next(self, slot) {
+            self.remember(state, request, Stamp::now);
+            return Next::Issue(request);
+        }
+        if self.scheduled {
+            self.control.note_end();
+        }
+        state.issued.store(0, Ordering::Release);
+        self.slots.free(slot);
+        self.wake();
+        Next::Idle
+    }
+}

@@ -1,0 +1,188 @@
+//! A worker's thread: opens the client, issues requests, waits for them, and accounts for them at the end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::backend::{Client, ClientSpec, CompletionSink, Request, SlotId, Threading};
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::engine::cancel::Overdue;
+use crate::load::engine::slots::Slot;
+use crate::load::engine::{InFlight, Numbers, Policy};
+
+/// A thread that waits for its requests looks at least so often whether it should go on.
+const WAIT_LIMIT: Duration = Duration::from_millis(10);
+/// The shortest sleep: waking up takes as long.
+const LEAST_SLEEP: Duration = Duration::from_micros(50);
+
+/// What a worker begins with.
+pub(in crate::load) struct Setup<P> {
+    /// When its slots send, and what.
+    pub(in crate::load) policy: P,
+    /// How its slots are numbered.
+    pub(in crate::load) numbers: Numbers,
+    /// Slots that it opens its client with.
+    pub(in crate::load) slots: usize,
+    /// Requests have times at which they should be sent.
+    pub(in crate::load) scheduled: bool,
+    /// No other request of a lane is under way when one is over.
+    pub(in crate::load) alone: bool,
+    /// Completions issue requests, too.
+    pub(in crate::load) reissues: bool,
+    /// The policy looks at responses.
+    pub(in crate::load) watches: bool,
+}
+
+/// A worker's whole life: `run` issues what the plan says and returns when nothing is under way any more, or is waited for.
+///
+/// # Errors
+/// Where the client cannot be opened, or breaks.
+pub(in crate::load) fn work<P: Policy + 'static>(
+    context: &Arc<LoadContext>,
+    control: &Arc<Control>,
+    setup: Setup<P>,
+    run: impl FnOnce(&mut Issuer<P>) -> Result<()>,
+) -> Result<()> {
+    let Setup { policy, numbers, slots, scheduled, alone, reissues, watches } = setup;
+    let flight = InFlight::of_this_thread((context, control), policy, numbers, (scheduled, alone));
+    let flight = Arc::new(flight);
+    flight.grow(slots);
+    let spec = context.client_spec(slots);
+    let spec = ClientSpec { watch_responses: spec.watch_responses || watches, ..spec };
+    let client = context.backend.open_client(spec, Arc::clone(&flight) as Arc<dyn CompletionSink>)?;
+    let mut issuer = Issuer {
+        driven: context.backend.capabilities().threading == Threading::Driven,
+        free: (0..slots as u32).map(SlotId).collect(),
+        slots,
+        overdue: Overdue::new(context.cancel_after, reissues),
+        client,
+        flight,
+    };
+    if !control.wait_for_go() {
+        return Ok(());
+    }
+    let worked = run(&mut issuer);
+    issuer.report();
+    worked
+}
+
+/// The issuing side of a worker.
+pub(in crate::load) struct Issuer<P> {
+    pub(in crate::load) flight: Arc<InFlight<P>>,
+    pub(in crate::load) client: Box<dyn Client>,
+    /// Its client makes progress only while it is driven.
+    pub(in crate::load) driven: bool,
+    /// Slots that are known to be free, the one that has been free longest in front.
+    pub(in crate::load) free: VecDeque<SlotId>,
+    /// Slots that there are.
+    pub(in crate::load) slots: usize,
+    overdue: Overdue,
+}
+
+impl<P: Policy> Issuer<P> {
+    /// Sends a request, that comes from `lane`, in a slot that was free; it is `now`.
+    #[inline]
+    pub(in crate::load) fn submit(&mut self, slot: SlotId, request: Request, lane: usize, now: Stamp) -> Result<()> {
+        let state = self.flight.slots.get(slot);
+        state.lane.store(lane as u32, Ordering::Relaxed);
+        self.flight.remember(state, request, || now);
+        self.overdue.note(slot, now);
+        self.client.submit(slot, request)
+    }
+
+    /// The same where it has a time at which it should be sent.
+    #[inline]
+    pub(in crate::load) fn submit_due(
+        &mut self,
+        slot: SlotId,
+        request: Request,
+        lane: usize,
+        (intended, now): (Stamp, Stamp),
+    ) -> Result<()> {
+        let flight = &self.flight;
+        flight.slots.get(slot).intended.store(intended.0, Ordering::Relaxed);
+        let source = flight.context.source(flight.numbers.of(slot), request.payload);
+        flight.context.recorder.sent(source, now, now.since(intended));
+        flight.control.note_issue();
+        self.submit(slot, request, lane, now)
+    }
+
+    /// A slot that is free.
+    #[inline]
+    pub(in crate::load) fn take_free(&mut self) -> Option<SlotId> {
+        if self.free.is_empty() {
+            self.flight.slots.take_freed(&mut self.free);
+        }
+        self.free.pop_front()
+    }
+
+    /// Makes so many slots in all.
+    pub(in crate::load) fn grow(&mut self, slots: usize) -> Result<()> {
+        self.flight.grow(slots);
+        self.client.grow(slots)?;
+        self.free.extend((self.slots as u32..slots as u32).map(SlotId));
+        self.slots = slots;
+        Ok(())
+    }
+
+    /// Whether no request is outstanding.
+    pub(in crate::load) fn is_idle(&mut self) -> bool {
+        self.flight.slots.take_freed(&mut self.free);
+        self.free.len() == self.slots
+    }
+
+    /// When overdue requests are to be looked for.
+    pub(in crate::load) fn next_look(&self) -> Stamp {
+        self.overdue.next_look()
+    }
+
+    /// Cancels requests that have been under way for too long.
+    pub(in crate::load) fn cancel_overdue(&mut self) {
+        self.overdue.cancel(&self.flight.slots, self.slots, self.client.as_mut());
+    }
+
+    /// Drives the client, or sleeps, until a slot may have come back or something else `happened` that wakes the thread; a
+    /// moment at the most.
+    pub(in crate::load) fn rest(&mut self, happened: impl Fn() -> bool) -> Result<()> {
+        self.cancel_overdue();
+        let until = self.next_look().min(Stamp::now().plus_duration(WAIT_LIMIT));
+        if self.driven {
+            return self.client.drive(until);
+        }
+        let before = self.free.len();
+        self.flight.set_waiting(true);
+        self.flight.slots.take_freed(&mut self.free);
+        if self.free.len() == before && !happened() {
+            thread::park_timeout(until.from_now().max(LEAST_SLEEP));
+        }
+        self.flight.set_waiting(false);
+        Ok(())
+    }
+
+    /// Waits until no request is outstanding, or the load's patience ends.
+    pub(in crate::load) fn settle(&mut self) -> Result<()> {
+        while !self.is_idle() && !self.flight.control.has_given_up() {
+            self.rest(|| false)?;
+        }
+        Ok(())
+    }
+
+    /// Says what became of all requests.
+    fn report(&self) {
+        let slots = (0..self.slots as u32).map(|slot| self.flight.slots.get(SlotId(slot)));
+        let total = |counter: fn(&Slot) -> &AtomicU64| -> u64 {
+            slots.clone().map(|slot| counter(slot).load(Ordering::Acquire)).sum()
+        };
+        let [sent, completed, failed] =
+            [total(|slot| &slot.sent), total(|slot| &slot.completed), total(|slot| &slot.failed)];
+        // A thread that sleeps for its last answers wakes a little later than they come.
+        let last = slots.clone().map(|slot| slot.end.load(Ordering::Acquire)).max().filter(|end| *end > 0);
+        let ended = last.filter(|_| sent == completed + failed).map_or_else(Stamp::now, Stamp);
+        self.flight.control.report_end(sent, completed, failed, ended);
+    }
+}

@@ -1,0 +1,183 @@
+//! Playing a schedule: waits for intended times, and sends.
+
+use std::iter;
+use std::time::Duration;
+
+use crate::backend::{Request, SlotId};
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::load::engine::{InFlight, Issuer, Policy};
+use crate::load::open::Share;
+use crate::load::pace::{Pacer, Wake};
+
+/// A thread that drives its client looks at least so often whether the load is over.
+const WAIT_LIMIT: Duration = Duration::from_millis(10);
+
+/// A slot is free when its request is over; the schedule says when it is used again.
+pub(super) struct Scheduled;
+
+impl Policy for Scheduled {
+    #[inline]
+    fn next(&self, _: &InFlight<Self>, _: SlotId) -> Option<Request> {
+        None
+    }
+}
+
+/// One worker's way through its part of the schedule.
+pub(super) struct Player<'a> {
+    pub(super) issuer: &'a mut Issuer<Scheduled>,
+    pub(super) pacer: Pacer,
+    pub(super) share: Share,
+    pub(super) serial: bool,
+    /// Requests issued, for going round the lanes.
+    pub(super) sent: u64,
+    /// First and last send.
+    pub(super) sends: Option<(Stamp, Stamp)>,
+    /// Offset from which on nothing is sent.
+    pub(super) until: u64,
+}
+
+impl Player<'_> {
+    /// Plays the schedule to its end, or until the load is over.
+    pub(super) fn play(&mut self, schedule: &mut impl Iterator<Item = u64>, start: Stamp) -> Result<()> {
+        for offset in schedule {
+            // A load that has a length is stopped from outside; until then nothing is due any more.
+            let intended = if offset < self.until { start.plus(offset) } else { Stamp::NEVER };
+            if self.wait_until(intended)? == Wake::Stopped {
+                return Ok(());
+            }
+            let Some(slot) = self.free_slot()? else { return Ok(()) };
+            if !self.issuer.flight.control.may_send() {
+                self.issuer.free.push_front(slot);
+                return Ok(());
+            }
+            let lane = self.lane(slot);
+            let request = self.issuer.flight.context.feed.next(lane);
+            self.submit(slot, request, lane, intended)?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, slot: SlotId, request: Request, lane: usize, intended: Stamp) -> Result<()> {
+        let now = Stamp::now();
+        self.sent += 1;
+        self.sends = Some((self.sends.map_or(now, |(first, _)| first), now));
+        self.issuer.submit_due(slot, request, lane, (intended, now))
+    }
+
+    /// The lane whose turn it is. Serial sequences are bound to slots, so that a free slot is a sequence at rest.
+    fn lane(&self, slot: SlotId) -> usize {
+        self.share.lane(if self.serial { slot.index() } else { (self.sent % self.share.lanes as u64) as usize })
+    }
+
+    /// Waits for a moment, driving the backend where it has to be driven and cancelling requests whose time is up.
+    fn wait_until(&mut self, moment: Stamp) -> Result<Wake> {
+        loop {
+            let next = moment.min(self.issuer.next_look());
+            let wake = if self.issuer.driven && !self.issuer.is_idle() {
+                self.drive_until(next)?
+            } else {
+                let control = &self.issuer.flight.control;
+                self.pacer.wait(next, || control.is_over())
+            };
+            self.issuer.cancel_overdue();
+            if wake == Wake::Stopped || next == moment {
+                return Ok(wake);
+            }
+        }
+    }
+
+    /// Makes progress at least once, and until a moment or until nothing is left to make progress with.
+    fn drive_until(&mut self, moment: Stamp) -> Result<Wake> {
+        let nap_end = self.pacer.nap_end(moment);
+        loop {
+            let now = Stamp::now();
+            let until = if now < nap_end { nap_end.min(now.plus_duration(WAIT_LIMIT)) } else { now };
+            self.issuer.client.drive(until)?;
+            if Stamp::now() >= moment {
+                return Ok(Wake::Due);
+            }
+            if self.issuer.is_idle() {
+                let control = &self.issuer.flight.control;
+                return Ok(self.pacer.wait(moment, || control.is_over()));
+            }
+            if self.issuer.flight.control.is_over() {
+                return Ok(Wake::Stopped);
+            }
+        }
+    }
+
+    /// A slot to issue in: one that has come back, else a new one, else the next that comes back. `None`: the load is over.
+    fn free_slot(&mut self) -> Result<Option<SlotId>> {
+        if let Some(slot) = self.issuer.take_free() {
+            return Ok(Some(slot));
+        }
+        if self.issuer.slots < self.share.slots {
+            self.grow()?;
+        } else {
+            self.issuer.flight.control.note_held_back();
+        }
+        loop {
+            if let Some(slot) = self.issuer.take_free() {
+                return Ok(Some(slot));
+            }
+            if self.issuer.flight.control.is_over() {
+                return Ok(None);
+            }
+            self.issuer.rest(|| false)?;
+        }
+    }
+
+    fn grow(&mut self) -> Result<()> {
+        let slots = self.issuer.slots;
+        // A slot of a driven backend may be a connection, which takes longer to make.
+        let more = if self.issuer.driven { slots / 4 + 1 } else { slots };
+        self.issuer.grow((slots + more).min(self.share.slots))
+    }
+
+    /// Ends every open sequence, and waits for all that is outstanding.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if self.serial {
+            return self.finish_serial();
+        }
+        self.issuer.settle()?;
+        let share = self.share;
+        for lane in (0..share.lanes).map(|number| share.lane(number)) {
+            let Some(request) = self.issuer.flight.context.feed.close(lane) else { continue };
+            let Some(slot) = self.returned()? else { return Ok(()) };
+            self.submit(slot, request, lane, Stamp::now())?;
+        }
+        self.issuer.settle()
+    }
+
+    /// A slot that comes back; `None` where the load's patience ends before one does.
+    fn returned(&mut self) -> Result<Option<SlotId>> {
+        loop {
+            let slot = self.issuer.take_free();
+            if slot.is_some() || self.issuer.flight.control.has_given_up() {
+                return Ok(slot);
+            }
+            self.issuer.rest(|| false)?;
+        }
+    }
+
+    /// Ends every sequence as it comes to rest, without waiting for the others: the server may hold the start of one back
+    /// until another ends.
+    fn finish_serial(&mut self) -> Result<()> {
+        let mut at_rest = Vec::with_capacity(self.issuer.slots);
+        while at_rest.len() < self.issuer.slots && !self.issuer.flight.control.has_given_up() {
+            for slot in iter::from_fn(|| self.issuer.take_free()).collect::<Vec<_>>() {
+                let lane = self.share.lane(slot.index());
+                match self.issuer.flight.context.feed.close(lane) {
+                    Some(request) => self.submit(slot, request, lane, Stamp::now())?,
+                    None => at_rest.push(slot),
+                }
+            }
+            if at_rest.len() < self.issuer.slots {
+                self.issuer.rest(|| false)?;
+            }
+        }
+        self.issuer.free.extend(at_rest);
+        Ok(())
+    }
+}
