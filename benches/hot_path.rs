@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gungraun::{Callgrind, EntryPoint, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
-use triton_bench::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
+use triton_bench::backend::{Backend, ClientSpec};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{Payload, PayloadId};
@@ -14,9 +14,7 @@ use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, LoadReport, start};
 use triton_bench::model::ModelId;
-use triton_bench::plan::Wait;
 use triton_bench::record::{Recorder, RecorderSpec, Sample, Source};
-use triton_bench::shm::Placement;
 
 const CALLS: u64 = 1_000;
 
@@ -68,30 +66,8 @@ fn context(requests: u64) -> LoadContext {
     let model = backend.model(&ModelId::latest("null")).expect("the null backend knows every model");
     let payload =
         Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
-    LoadContext {
-        backend,
-        client: ClientSpec {
-            models: [model].into(),
-            payloads: vec![payload; 7].into(),
-            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
-            slots: 1,
-            load_slots: 1,
-            options: Arc::new(RequestOptions::default()),
-            max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
-            watch_responses: false,
-            cancels: false,
-            drain_limit: Duration::from_secs(1),
-        },
-        feed: Arc::new(feed()),
-        recorder: Arc::new(recorder()),
-        wait: Wait::Park,
-        worker_cpus: None,
-        quota: Some(requests),
-        cancel_after: None,
-        drain_limit: Duration::from_secs(1),
-        observer: None,
-    }
+    let client = ClientSpec::new([model].into(), vec![payload; 7].into());
+    LoadContext { quota: Some(requests), ..LoadContext::new(backend, client, feed(), Arc::new(recorder())) }
 }
 
 // Whole requests, from the draw to the record, on the null backend. The difference between the two counts is the price of

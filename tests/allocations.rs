@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::Scripted;
-use triton_bench::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
+use triton_bench::backend::{Backend, ClientSpec, OutputPlan};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::cli::{self, Command};
 use triton_bench::data::{InputTensor, Payload, PayloadId};
@@ -20,7 +20,6 @@ use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, RunningLoad, start};
 use triton_bench::model::{DataType, ModelId};
-use triton_bench::plan::Wait;
 use triton_bench::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder, RecorderSpec};
 use triton_bench::shm::{Placement, Region};
 
@@ -113,30 +112,13 @@ fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>)
     let cycle = (0..target.payloads as u32).map(PayloadId).collect();
     let index = PayloadIndex { cycle, streams: Vec::new() };
     let recorder = Arc::new(Recorder::new(RecorderSpec::default(), shape.concurrency));
-    let context = LoadContext {
-        backend,
-        client: ClientSpec {
-            models: [model].into(),
-            payloads: vec![payload; target.payloads].into(),
-            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
-            slots: 1,
-            load_slots: 1,
-            options: Arc::new(RequestOptions::default()),
-            max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
-            watch_responses: observer.is_some(),
-            cancels: false,
-            drain_limit: Duration::from_secs(1),
-        },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (shape.concurrency, Deal::OnDemand), 0).unwrap()),
-        recorder: Arc::clone(&recorder),
-        wait: Wait::Park,
-        worker_cpus: None,
-        quota: None,
-        cancel_after: None,
-        drain_limit: Duration::from_secs(1),
-        observer,
+    let client = ClientSpec {
+        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
+        watch_responses: observer.is_some(),
+        ..ClientSpec::new([model].into(), vec![payload; target.payloads].into())
     };
+    let feed = Feed::independent(vec![index], Mix::single(), (shape.concurrency, Deal::OnDemand), 0).unwrap();
+    let context = LoadContext { observer, ..LoadContext::new(backend, client, feed, Arc::clone(&recorder)) };
     (start(context, shape).unwrap(), recorder)
 }
 

@@ -24,14 +24,12 @@ use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
 use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline, RunSummary};
 use crate::model::{ModelId, ModelSpec, TensorSpec};
-use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan, Wait};
+use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan};
 use crate::record::{Observer, Recorder, RecorderSpec};
 use crate::report::export::{ExportSpec, ExportWriter};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
 
-/// Outstanding requests are waited for this long when a load ends.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// A client whose load has waited already waits for this long yet when it is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
@@ -241,29 +239,22 @@ impl Session {
             correlation: plan.load.sequences.correlation,
         };
         let client = ClientSpec {
-            models: Arc::clone(&self.models),
-            payloads: Arc::clone(&self.payloads),
             outputs: OutputPlan { placements: plan.data.output_placements(), variable_bytes: plan.data.output_bytes },
-            slots: 1,
-            load_slots: 1,
             options: Arc::new(options),
             max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
             validate_replies: plan.data.validate_replies,
             watch_responses: self.run.decoupled || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
             drain_limit: CLOSE_LIMIT,
+            ..ClientSpec::new(Arc::clone(&self.models), Arc::clone(&self.payloads))
         };
+        let (backend, recorder) = (Arc::clone(&self.backend), Arc::clone(recorder));
         Ok(LoadContext {
-            backend: Arc::clone(&self.backend),
-            client,
-            feed: Arc::new(self.feed(plan, lanes)?),
-            recorder: Arc::clone(recorder),
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
-            quota: None,
             cancel_after: plan.data.cancel_after,
-            drain_limit: DRAIN_LIMIT,
             observer,
+            ..LoadContext::new(backend, client, self.feed(plan, lanes)?, recorder)
         })
     }
 
@@ -323,29 +314,8 @@ pub(super) fn calibration() -> Result<LoadContext> {
     let payload =
         Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
     let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
-    let client = ClientSpec {
-        models,
-        payloads: [payload].into(),
-        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
-        slots: 1,
-        load_slots: 1,
-        options: Arc::default(),
-        max_reply_bytes: MAX_REPLY_BYTES,
-        validate_replies: false,
-        watch_responses: false,
-        cancels: false,
-        drain_limit: DRAIN_LIMIT,
-    };
-    Ok(LoadContext {
-        backend,
-        client,
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?),
-        recorder: Arc::new(Recorder::new(RecorderSpec::default(), 1)),
-        wait: Wait::Park,
-        worker_cpus: None,
-        quota: Some(ROUND_REQUESTS),
-        cancel_after: None,
-        drain_limit: DRAIN_LIMIT,
-        observer: None,
-    })
+    let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?;
+    let recorder = Arc::new(Recorder::new(RecorderSpec::default(), 1));
+    let context = LoadContext::new(backend, ClientSpec::new(models, [payload].into()), feed, recorder);
+    Ok(LoadContext { quota: Some(ROUND_REQUESTS), ..context })
 }

@@ -39,7 +39,7 @@ pub use crate::data::{OutputView, Parameter, ParameterValue};
 use crate::error::Result;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::shm::Placements;
+use crate::shm::{Placement, Placements};
 
 /// A way to reach a server.
 pub trait Backend: Send + Sync {
@@ -140,6 +140,28 @@ pub struct ClientSpec {
     /// How long a request may be waited for when the client is dropped.
     pub drain_limit: Duration,
 }
+
+impl ClientSpec {
+    /// For payloads of models, one request at a time, with nothing out of the ordinary: outputs in pageable memory, no options.
+    pub fn new(models: Arc<[ModelSpec]>, payloads: Arc<[Payload]>) -> Self {
+        Self {
+            models,
+            payloads,
+            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
+            slots: 1,
+            load_slots: 1,
+            options: Arc::default(),
+            max_reply_bytes: MAX_REPLY_BYTES,
+            validate_replies: false,
+            watch_responses: false,
+            cancels: false,
+            drain_limit: DRAIN_LIMIT,
+        }
+    }
+}
+
+/// A client that is dropped waits so long for its last request where nobody says otherwise.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Largest response where nobody says otherwise: gRPC's libraries hold lengths as signed 32-bit numbers.
 pub const MAX_REPLY_BYTES: u64 = i32::MAX as u64;

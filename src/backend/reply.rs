@@ -18,6 +18,8 @@ use crate::backend::{ClientSpec, InferError, OutputView, Outputs};
 use crate::data::{PayloadId, count_strings};
 use crate::model::{ModelSpec, TensorSpec};
 
+/// So many outputs are looked at without an allocation.
+const FEW_OUTPUTS: usize = 64;
 /// Payloads that a slot tells apart; beyond these some share a bit, and one reply stands for both.
 const MOST_BITS: usize = 1 << 14;
 /// What a response may hold beside its tensors: names, shapes, parameters.
@@ -102,11 +104,19 @@ impl ReplyForm<'_> {
         if let Some(other) = name.filter(|name| *name != self.model.id.name) {
             return Err(self.misfit(format_args!("it is from model '{other}'")));
         }
-        let mut seen = vec![false; self.model.outputs.len()];
+        // Each of many payloads has a first response, so that this runs beside requests, too: without the heap.
+        let (mut few, mut many) = ([false; FEW_OUTPUTS], Vec::new());
+        let seen = match few.get_mut(..self.model.outputs.len()) {
+            Some(seen) => seen,
+            None => {
+                many.resize(self.model.outputs.len(), false);
+                &mut many[..]
+            }
+        };
         let (mut next, mut outcome) = (0, Ok(()));
         outputs.visit(&mut |output| {
             if outcome.is_ok() {
-                outcome = self.check_output(&output, &mut seen, next).map(|place| next = place + 1);
+                outcome = self.check_output(&output, seen, next).map(|place| next = place + 1);
             }
         });
         outcome?;

@@ -33,7 +33,26 @@ pub struct LoadContext {
     pub observer: Option<Arc<dyn Observer>>,
 }
 
+/// Outstanding requests are waited for this long where nobody says otherwise.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+
 impl LoadContext {
+    /// What workers need in any case. They sleep for their answers, go on until they are stopped, and nobody else looks on.
+    pub fn new(backend: Arc<dyn Backend>, client: ClientSpec, feed: Feed, recorder: Arc<Recorder>) -> Self {
+        Self {
+            backend,
+            client,
+            feed: Arc::new(feed),
+            recorder,
+            wait: Wait::Park,
+            worker_cpus: None,
+            quota: None,
+            cancel_after: None,
+            drain_limit: DRAIN_LIMIT,
+            observer: None,
+        }
+    }
+
     /// Where a record about a request comes from.
     #[inline]
     pub(super) fn source(&self, writer: usize, payload: PayloadId) -> Source {

@@ -1,6 +1,6 @@
 //! What would have to change for a level to be believed, in numbers: chance shrinks with the root of what is measured.
 
-use crate::measure::stability::{Disagreement, STABLE_WINDOWS};
+use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision, WindowRule};
 
 /// The spread of three windows is a matter of chance itself, so that windows should vary by less than would just do.

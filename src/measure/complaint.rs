@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::measure::advice;
-use crate::measure::stability::{Disagreement, STABLE_WINDOWS};
+use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision};
 
 /// Whether a level's numbers can be believed.

@@ -10,8 +10,8 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::measure::disagreement::STABLE_WINDOWS;
 use crate::measure::server::read_statistics;
-use crate::measure::stability::STABLE_WINDOWS;
 use crate::model::ModelSpec;
 use crate::model::statistics::StatisticsSnapshot;
 

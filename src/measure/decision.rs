@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use crate::measure::disagreement::STABLE_WINDOWS;
 use crate::measure::history::History;
 use crate::measure::precision::interval;
-use crate::measure::stability::STABLE_WINDOWS;
 use crate::measure::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary};
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::{Interval, early_stopping_floor};

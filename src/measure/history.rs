@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::measure::complaint::Verdict;
 use crate::measure::counters::Counted;
+use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals, is_precise};
 use crate::measure::server::Models;
-use crate::measure::stability::{Disagreement, STABLE_WINDOWS, disagreement, is_stable};
+use crate::measure::stability::{disagreement, is_stable};
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
 use crate::plan::{MeasurementPlan, Statistic};

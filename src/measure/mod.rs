@@ -7,6 +7,7 @@ pub mod collect;
 pub mod complaint;
 mod counters;
 mod decision;
+pub mod disagreement;
 mod growth;
 mod history;
 pub mod level;

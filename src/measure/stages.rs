@@ -287,7 +287,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
+    use crate::backend::{Backend, ClientSpec};
     use crate::backends::null::NullBackend;
     use crate::data::PayloadId;
     use crate::load::feed::{Deal, Feed, PayloadIndex};
@@ -300,9 +300,8 @@ mod tests {
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
-    use crate::plan::{Distribution, Wait};
+    use crate::plan::Distribution;
     use crate::record::{Recorder, RecorderSpec};
-    use crate::shm::Placement;
 
     struct Silent;
 
@@ -328,29 +327,11 @@ mod tests {
             None => LoadShape::Closed(ClosedLoop { concurrency: 1, max_threads: 1, synchronous: false }),
         };
         let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
+        let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap();
+        let (backend, client) = (Arc::clone(backend) as Arc<dyn Backend>, ClientSpec::new([].into(), [].into()));
         let context = LoadContext {
-            backend: Arc::clone(backend) as Arc<dyn Backend>,
-            client: ClientSpec {
-                models: Arc::new([]),
-                payloads: Arc::new([]),
-                outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
-                slots: 0,
-                load_slots: 0,
-                options: Arc::new(RequestOptions::default()),
-                max_reply_bytes: MAX_REPLY_BYTES,
-                validate_replies: false,
-                watch_responses: false,
-                cancels: false,
-                drain_limit: Duration::from_secs(1),
-            },
-            feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap()),
-            recorder: Arc::clone(&recorder),
-            wait: Wait::Park,
-            worker_cpus: None,
             quota: if let StageLength::Requests(requests) = length { Some(requests) } else { None },
-            cancel_after: None,
-            drain_limit: Duration::from_secs(1),
-            observer: None,
+            ..LoadContext::new(backend, client, feed, Arc::clone(&recorder))
         };
         let headline = if rate.is_some() { Headline::ResponseTime } else { Headline::ServiceTime };
         let facts = WindowFacts {

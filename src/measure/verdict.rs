@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::disagreement::Disagreement;
 use crate::measure::precision::value;
-use crate::measure::stability::Disagreement;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::plan::Precision;
 use crate::stats::{early_stopping_floor, littles_law_gap};

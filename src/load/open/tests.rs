@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, MAX_REPLY_BYTES,
-    Next, OutputPlan, Request, RequestOptions, SlotId,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, Next, Request,
+    SlotId,
 };
 use crate::clock::Stamp;
 use crate::data::PayloadId;
@@ -21,9 +21,8 @@ use crate::load::run::{RunningLoad, start};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Distribution, Wait};
+use crate::plan::Distribution;
 use crate::record::{Recorder, RecorderSpec, Tally};
-use crate::shm::Placement;
 
 /// A server that answers each request a fixed time after it came, but for a pause, and keeps a log.
 struct Server {
@@ -227,30 +226,13 @@ impl Setup {
     }
 
     fn start(self) -> RunningLoad {
-        let client = ClientSpec {
-            models: Arc::new([]),
-            payloads: Arc::new([]),
-            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
-            slots: 0,
-            load_slots: 0,
-            options: Arc::new(RequestOptions::default()),
-            max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
-            watch_responses: false,
-            cancels: self.cancel_after.is_some(),
-            drain_limit: Duration::from_secs(5),
-        };
+        let cancels = self.cancel_after.is_some();
+        let client = ClientSpec { cancels, ..ClientSpec::new([].into(), [].into()) };
         let context = LoadContext {
-            backend: Arc::new(Arc::clone(&self.server)),
-            client,
-            feed: Arc::new(self.feed),
-            recorder: self.recorder,
-            wait: Wait::Park,
-            worker_cpus: None,
             quota: self.quota,
             cancel_after: self.cancel_after,
             drain_limit: self.drain_limit,
-            observer: None,
+            ..LoadContext::new(Arc::new(Arc::clone(&self.server)), client, self.feed, self.recorder)
         };
         start(context, self.shape).unwrap()
     }

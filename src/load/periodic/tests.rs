@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, MAX_REPLY_BYTES,
-    OutputPlan, OutputView, Outputs, Request, RequestOptions, Response, Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, OutputView,
+    Outputs, Request, Response, Threading,
 };
 use crate::data::PayloadId;
 use crate::error::Error;
@@ -17,9 +17,7 @@ use crate::load::mix::Mix;
 use crate::load::run::start;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::Wait;
 use crate::record::{Recorder, RecorderSpec, Tally};
-use crate::shm::Placement;
 
 /// A decoupled server with one thread that goes round the requests under way and gives each one response a turn. Of every
 /// request it keeps, for each response of the whole run, how many requests it had been sent until then.
@@ -162,30 +160,9 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
     let cycle = (0..shape.end).map(PayloadId).collect();
     let index = PayloadIndex { cycle, streams: Vec::new() };
     let recorder = Arc::new(Recorder::new(RecorderSpec { decoupled: true, ..RecorderSpec::default() }, 1));
-    let context = LoadContext {
-        backend: Arc::new(server),
-        client: ClientSpec {
-            models: Arc::new([]),
-            payloads: Arc::new([]),
-            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
-            slots: 0,
-            load_slots: 0,
-            options: Arc::new(RequestOptions::default()),
-            max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
-            watch_responses: false,
-            cancels: false,
-            drain_limit: Duration::from_secs(5),
-        },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (shape.end as usize, Deal::InStep), 0).unwrap()),
-        recorder: Arc::clone(&recorder),
-        wait: Wait::Park,
-        worker_cpus: None,
-        quota: None,
-        cancel_after: None,
-        drain_limit: Duration::from_secs(5),
-        observer: None,
-    };
+    let feed = Feed::independent(vec![index], Mix::single(), (shape.end as usize, Deal::InStep), 0).unwrap();
+    let client = ClientSpec::new([].into(), [].into());
+    let context = LoadContext::new(Arc::new(server), client, feed, Arc::clone(&recorder));
     let load = start(context, shape).unwrap();
     let begun = Stamp::now();
     while !load.is_finished() {

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, OutputPlan, RequestOptions, Response};
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, Response};
 use crate::backends::null::NullBackend;
 use crate::data::PayloadId;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
@@ -16,10 +16,9 @@ use crate::measure::server::Models;
 use crate::measure::summary::{Headline, sample};
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Distribution, MeasurementPlan, Wait};
+use crate::plan::{Distribution, MeasurementPlan};
 use crate::record::{Finished, Observer, RecorderSpec};
 use crate::seed::hash;
-use crate::shm::Placement;
 
 /// Delays in milliseconds, between these two, from a seed.
 struct Delays {
@@ -105,29 +104,11 @@ const RATE: f64 = 2_000.0;
 
 fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) -> RunningLoad {
     let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
+    let client = ClientSpec { watch_responses: true, ..ClientSpec::new([].into(), [].into()) };
+    let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap();
     let context = LoadContext {
-        backend: Arc::clone(backend),
-        client: ClientSpec {
-            models: Arc::new([]),
-            payloads: Arc::new([]),
-            outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
-            slots: 0,
-            load_slots: 0,
-            options: Arc::new(RequestOptions::default()),
-            watch_responses: true,
-            cancels: false,
-            max_reply_bytes: 0,
-            validate_replies: false,
-            drain_limit: Duration::from_secs(1),
-        },
-        feed: Arc::new(Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap()),
-        recorder: Arc::clone(recorder),
-        wait: Wait::Park,
-        worker_cpus: None,
-        quota: None,
-        cancel_after: None,
-        drain_limit: Duration::from_secs(1),
         observer: Some(Arc::clone(log) as Arc<dyn Observer>),
+        ..LoadContext::new(Arc::clone(backend), client, feed, Arc::clone(recorder))
     };
     let shape = OpenLoop {
         arrivals: Arrivals::at_rate(RATE, Distribution::Constant).unwrap(),

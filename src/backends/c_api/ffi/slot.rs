@@ -6,6 +6,8 @@
 //! sink says so. Callbacks read the clock first, take no lock unless an inference failed or responses are watched, and never
 //! allocate in the steady state. A panic in one aborts the process, as Rust does at every `extern "C"` border.
 
+mod reply;
+
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::ptr::{self, NonNull};
@@ -15,19 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::backend::{Completion, InferError, Next, ReplyChecks, ReplyForm, Request, Response, SlotId};
+use crate::backend::{Completion, InferError, Next, ReplyChecks, Request, SlotId};
 use crate::backends::c_api::ffi::hand_over::HandOver;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::life::{self, Holds, Stages};
 use crate::backends::c_api::ffi::output_buffer::{OutputBuffer, OutputPlace};
 use crate::backends::c_api::ffi::prepared::{self, Requests};
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
-use crate::backends::c_api::ffi::response::{InferenceResponse, NoOutputs};
+use crate::backends::c_api::ffi::response::InferenceResponse;
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
 use crate::clock::Stamp;
-use crate::data::{Payload, PayloadId};
+use crate::data::PayloadId;
 use crate::error::{Error, Result};
 use crate::shm::Placement;
 
@@ -312,71 +314,6 @@ impl Slot {
     pub(super) unsafe fn on_release(slot: NonNull<Self>) {
         // SAFETY: the caller's promise.
         unsafe { life::release(slot) }
-    }
-
-    /// Takes in one response, `before` others having come.
-    #[inline(always)]
-    fn take_in(&self, at: Stamp, response: InferenceResponse<'_>, before: u32) {
-        if before == 0 {
-            self.progress.first_response.store(at.0, Ordering::Relaxed);
-        }
-        // Of two that come at once, either may be the last.
-        if at.0 > self.progress.last_response.load(Ordering::Relaxed) {
-            self.progress.last_response.store(at.0, Ordering::Relaxed);
-        }
-        let mut failure = response.error().map_err(InferError::from).err();
-        if self.checks.any_due() && failure.is_none() {
-            failure = self.check(&response).err();
-        }
-        if self.shared.spec.watch_responses {
-            self.show(&Response { at, empty: false, outputs: &response, error: failure.as_ref() });
-        }
-        if let Some(reason) = failure {
-            self.fail(reason);
-        }
-    }
-
-    /// Whether a final response is none: decoupled models may end a request with one that has no outputs.
-    #[inline]
-    fn only_ends(&self, response: &InferenceResponse<'_>) -> bool {
-        // Responses of decoupled models are always watched, and others rarely.
-        self.shared.spec.watch_responses && self.is_decoupled() && response.is_empty()
-    }
-
-    #[cold]
-    fn is_decoupled(&self) -> bool {
-        // SAFETY: a response is being taken in, so a request is outstanding.
-        self.shared.spec.models[unsafe { self.outstanding_model() }].decoupled
-    }
-
-    /// Holds a response against the model, where that is due.
-    #[cold]
-    fn check(&self, response: &InferenceResponse<'_>) -> Result<(), InferError> {
-        // SAFETY: a response is being taken in, so its request is not over and nobody changes `requests`.
-        let payload = unsafe { &*self.requests.get() }.payload();
-        let Some(id) = payload.filter(|id| self.checks.is_due(*id)) else { return Ok(()) };
-        let Payload { model, batch, .. } = self.shared.spec.payloads[id.0 as usize];
-        // The response tells the model's name, but the server itself wrote it there.
-        ReplyForm { model: &self.shared.spec.models[model], batch, contents: true }.check(None, response)?;
-        self.checks.pass(id);
-        Ok(())
-    }
-
-    /// A null response ends a request; if none came before it, its time stands for the response's.
-    #[cold]
-    fn end_without_data(&self, at: Stamp, before: u32) {
-        if before == 0 {
-            self.progress.first_response.store(at.0, Ordering::Relaxed);
-            self.progress.last_response.store(at.0, Ordering::Relaxed);
-        }
-        if self.shared.spec.watch_responses {
-            self.show(&Response { at, empty: true, outputs: &NoOutputs, error: None });
-        }
-    }
-
-    fn show(&self, response: &Response<'_>) {
-        let _one_at_a_time = self.watched.lock();
-        self.shared.sink.response(self.id, response);
     }
 
     /// Asks the server to give up the outstanding request, if it was sent before `sent_before`. `false`: that is not so, or
