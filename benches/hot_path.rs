@@ -41,7 +41,6 @@ fn record(recorder: Recorder) -> Recorder {
                 first_response: end,
                 end,
                 send_ns: None,
-                wakeup_ns: None,
                 turnaround_ns: 100,
                 responses: 1,
                 sequence_end: false,

@@ -1,9 +1,9 @@
-//! A table that grows while others read it, without anybody waiting: a row of chunks, each twice as long as the one before
-//! and never moved.
+//! A table that grows while others read it, without anybody waiting: what it began with, and a row of chunks, each twice as
+//! long as the one before; none of them is ever moved.
 
 use std::sync::OnceLock;
 
-/// Entries of the first chunk.
+/// Entries of the first chunk that is added.
 const FIRST_CHUNK: usize = 64;
 /// Chunks; together they hold more entries than 32 bits can number.
 const CHUNKS: usize = 27;
@@ -11,19 +11,25 @@ const CHUNKS: usize = 27;
 /// Entries by number, the first of which is 0.
 #[derive(Debug)]
 pub struct Chunks<T> {
+    first: Box<[T]>,
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
 }
 
 impl<T> Default for Chunks<T> {
     fn default() -> Self {
-        Self { chunks: [const { OnceLock::new() }; CHUNKS] }
+        Self { first: Box::default(), chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 }
 
 impl<T: Default> Chunks<T> {
+    /// A table with so many entries, which are found more quickly than those that are added.
+    pub fn of(entries: usize) -> Self {
+        Self { first: (0..entries).map(|_| T::default()).collect(), ..Self::default() }
+    }
+
     /// Makes sure that the entries below `entries` exist.
     pub fn grow(&self, entries: usize) {
-        let mut start = 0;
+        let mut start = self.first.len();
         for (number, chunk) in self.chunks.iter().enumerate() {
             if start >= entries {
                 return;
@@ -40,6 +46,11 @@ impl<T: Default> Chunks<T> {
     /// Where the table was not grown to it.
     #[inline]
     pub fn get(&self, index: usize) -> &T {
+        self.first.get(index).unwrap_or_else(|| self.added(index - self.first.len()))
+    }
+
+    #[inline]
+    fn added(&self, index: usize) -> &T {
         let number = (index / FIRST_CHUNK + 1).ilog2() as usize;
         let start = FIRST_CHUNK * ((1 << number) - 1);
         &self.chunks[number].get().expect("entries exist before they are used")[index - start]
@@ -54,7 +65,10 @@ mod tests {
 
     #[test]
     fn every_entry_has_its_own_place_and_keeps_it() {
-        let table = Chunks::<AtomicUsize>::default();
+        [0, 1, 7, 900].map(Chunks::<AtomicUsize>::of).iter().for_each(keeps_entries);
+    }
+
+    fn keeps_entries(table: &Chunks<AtomicUsize>) {
         table.grow(1);
         let first: *const _ = table.get(0);
         table.grow(1000);

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam::utils::CachePadded;
 
-use crate::backend::{Request, SlotId};
+use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::context::LoadContext;
@@ -180,11 +180,11 @@ struct Progress {
 }
 
 impl Policy for Progress {
-    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Option<Request> {
+    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next {
         if self.book.responses(slot) < self.period {
             self.reach(flight);
         }
-        None
+        Next::Idle
     }
 
     fn responded(&self, flight: &InFlight<Self>, slot: SlotId, at: Stamp, gap_ns: Option<u64>) {
@@ -206,7 +206,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
     let period = u64::from(shape.period.max(1));
     let policy = Progress { book: Arc::clone(&shape.book), period, reached: AtomicUsize::new(0) };
     let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.end as usize);
-    let setup = Setup { policy, numbers, slots, scheduled: false, alone: false, reissues: false, watches: true };
+    let setup = Setup { policy, numbers, slots, alone: false, reissues: false, watches: true };
     engine::work(context, control, setup, |issuer| {
         launch(issuer, shape)?;
         issuer.settle()

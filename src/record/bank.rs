@@ -90,12 +90,8 @@ impl Bank {
             add(&self.turnaround_ns, sample.turnaround_ns);
             add(&self.send_samples, 1);
         }
-        let receive_ns = sample.end.since(sample.first_response);
-        if receive_ns > 0 {
-            add(&self.receive_ns, receive_ns);
-        }
-        if let (Some(wakeup), Some(ns)) = (&self.wakeup, sample.wakeup_ns) {
-            wakeup.record(ns);
+        if sample.end != sample.first_response {
+            add(&self.receive_ns, sample.end.since(sample.first_response));
         }
         if sample.sequence_end {
             add(&self.sequences, 1);
@@ -107,6 +103,13 @@ impl Bank {
         if let Some(bank) = &self.decoupled {
             add(&self.responses, u64::from(sample.responses));
             bank.first.record(sample.first_response.since(sample.sent));
+        }
+    }
+
+    #[inline]
+    pub(super) fn wakeup(&self, ns: u64) {
+        if let Some(wakeup) = &self.wakeup {
+            wakeup.record(ns);
         }
     }
 

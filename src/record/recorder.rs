@@ -78,6 +78,12 @@ impl Recorder {
         self.bank(source, at).sent(late_ns);
     }
 
+    /// Records that a thread went on `ns` after the last response of its request, which came at `end`.
+    #[inline]
+    pub fn wakeup(&self, source: Source, end: Stamp, ns: u64) {
+        self.bank(source, end).wakeup(ns);
+    }
+
     /// Records the time between two responses of one request, the later of which came at `at`.
     pub fn gap(&self, source: Source, at: Stamp, ns: u64) {
         self.bank(source, at).gap(ns);
@@ -191,7 +197,6 @@ mod tests {
             sent: Stamp(sent),
             first_response: Stamp(end),
             end: Stamp(end),
-            wakeup_ns: None,
             send_ns: None,
             turnaround_ns: 0,
             responses: 1,

@@ -31,8 +31,6 @@ pub struct Sample {
     pub first_response: Stamp,
     /// When the client had its last response (where it is asked for, when its thread went on); decides the window.
     pub end: Stamp,
-    /// From the last response until the thread that waited for it went on, where taken.
-    pub wakeup_ns: Option<u64>,
     /// Time to hand it over, where taken.
     pub send_ns: Option<u64>,
     /// Time from the end of the slot's request before this one until it was sent; 0 where that says nothing.
@@ -53,7 +51,6 @@ impl Sample {
             first_response: completion.first_response,
             end: completion.last_response,
             send_ns: completion.send_end.map(|end| end.since(completion.sent)),
-            wakeup_ns: None,
             turnaround_ns: 0,
             responses: completion.responses,
             sequence_end,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Request, SlotId};
+use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::context::LoadContext;
@@ -18,13 +18,13 @@ struct Reissue;
 
 impl Policy for Reissue {
     #[inline]
-    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Option<Request> {
+    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next {
         let lane = flight.numbers.of(slot);
         if flight.control.may_send() {
-            return Some(flight.context.feed.next(lane));
+            return Next::Issue(flight.context.feed.next(lane));
         }
         // Ended at once, and not when all slots are idle: the server may hold back another slot's sequence until this ends.
-        flight.context.feed.close(lane)
+        flight.context.feed.close(lane).map_or(Next::Idle, Next::Issue)
     }
 }
 
@@ -32,7 +32,7 @@ impl Policy for Reissue {
 pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &Share) -> Result<()> {
     let numbers = Numbers { first: share.first_lane, stride: 1 };
     let (policy, slots) = (Reissue, share.slots);
-    let setup = Setup { policy, numbers, slots, scheduled: false, alone: true, reissues: true, watches: false };
+    let setup = Setup { policy, numbers, slots, alone: true, reissues: true, watches: false };
     engine::work(context, control, setup, |issuer| {
         send_first(issuer)?;
         issuer.settle()

@@ -206,7 +206,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
     let worked = worker.run(control);
     worker.catch_up();
     let all_over = worker.sent == worker.completed + worker.failed;
-    let ended = worker.before.filter(|_| all_over).unwrap_or_else(Stamp::now);
+    let ended = worker.before.filter(|_| all_over).map_or_else(Stamp::now, |end| end.plus(1));
     control.report_end(worker.sent, worker.completed, worker.failed, ended);
     worked
 }
@@ -311,13 +311,20 @@ impl Worker<'_> {
             sent: reply.sent,
             first_response: reply.first_response,
             end,
-            wakeup_ns: awake.map(|awake| awake.since(reply.last_response)),
             send_ns: reply.send_ns,
             turnaround_ns: before.map_or(0, |before| reply.sent.since(before)),
             responses: reply.responses,
             sequence_end: request.sequence.is_some_and(|position| position.end),
         };
         let number = self.share.first_lane;
-        self.context.book(&Over { request, number, sample, error: reply.error.as_ref(), lane: Some(number) });
+        if let Some(awake) = awake.filter(|_| reply.error.is_none()) {
+            let source = self.context.source(number, request.payload);
+            self.context.recorder.wakeup(source, end, awake.since(reply.last_response));
+        }
+        let error = reply.error.as_ref();
+        self.context.book(&Over { request, number, sample, error });
+        if error.is_some() {
+            self.context.cut_short(request, number);
+        }
     }
 }

@@ -14,28 +14,29 @@ pub(in crate::load) struct Over<'a> {
     pub(in crate::load) sample: Sample,
     /// Why it failed, if it did.
     pub(in crate::load) error: Option<&'a InferError>,
-    /// Lane of the feed whose sequence must end where its start failed: no other request of it is under way.
-    pub(in crate::load) lane: Option<usize>,
 }
 
 impl LoadContext {
     /// Records a request that is over, then shows it to whoever else wants to see it.
-    #[inline]
+    #[inline(always)]
     pub(in crate::load) fn book(&self, over: &Over<'_>) {
-        let Over { request, number, sample, error, lane } = over;
+        let Over { request, number, sample, error } = over;
         let source: Source = self.source(*number, request.payload);
         match error {
             None => self.recorder.record(source, sample),
-            Some(error) => {
-                self.recorder.fail(source, sample.end, error);
-                if let Some(lane) = lane.filter(|_| request.sequence.is_some_and(|position| position.start)) {
-                    self.feed.cut_short(lane);
-                }
-            }
+            Some(error) => self.recorder.fail(source, sample.end, error),
         }
         if let Some(observer) = &self.observer {
             let Sample { sent, intended, end, .. } = *sample;
             observer.complete(*number, &Finished { request: *request, sent, intended, end, error: *error });
+        }
+    }
+
+    /// A request that failed, of whose lane no other is under way: if it should have started a sequence, the next one ends it.
+    #[cold]
+    pub(in crate::load) fn cut_short(&self, request: Request, lane: usize) {
+        if request.sequence.is_some_and(|position| position.start) {
+            self.feed.cut_short(lane);
         }
     }
 }

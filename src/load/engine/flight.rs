@@ -35,8 +35,6 @@ pub(in crate::load) struct InFlight<P> {
     pub(in crate::load) policy: P,
     pub(in crate::load) numbers: Numbers,
     pub(super) slots: SlotTable,
-    /// Requests have times at which they should be sent.
-    scheduled: bool,
     /// No other request of a lane is under way when one is over.
     alone: bool,
     /// The issuing thread sleeps until something happens.
@@ -49,25 +47,25 @@ impl<P: Policy> InFlight<P> {
     pub(super) fn of_this_thread(
         (context, control): (&Arc<LoadContext>, &Arc<Control>),
         policy: P,
-        numbers: Numbers,
-        (scheduled, alone): (bool, bool),
+        (numbers, slots): (Numbers, usize),
+        alone: bool,
     ) -> Self {
-        Self {
+        let flight = Self {
             context: Arc::clone(context),
             control: Arc::clone(control),
             policy,
             numbers,
-            slots: SlotTable::new(),
-            scheduled,
+            slots: SlotTable::of(slots),
             alone,
             waiting: AtomicBool::new(false),
             issuer: thread::current(),
-        }
+        };
+        flight.grow(slots);
+        flight
     }
 
     /// Lane of the feed that a slot's requests come from.
-    #[inline]
-    pub(in crate::load) fn lane(&self, slot: SlotId) -> usize {
+    fn lane(&self, slot: SlotId) -> usize {
         self.slots.get(slot).lane.load(Ordering::Relaxed) as usize
     }
 
@@ -112,14 +110,16 @@ impl<P: Policy> InFlight<P> {
         state.end.store(completion.last_response.0, Ordering::Relaxed);
         bump(if completion.error.is_some() { &state.failed } else { &state.completed });
         let request = state.request();
-        let intended = self.scheduled.then(|| state.intended());
+        let intended = P::SCHEDULED.then(|| state.intended());
         let sequence_end = request.sequence.is_some_and(|position| position.end);
-        let is_first = before == 0 || self.scheduled;
+        let is_first = before == 0 || P::SCHEDULED;
         let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
         let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, sequence_end) };
-        let lane = self.alone.then(|| self.lane(slot));
         let (number, error) = (self.numbers.of(slot), completion.error);
-        self.context.book(&Over { request, number, sample, error, lane });
+        self.context.book(&Over { request, number, sample, error });
+        if error.is_some() && self.alone {
+            self.context.cut_short(request, self.lane(slot));
+        }
     }
 }
 
@@ -145,11 +145,12 @@ impl<P: Policy> CompletionSink for InFlight<P> {
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
         let state = self.slots.get(slot);
         self.book(slot, state, completion);
-        if let Some(request) = self.policy.next(self, slot) {
-            self.remember(state, request, Stamp::now);
-            return Next::Issue(request);
+        let next = self.policy.next(self, slot);
+        if let Next::Issue(request) = &next {
+            self.remember(state, *request, Stamp::now);
+            return next;
         }
-        if self.scheduled {
+        if P::SCHEDULED {
             self.control.note_end();
         }
         state.issued.store(0, Ordering::Release);

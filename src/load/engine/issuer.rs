@@ -28,8 +28,6 @@ pub(in crate::load) struct Setup<P> {
     pub(in crate::load) numbers: Numbers,
     /// Slots that it opens its client with.
     pub(in crate::load) slots: usize,
-    /// Requests have times at which they should be sent.
-    pub(in crate::load) scheduled: bool,
     /// No other request of a lane is under way when one is over.
     pub(in crate::load) alone: bool,
     /// Completions issue requests, too.
@@ -48,10 +46,9 @@ pub(in crate::load) fn work<P: Policy + 'static>(
     setup: Setup<P>,
     run: impl FnOnce(&mut Issuer<P>) -> Result<()>,
 ) -> Result<()> {
-    let Setup { policy, numbers, slots, scheduled, alone, reissues, watches } = setup;
-    let flight = InFlight::of_this_thread((context, control), policy, numbers, (scheduled, alone));
+    let Setup { policy, numbers, slots, alone, reissues, watches } = setup;
+    let flight = InFlight::of_this_thread((context, control), policy, (numbers, slots), alone);
     let flight = Arc::new(flight);
-    flight.grow(slots);
     let spec = context.client_spec(slots);
     let spec = ClientSpec { watch_responses: spec.watch_responses || watches, ..spec };
     let client = context.backend.open_client(spec, Arc::clone(&flight) as Arc<dyn CompletionSink>)?;
@@ -182,7 +179,7 @@ impl<P: Policy> Issuer<P> {
             [total(|slot| &slot.sent), total(|slot| &slot.completed), total(|slot| &slot.failed)];
         // A thread that sleeps for its last answers wakes a little later than they come.
         let last = slots.clone().map(|slot| slot.end.load(Ordering::Acquire)).max().filter(|end| *end > 0);
-        let ended = last.filter(|_| sent == completed + failed).map_or_else(Stamp::now, Stamp);
+        let ended = last.filter(|_| sent == completed + failed).map_or_else(Stamp::now, |end| Stamp(end).plus(1));
         self.flight.control.report_end(sent, completed, failed, ended);
     }
 }

@@ -15,13 +15,16 @@ pub(super) use booking::Over;
 pub(super) use flight::{InFlight, Numbers};
 pub(super) use issuer::{Issuer, Setup, work};
 
-use crate::backend::{Request, SlotId};
+use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
 
 /// When a load sends, and what. Called on whichever thread completes a request; never waits and never allocates.
 pub(super) trait Policy: Send + Sync + Sized {
-    /// The slot's request is over: what is sent in it at once. `None`: it is free until its worker takes it again.
-    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Option<Request>;
+    /// Whether requests have times at which they should be sent.
+    const SCHEDULED: bool = false;
+
+    /// The slot's request is over: what is sent in it at once, if anything; else it is free until its worker takes it again.
+    fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next;
 
     /// A response with data came at `at`, `gap_ns` after the one before it.
     fn responded(&self, _flight: &InFlight<Self>, _slot: SlotId, _at: Stamp, _gap_ns: Option<u64>) {}

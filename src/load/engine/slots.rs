@@ -96,9 +96,9 @@ pub(super) struct SlotTable {
 }
 
 impl SlotTable {
-    /// A table without slots.
-    pub(super) fn new() -> Self {
-        Self { slots: Chunks::default(), freed: AtomicU32::new(NONE) }
+    /// A table of so many slots.
+    pub(super) fn of(slots: usize) -> Self {
+        Self { slots: Chunks::of(slots), freed: AtomicU32::new(NONE) }
     }
 
     /// Makes sure that the slots below `slots` exist.
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn slots_are_found_across_chunks() {
-        let table = SlotTable::new();
+        let table = SlotTable::of(0);
         table.grow(1000);
         for index in 0..1000 {
             table.get(SlotId(index)).lane.store(index, Ordering::Relaxed);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn freed_slots_come_back_once_and_in_order() {
-        let table = SlotTable::new();
+        let table = SlotTable::of(0);
         table.grow(10);
         let mut free = VecDeque::from([SlotId(9)]);
         [3, 1, 4].into_iter().for_each(|slot| table.free(SlotId(slot)));
@@ -186,7 +186,7 @@ mod tests {
     fn no_slot_is_lost_or_doubled_under_contention() {
         const SLOTS: u32 = 256;
         const ROUNDS: usize = 20_000;
-        let table = SlotTable::new();
+        let table = SlotTable::of(0);
         table.grow(SLOTS as usize);
         let (to_threads, work) = crossbeam::channel::unbounded::<SlotId>();
         std::thread::scope(|scope| {

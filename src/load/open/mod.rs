@@ -150,8 +150,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, sh
     };
     let slots = if serial { share.slots } else { share.slots.min(first) };
     let numbers = Numbers { first: share.worker, stride: share.workers };
-    let setup =
-        Setup { policy: Scheduled, numbers, slots, scheduled: true, alone: serial, reissues: false, watches: false };
+    let setup = Setup { policy: Scheduled, numbers, slots, alone: serial, reissues: false, watches: false };
     let pacer = Pacer::for_this_thread(shape.spin);
     engine::work(context, control, setup, |issuer| {
         // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because

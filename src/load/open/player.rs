@@ -3,7 +3,7 @@
 use std::iter;
 use std::time::Duration;
 
-use crate::backend::{Request, SlotId};
+use crate::backend::{Next, Request, SlotId};
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::engine::{InFlight, Issuer, Policy};
@@ -17,9 +17,11 @@ const WAIT_LIMIT: Duration = Duration::from_millis(10);
 pub(super) struct Scheduled;
 
 impl Policy for Scheduled {
+    const SCHEDULED: bool = true;
+
     #[inline]
-    fn next(&self, _: &InFlight<Self>, _: SlotId) -> Option<Request> {
-        None
+    fn next(&self, _: &InFlight<Self>, _: SlotId) -> Next {
+        Next::Idle
     }
 }
 

@@ -184,7 +184,6 @@ fn sample(end: u64) -> Sample {
         first_response: end,
         end,
         send_ns: None,
-        wakeup_ns: None,
         turnaround_ns: 0,
         responses: 1,
         sequence_end: false,
