@@ -13,6 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
+//! machine   what the kernel tells of processors, processes and limits
 //! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
@@ -33,6 +34,7 @@ pub mod inbox;
 mod interrupt;
 mod limits;
 pub mod load;
+mod machine;
 mod measure;
 pub mod model;
 pub mod plan;

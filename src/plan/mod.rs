@@ -25,7 +25,9 @@ pub use load::{
     Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
     StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
-pub use measurement::{DecoupledLatency, LatencyOrigin, MeasurementPlan, Precision, Statistic, WindowRule};
+pub use measurement::{
+    DecoupledLatency, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
+};
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};

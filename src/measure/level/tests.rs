@@ -180,6 +180,7 @@ fn measured(
         models: Models { roots: &roots, specs: &specs, bls: &[] },
         interrupts: &AtomicUsize::new(0),
         metrics: None,
+        gauge: None,
         watcher: &watcher,
         settle: &|| settling.wait(),
     };

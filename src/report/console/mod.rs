@@ -5,6 +5,7 @@
 
 mod client;
 mod detail;
+mod disturbance;
 mod mix;
 mod server;
 mod settings;
@@ -94,6 +95,7 @@ pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     }
     text += &server::span(level);
     text += &server::metrics(level);
+    text += &disturbance::line(level);
     text += &verdict_lines(level);
     text.push('\n');
     text
