@@ -77,6 +77,10 @@ fn run(args: Vec<OsString>, codes: exit::Codes) -> error::Result<u8> {
     match cli::parse(args)? {
         Command::Run(plan) => app::run(*plan, codes),
         Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
+        Command::Doctor(_) if codes == exit::Codes::PerfAnalyzers => {
+            Err(error::Error::usage("perf_analyzer has no command 'doctor'; it is triton-bench's: triton-bench doctor"))
+        }
+        Command::Doctor(wanted) => app::examine(&wanted),
         Command::Help(text) => stdio::print(&text).map(|()| exit::OK),
         Command::Version(line) => {
             stdio::say(format_args!("{line}\n"));

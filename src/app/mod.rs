@@ -2,6 +2,7 @@
 
 mod body;
 mod composing;
+mod doctor;
 mod ending;
 mod job;
 mod levels;
@@ -25,6 +26,7 @@ mod sweep;
 mod traces;
 mod validation;
 
+pub use doctor::examine;
 pub use ending::end;
 pub use traces::summarise as summarise_traces;
 
@@ -83,6 +85,10 @@ fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize) -> Re
         screen.print(&format!("{announcement}\n"))?;
     }
     screen.print(&console::settings(&plan, &session.run))?;
+    // Upstream's report has no such line.
+    if let Some(remark) = doctor::remark(&plan).filter(|_| codes == Codes::Own) {
+        screen.print(&remark)?;
+    }
     let observers = match session.observers(&plan) {
         Err(error) if interrupts.load(Ordering::Relaxed) > 0 => {
             note!("{error}");

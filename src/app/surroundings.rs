@@ -3,7 +3,7 @@
 use crate::backends::net::Endpoint;
 use crate::backends::{grpc, http};
 use crate::machine::gauge::{Machine, Server};
-use crate::machine::listener;
+use crate::machine::listener::{self, Place};
 use crate::plan::{OnDisturbance, Plan, Protocol, ServiceKind};
 
 /// What tells of disturbances, unless the plan says that nobody looks.
@@ -21,8 +21,10 @@ fn server(plan: &Plan) -> Server {
         Protocol::Http { .. } => http::DEFAULT_PORT,
         Protocol::Grpc { .. } => grpc::DEFAULT_PORT,
     };
-    match Endpoint::parse(&connection.url, port) {
-        Ok(endpoint) if listener::is_here(&endpoint.host) => Server::ListensOn(endpoint.port),
-        _ => Server::NotAmongOthers,
+    let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
+    match listener::place(&endpoint.host) {
+        Place::Here => Server::ListensOn(endpoint.port),
+        Place::Elsewhere => Server::NotAmongOthers,
+        Place::Unknown => Server::OutOfSight,
     }
 }

@@ -53,12 +53,18 @@ pub enum Server {
     /// It listens on this port of this machine. Where nobody is to be seen there that is called like a server (it is in another
     /// container, behind a proxy, or another user's), its time cannot be told from that of others, which are not judged then.
     ListensOn(u16),
+    /// It may be on this machine, out of sight. Others are not judged.
+    OutOfSight,
 }
 
 impl Server {
     /// Its processes; `None` where they cannot be told from others.
     fn processes(self, all: &[Process]) -> Option<Vec<Pid>> {
-        let Self::ListensOn(port) = self else { return Some(Vec::new()) };
+        let port = match self {
+            Self::NotAmongOthers => return Some(Vec::new()),
+            Self::OutOfSight => return None,
+            Self::ListensOn(port) => port,
+        };
         let listeners = listener::processes(port);
         let is_server = |process: &&Process| listeners.contains(&process.pid) && process.name.starts_with(SERVER);
         let found: Vec<Pid> = all.iter().filter(is_server).map(|process| process.pid).collect();

@@ -1,16 +1,52 @@
 //! Who listens at an address of this machine.
 
 use std::fs;
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 
 use rustix::process::Pid;
 
 use crate::machine::read;
 
-/// Whether a host is this machine: one of its addresses can be bound to, which sends nothing.
-pub fn is_here(host: &str) -> bool {
-    let Ok(mut addresses) = (host, 0).to_socket_addrs() else { return false };
-    addresses.any(|address| is_own(address.ip()))
+/// Where a host is, seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It has an address of this machine.
+    Here,
+    /// The way to it leaves this machine.
+    Elsewhere,
+    /// The way to it does not leave this machine for certain: containers are reached over bridges, for example.
+    Unknown,
+}
+
+/// Where a host is. Sends nothing, but for what it takes to look up its name.
+pub fn place(host: &str) -> Place {
+    let addresses: Vec<IpAddr> =
+        (host, 0).to_socket_addrs().into_iter().flatten().map(|address| address.ip()).collect();
+    if addresses.iter().any(|address| is_own(*address)) {
+        return Place::Here;
+    }
+    let routes = read("/proc/net/route").unwrap_or_default();
+    let leaves = |address: &IpAddr| match address {
+        // Only machinery has a device; bridges, tunnels and the ends of containers' wires have none.
+        IpAddr::V4(address) => route(&routes, *address)
+            .is_some_and(|interface| fs::exists(format!("/sys/class/net/{interface}/device")).unwrap_or(false)),
+        IpAddr::V6(_) => false,
+    };
+    if !addresses.is_empty() && addresses.iter().all(leaves) { Place::Elsewhere } else { Place::Unknown }
+}
+
+/// The interface that packets to an address leave by, by `/proc/net/route`: of those that match, the narrowest.
+fn route(table: &str, address: Ipv4Addr) -> Option<&str> {
+    let address = u32::from(address);
+    let row = |line: &'_ str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        // In the order of the network, read as numbers of this machine.
+        let number = |field: usize| Some(u32::from_str_radix(fields.get(field)?, 16).ok()?.swap_bytes());
+        let (target, mask) = (number(1)?, number(7)?);
+        (address & mask == target).then_some(mask)
+    };
+    let matching = table.lines().skip(1).filter_map(|line| Some((row(line)?, line.split_ascii_whitespace().next()?)));
+    matching.max_by_key(|(mask, _)| *mask).map(|(_, interface)| interface)
 }
 
 fn is_own(address: IpAddr) -> bool {
@@ -71,8 +107,18 @@ mod tests {
 
     #[test]
     fn addresses_of_this_machine_are_here() {
-        assert!(is_here("127.0.0.1") && is_here("::1") || !is_own("::1".parse().unwrap()));
+        assert_eq!(place("127.0.0.1"), Place::Here);
         // Set apart for documentation (RFC 5737): nobody has it.
-        assert!(!is_here("192.0.2.1"));
+        assert_ne!(place("192.0.2.1"), Place::Here);
+    }
+
+    #[test]
+    fn the_narrowest_route_is_taken() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+            eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
+            docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+        assert_eq!(route(table, Ipv4Addr::new(172, 17, 0, 2)), Some("docker0"));
+        assert_eq!(route(table, Ipv4Addr::new(10, 1, 2, 3)), Some("eth0"));
+        assert_eq!(route("Iface\n", Ipv4Addr::LOCALHOST), None);
     }
 }

@@ -4,6 +4,7 @@
 //! that are not here.
 
 pub mod cgroup;
+pub mod fitness;
 pub mod frequency;
 pub mod gauge;
 pub mod listener;

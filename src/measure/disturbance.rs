@@ -4,6 +4,7 @@
 //! what others had can disturb.
 
 use std::fmt;
+use std::thread;
 use std::time::Duration;
 
 use crate::machine::gauge::{Gauge, Reading};
@@ -93,9 +94,11 @@ impl Disturbance {
     }
 
     /// What the shares come to, where one of them is more than is allowed.
-    fn judged(share: impl Fn(Cause) -> Option<f64>, switches: u64) -> Option<Self> {
-        let counted = |cause: Cause| share(cause).filter(|share| *share > cause.allowed()).unwrap_or(0.0);
-        let found = Self { shares: Cause::ALL.map(counted), switches };
+    fn judged(shares: [Option<f64>; Cause::ALL.len()], switches: u64) -> Option<Self> {
+        let mut found = Self { switches, ..Self::default() };
+        for (place, (cause, share)) in found.shares.iter_mut().zip(Cause::ALL.into_iter().zip(shares)) {
+            *place = share.filter(|share| *share > cause.allowed()).unwrap_or(0.0);
+        }
         found.causes().next().is_some().then_some(found)
     }
 }
@@ -153,8 +156,26 @@ impl<'a> Sentry<'a> {
     }
 }
 
+/// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of
+/// the time that they are wanted, from 0 to 1.
+pub fn look(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
+    gauge.look_around();
+    let before = gauge.read();
+    thread::sleep(length);
+    let after = gauge.read();
+    let found = shares(&before, &after, 0);
+    let share = |wanted| Cause::ALL.into_iter().zip(found).find_map(|(cause, share)| share.filter(|_| cause == wanted));
+    (share(Cause::Others).unwrap_or(0.0), share(Cause::Steal).unwrap_or(0.0))
+}
+
 /// What others took between two readings; `highest_khz` is the frequency that the processors have shown before.
 fn between(before: &Reading, after: &Reading, highest_khz: u64) -> Option<Disturbance> {
+    let switches = threads::since(&after.waits, &before.waits).switches;
+    Disturbance::judged(shares(before, after, highest_khz), switches)
+}
+
+/// The share of each cause between two readings, in the order of [`Cause::ALL`], as far as it can be told.
+fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; Cause::ALL.len()] {
     let wall = after.at - before.at;
     let rows = after.processors.iter();
     let passed: Vec<Times> = rows.filter_map(|(number, now)| Some(now.since(before.processors.get(number)?))).collect();
@@ -169,20 +190,22 @@ fn between(before: &Reading, after: &Reading, highest_khz: u64) -> Option<Distur
     let wanted = (spent.busy + spent.stolen).as_secs_f64();
     let waits = threads::since(&after.waits, &before.waits);
     let others = others(before, after, &spent, capacity);
-    let share = |cause: Cause| match cause {
+    let (stopped, khz) = (after.throttled.zip(before.throttled), after.khz.zip(before.khz));
+    Cause::ALL.map(|cause| match cause {
         Cause::Steal => beyond_rounding(stolen, wanted),
         Cause::Others => beyond_rounding(others?, capacity),
         Cause::Waiting => beyond_rounding(robbed(&waits, others?), capacity),
         Cause::Throttled => {
-            let stopped = after.throttled?.checked_sub(before.throttled?)?;
-            Some(stopped.as_secs_f64() / capacity).filter(|share| share.is_finite())
+            let (after, before) = stopped?;
+            // The kernel adds up those of all processors that threads of ours were to run on.
+            Some((after.checked_sub(before)?.as_secs_f64() / wall.as_secs_f64()).min(1.0))
+                .filter(|share| share.is_finite())
         }
         Cause::Slowed => {
-            let khz = before.khz?.max(after.khz?);
-            (highest_khz > 0).then(|| 1.0 - khz as f64 / highest_khz as f64)
+            let (after, before) = khz?;
+            (highest_khz > 0).then(|| 1.0 - after.max(before) as f64 / highest_khz as f64)
         }
-    };
-    Disturbance::judged(share, waits.switches)
+    })
 }
 
 /// Seconds of processor time that processes had that are not ours; `None` where it is not known which are.
