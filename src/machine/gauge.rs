@@ -143,6 +143,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_server_is_known_by_its_port_and_name() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let server = Server::ListensOn(listener.local_addr().unwrap().port());
+        assert_eq!(server.processes(&processes::all()), None, "it is called otherwise");
+        let all: Vec<Process> = processes::all()
+            .into_iter()
+            .map(|process| Process {
+                name: if process.pid == getpid() { SERVER.into() } else { process.name },
+                ..process
+            })
+            .collect();
+        assert_eq!(server.processes(&all), Some(vec![getpid()]));
+        assert_eq!(Server::OutOfSight.processes(&all), None);
+        assert_eq!(Server::NotAmongOthers.processes(&all), Some(Vec::new()));
+    }
+
+    #[test]
     fn this_machine_is_read() {
         let machine = Machine::new(Server::NotAmongOthers, &[]);
         machine.look_around();

@@ -1,30 +1,11 @@
 //! Other processes on the same processor: a window that they took part of is seen, measured again, and else marked.
 
 use std::fs;
-use std::io::Read;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::support::watched::Watched;
+use super::support::hog::{Hog, processors};
 use super::support::{Model, Program, Repository, turns};
-
-/// A program that does nothing, as fast as it can, on one processor; from its first line on it runs.
-fn hog(processor: usize) -> Watched {
-    let mut command = Command::new("taskset");
-    command.args(["-c", &processor.to_string(), "sh", "-c", "echo up; while :; do :; done"]).stdout(Stdio::piped());
-    let mut hog = Watched::start(&mut command);
-    let mut up = [0; 3];
-    hog.child().stdout.take().unwrap().read_exact(&mut up).unwrap();
-    hog
-}
-
-/// A processor that this process may use.
-fn processor() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
-    list.split([',', '-']).next().unwrap().parse().unwrap()
-}
 
 fn program(repository: &Repository, processor: usize) -> Program {
     Program::on(repository, "m").args(&format!("--cpus {processor} -p 300 -s 1000000 -v"))
@@ -38,9 +19,9 @@ fn passes(stdout: &str) -> usize {
 fn a_hog_on_our_processor_is_seen_and_no_failure() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
-    let processor = processor();
+    let processor = processors()[0];
     let export = repository.path().join("export.json");
-    let _hog = hog(processor);
+    let _hog = Hog::on(processor);
     let program = program(&repository, processor).args("--on-disturbance mark --profile-export-file").arg(&export);
     let report = program.run().report();
     assert_eq!(passes(&report.text), 3, "{}", report.text);
@@ -60,8 +41,8 @@ fn a_hog_on_our_processor_is_seen_and_no_failure() {
 fn windows_that_a_hog_took_are_measured_again() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
-    let processor = processor();
-    let hog = hog(processor);
+    let processor = processors()[0];
+    let hog = Hog::on(processor);
     let running = program(&repository, processor).args("--on-disturbance replace").start();
     running.wait_for("  Pass [2]");
     drop(hog);
@@ -76,8 +57,8 @@ fn windows_that_a_hog_took_are_measured_again() {
 fn nobody_looks_where_that_is_asked_for() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
-    let processor = processor();
-    let _hog = hog(processor);
+    let processor = processors()[0];
+    let _hog = Hog::on(processor);
     let report = program(&repository, processor).args("--on-disturbance ignore").run().report();
     assert_eq!(passes(&report.text), 3, "{}", report.text);
     assert!(!report.text.to_lowercase().contains("disturbed"), "{}", report.text);
