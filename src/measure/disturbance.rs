@@ -226,5 +226,42 @@ fn robbed(waits: &Waits, others: f64) -> f64 {
     (waits.waited_ns as f64 / 1e9).min(others)
 }
 
+/// A machine for the tests of everything that is measured on one.
+#[cfg(test)]
+pub(crate) mod sample {
+    use std::collections::VecDeque;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::clock::Stamp;
+
+    /// A quota stops some windows for their whole length, those that are `true`; further ones not.
+    pub(crate) struct Quota(Mutex<(VecDeque<bool>, Option<Stamp>, Duration)>);
+
+    impl Quota {
+        /// One that does so.
+        pub(crate) fn stopping(windows: &[bool]) -> Self {
+            Self(Mutex::new((windows.iter().copied().collect(), None, Duration::ZERO)))
+        }
+    }
+
+    impl Gauge for Quota {
+        fn look_around(&self) {}
+
+        fn read(&self) -> Reading {
+            let (windows, last, stopped) = &mut *self.0.lock();
+            let at = Stamp::now();
+            if let Some(last) = last.replace(at)
+                && windows.pop_front() == Some(true)
+            {
+                *stopped += at - last;
+            }
+            let (processors, busy, waits) = Default::default();
+            Reading { at, processors, busy, waits, throttled: Some(*stopped), khz: None }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

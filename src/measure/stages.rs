@@ -302,6 +302,8 @@ mod tests {
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
+    use crate::machine::gauge::Gauge;
+    use crate::measure::disturbance::sample::Quota;
     use crate::measure::measurement::Watcher;
     use crate::measure::server::Models;
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
@@ -403,6 +405,10 @@ mod tests {
     }
 
     fn run(stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
+        run_on(None, stages, interrupts)
+    }
+
+    fn run_on(gauge: Option<&dyn Gauge>, stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
         let backend = Arc::new(NullBackend);
         let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
@@ -412,7 +418,7 @@ mod tests {
             backend: backend.as_ref(),
             models: Models { roots: &[], specs: &specs, bls: &[] },
             metrics: None,
-            gauge: None,
+            gauge,
             interrupts: &interrupts,
             watcher: &Silent,
             settle: &|| (),
@@ -422,6 +428,15 @@ mod tests {
         let order = |number: usize| [format!("begun {number}"), "ended".to_owned()];
         assert_eq!(*director.told.borrow(), (0..played.len()).flat_map(order).collect::<Vec<_>>());
         played
+    }
+
+    #[test]
+    fn a_disturbed_stage_is_marked() {
+        let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 3];
+        let quota = Quota::stopping(&[false, true]);
+        let levels = run_on(Some(&quota), &stages, 0);
+        let found: Vec<_> = levels.iter().map(|level| level.summary.disturbances.disturbed).collect();
+        assert_eq!(found, [0, 1, 0]);
     }
 
     const LONG: StageLength = StageLength::Time(Duration::from_millis(300));
