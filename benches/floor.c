@@ -3,13 +3,15 @@
  *
  *   cc -O2 -o target/floor benches/floor.c -ldl -lpthread
  *   target/floor --server DIR --repository DIR --model NAME --mode sync|spin|chain
- *                [--outstanding N] [--seconds S] [--elements E] [--steps D]
+ *                [--outstanding N] [--seconds S] [--elements E] [--steps D] [--stamp]
  *
  * The model takes INPUT0 of type FP32 and shape [batch, E]. There are D different inputs (1), each with a request object that
  * is used again and again; they are dealt to the slots, and every slot goes round through its own. Modes:
  *   sync   N threads, each sends one request and sleeps on a condition variable until it is done
  *   spin   the same threads, but they poll a flag
  *   chain  N requests are sent once; the callback that completes one sends it again, no thread of ours takes part
+ * With --stamp every response's callback reads the clock once and stores what it reads: the least that a program does that
+ * measures latencies.
  * After one second of running in, completions are counted for S seconds. Standard output gets one line:
  *   MODE N: RATE infer/sec, CPU usec/infer
  */
@@ -79,6 +81,7 @@ static struct {
   enum mode mode;
   long outstanding, elements, steps;
   double seconds;
+  bool stamp;
 } options = {.mode = SYNC, .outstanding = 1, .elements = 16, .steps = 1, .seconds = 2.0};
 
 /* One request outstanding, with all that belongs to it. Slots do not share cache lines. */
@@ -89,7 +92,7 @@ struct slot {
   size_t output_size;
   atomic_int events;
   atomic_bool done;
-  _Atomic uint64_t completed;
+  _Atomic uint64_t completed, answered_ns;
   pthread_mutex_t mutex;
   pthread_cond_t finished;
 };
@@ -158,6 +161,12 @@ static void on_release(void *request, uint32_t flags, void *slot) {
 
 static void on_response(void *response, uint32_t flags, void *slot) {
   (void)flags;
+  if (options.stamp) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store_explicit(&((struct slot *)slot)->answered_ns,
+                          (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, memory_order_relaxed);
+  }
   check("inference", api.InferenceResponseError(response));
   CALL(InferenceResponseDelete, response);
   on_event(slot);
@@ -307,6 +316,7 @@ static void parse_options(int count, char **words) {
       {"model", required_argument, NULL, 'm'},       {"mode", required_argument, NULL, 'k'},
       {"outstanding", required_argument, NULL, 'n'}, {"seconds", required_argument, NULL, 's'},
       {"elements", required_argument, NULL, 'e'},    {"steps", required_argument, NULL, 'i'},
+      {"stamp", no_argument, NULL, 't'},
       {0}};
   for (int found; (found = getopt_long(count, words, "", known, NULL)) != -1;) {
     switch (found) {
@@ -318,6 +328,7 @@ static void parse_options(int count, char **words) {
     case 's': options.seconds = parse_number("--seconds", optarg, 0.1, 3600); break;
     case 'e': options.elements = (long)parse_number("--elements", optarg, 1, 1 << 28); break;
     case 'i': options.steps = (long)parse_number("--steps", optarg, 1, 1 << 20); break;
+    case 't': options.stamp = true; break;
     default: _exit(2); /* getopt has said why */
     }
   }

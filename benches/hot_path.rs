@@ -43,7 +43,7 @@ fn record(recorder: Recorder) -> Recorder {
                 first_response: end,
                 end,
                 send_ns: None,
-                receive_ns: 0,
+                wakeup_ns: None,
                 turnaround_ns: 100,
                 responses: 1,
                 sequence_end: false,

@@ -32,6 +32,7 @@ class Load:
     mode: str  # sync, spin, async
     outstanding: int
     pinned: bool = False  # everything, the server included, on processor 0
+    stamped: bool = False  # the bare loop reads the clock once for each response
     last: int = 0  # where above `outstanding`: further levels, one request apart, up to this one
 
 
@@ -73,6 +74,7 @@ def _analyzer_command(programs, name, load, seconds, large):
 
 
 def _floor_command(programs, name, load, seconds, _large):
+    stamp = ["--stamp"] if load.stamped else []
     return [
         str(programs.paths[name]),
         "--server", str(programs.server),
@@ -81,6 +83,7 @@ def _floor_command(programs, name, load, seconds, _large):
         "--mode", "chain" if load.mode == "async" else load.mode,
         "--outstanding", str(load.outstanding),
         "--seconds", str(seconds),
+        *stamp,
     ]  # fmt: skip
 
 

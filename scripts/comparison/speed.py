@@ -23,7 +23,8 @@ def cases():
     return [
         Case("sync, 1 thread, one processor", Load("sync", 1, pinned=True), 0.95, 1.45),
         Case("sync, 1 thread, free", Load("sync", 1), 1.0, 1.0),
-        Case("spin, 1 thread", Load("spin", 1), 0.9, None),
+        Case("spin, 1 thread", Load("spin", 1), None, None),
+        Case("spin, 1 thread, bare loop with a clock", Load("spin", 1, stamped=True), 0.9, None),
         Case("async, 1 outstanding", Load("async", 1), 0.85, None),
         Case("async, 4 outstanding", Load("async", 4), 0.85, None),
         Case("async, 16 outstanding", Load("async", 16), 0.85, None),

@@ -159,6 +159,11 @@ impl Job {
         Duration::try_from_secs_f64(self.quota? as f64 / rate).ok()
     }
 
+    /// Whether each request has a thread that waits for it.
+    pub fn is_synchronous(&self) -> bool {
+        matches!(&self.shape, LoadShape::Closed(closed) if closed.synchronous)
+    }
+
     /// Whether requests follow a schedule.
     pub fn is_open(&self) -> bool {
         matches!(self.shape, LoadShape::Open(_))

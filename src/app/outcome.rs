@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn the_gravest_level_decides() {
         let stable = level(Ending::Stable, &[]);
-        let unstable = level(Ending::Unstable, &[Complaint::Unstable]);
+        let unstable = level(Ending::Unstable, &[Complaint::Unstable(None)]);
         let failed = level(Ending::Failed, &[Complaint::Nothing]);
         let late = level(Ending::Stable, &[Complaint::IssuersLate(0.5)]);
         let over = level(Ending::OverThreshold, &[]);
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
         assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
         assert_eq!(code(&[]), exit::OK);
-        let overloaded = [level(Ending::Unstable, &[Complaint::Overloaded(2.0, 1.0), Complaint::Unstable])];
+        let overloaded = [level(Ending::Unstable, &[Complaint::Overloaded(2.0, 1.0), Complaint::Unstable(None)])];
         assert_eq!(code(&overloaded), exit::INVALID);
         assert_eq!(exit_code(&LoadMode::FixedSchedule, Codes::PerfAnalyzers, &overloaded), exit::UNSTABLE);
     }

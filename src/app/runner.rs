@@ -9,6 +9,7 @@ use crate::app::job::Job;
 use crate::app::observe::Observers;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
+use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit::Codes;
@@ -19,7 +20,7 @@ use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
 use crate::measure::summary::LevelSummary;
 use crate::measure::window::WindowFacts;
-use crate::plan::{MeasurementPlan, Plan};
+use crate::plan::{LatencyEnd, MeasurementPlan, Plan};
 use crate::record::{Recorder, RecorderSpec};
 use crate::report::{Interrupts, console, remarks};
 use crate::stdio::{self, note};
@@ -145,6 +146,8 @@ impl Runner<'_> {
             decoupled: self.session.run.decoupled,
             entries: self.session.models.len(),
             cancels: self.plan.data.cancel_after.is_some(),
+            wakeups: self.wakes_up(job),
+            until_wakeup: job.is_synchronous() && self.plan.measurement.latency_to == LatencyEnd::Wakeup,
         };
         LevelRun {
             load: job.load,
@@ -163,6 +166,11 @@ impl Runner<'_> {
             gap_variation: job.gap_variation,
             sending: job.sending(),
         }
+    }
+
+    /// Whether the threads of `job` wait while others bring their responses.
+    fn wakes_up(&self, job: &Job) -> bool {
+        job.is_synchronous() && self.session.backend.capabilities().threading == Threading::Own
     }
 
     /// Calls `act` with everything that a measurement needs.

@@ -1,7 +1,7 @@
 //! Whether a response can be an answer of the model that was asked: a server that says 200 and means something else must
 //! not count as one that infers. The same rules hold over every transport.
 //!
-//! A backend asks [`ReplyChecks::is_due`] for each response, which is one bit in the steady state: the first response of
+//! A backend asks [`ReplyChecks::is_due`] for each response, which is one number in the steady state: the first response of
 //! every payload in a slot is looked at, and all of them with `--validate-replies`.
 //!
 //! Triton passes on what a backend makes, so the rules leave room for what working models do:
@@ -12,6 +12,7 @@
 //! * responses of decoupled models may lack outputs, and those that only end a request are no answers at all.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::backend::{ClientSpec, InferError, OutputView, Outputs};
 use crate::data::{PayloadId, count_strings};
@@ -24,31 +25,52 @@ const SLACK: u64 = 64 << 10;
 /// The same for each output.
 const SLACK_EACH: u64 = 4 << 10;
 
-/// Which responses of a slot are still to be held against the model.
+/// Which responses of a slot are still to be held against the model. Shared by threads that take in responses at once.
 #[derive(Debug)]
 pub struct ReplyChecks {
     every: bool,
-    passed: Box<[u64]>,
+    /// Bits that are not set yet; it stays where `every` response is looked at.
+    left: AtomicU32,
+    passed: Box<[AtomicU64]>,
 }
 
 impl ReplyChecks {
     /// For one slot of a client.
     pub fn new(spec: &ClientSpec) -> Self {
-        let words = spec.payloads.len().clamp(1, MOST_BITS).div_ceil(64).next_power_of_two();
-        Self { every: spec.validate_replies, passed: vec![0; words].into() }
+        Self::of(spec.payloads.len(), spec.validate_replies)
+    }
+
+    fn of(payloads: usize, every: bool) -> Self {
+        let words = payloads.clamp(1, MOST_BITS).div_ceil(64).next_power_of_two();
+        let bits = payloads.clamp(1, words * 64) as u32;
+        Self { every, left: AtomicU32::new(bits), passed: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Whether a response to that payload is to be looked at.
     #[inline]
     pub fn is_due(&self, payload: PayloadId) -> bool {
+        self.any_due() && self.is_due_of(payload)
+    }
+
+    /// Whether there is a payload whose response is to be looked at.
+    #[inline]
+    pub fn any_due(&self) -> bool {
+        self.left.load(Ordering::Relaxed) != 0
+    }
+
+    #[cold]
+    fn is_due_of(&self, payload: PayloadId) -> bool {
         let (word, bit) = self.place(payload);
-        self.every || self.passed[word] & bit == 0
+        self.every || self.passed[word].load(Ordering::Relaxed) & bit == 0
     }
 
     /// A response to that payload fits. One that does not leaves the next one due.
-    pub fn pass(&mut self, payload: PayloadId) {
+    pub fn pass(&self, payload: PayloadId) {
         let (word, bit) = self.place(payload);
-        self.passed[word] |= bit;
+        let is_new = self.passed[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
+        if is_new && !self.every {
+            self.left.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -300,15 +322,24 @@ mod tests {
 
     #[test]
     fn the_first_fitting_response_of_each_payload_is_due_or_all_are() {
-        let mut checks = ReplyChecks { every: false, passed: vec![0; 2].into() };
+        let checks = ReplyChecks::of(128, false);
         for payload in [PayloadId(0), PayloadId(64), PayloadId(127)] {
             assert!(checks.is_due(payload));
             checks.pass(payload);
             assert!(!checks.is_due(payload));
         }
         assert!(checks.is_due(PayloadId(1)));
-        assert!(!checks.is_due(PayloadId(128)), "beyond the bits, one stands for another");
-        checks.every = true;
-        assert!(checks.is_due(PayloadId(0)));
+        (0..128).for_each(|payload| checks.pass(PayloadId(payload)));
+        assert!(!checks.any_due());
+        let every = ReplyChecks::of(128, true);
+        (0..128).for_each(|payload| every.pass(PayloadId(payload)));
+        assert!(every.is_due(PayloadId(0)));
+        for (payloads, other) in [(0, 0), (MOST_BITS * 2, MOST_BITS as u32)] {
+            let shared = ReplyChecks::of(payloads, false);
+            shared.pass(PayloadId(0));
+            assert!(!shared.is_due(PayloadId(other)), "beyond the bits, one stands for another");
+            (0..payloads as u32).for_each(|payload| shared.pass(PayloadId(payload)));
+            assert!(!shared.any_due());
+        }
     }
 }

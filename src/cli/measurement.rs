@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::forms::precision;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
-use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, WindowRule};
+use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, WindowRule};
 
 /// How long to measure, and when to believe it.
 #[derive(Args, Debug)]
@@ -45,6 +45,11 @@ pub struct MeasurementArgs {
     /// Most windows of a level; then it counts as unstable
     #[arg(short = 'r', long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 1_000_000))]
     max_trials: usize,
+
+    /// Time of a level's windows in all, such as 30s: where the next one would end later, the level is judged by those that
+    /// it has. 0 is no bound
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = period(MS, Duration::ZERO))]
+    max_level_time: Duration,
 
     /// Percentile of the latency, such as 99 or 99.9, that stability, search and the summary look at and that is reported
     /// too; -1 is the average
@@ -86,6 +91,12 @@ pub struct MeasurementArgs {
         ("mark", OnDisturbance::Mark), ("ignore", OnDisturbance::Ignore)]))]
     on_disturbance: Option<OnDisturbance>,
 
+    /// Where the latency of synchronous requests ends if a concurrency is asked for: with the last response, or when the
+    /// thread that waits for it goes on, as perf_analyzer has it
+    #[arg(long, value_name = "response|wakeup", default_value = "response",
+        value_parser = one_of(&[("response", LatencyEnd::Response), ("wakeup", LatencyEnd::Wakeup)]))]
+    latency_to: LatencyEnd,
+
     /// Repeats the same run over every placement of tensors, or over every way to reach the server, and compares.
     /// Default: off
     #[arg(long, value_name = "memory|transports",
@@ -122,6 +133,7 @@ impl MeasurementArgs {
             },
             stability: self.stability_percentage / 100.0,
             max_trials: self.max_trials,
+            level_time: (!self.max_level_time.is_zero()).then_some(self.max_level_time),
             percentile: self.percentile.0,
             latency_threshold: (!self.latency_threshold.is_zero()).then_some(self.latency_threshold),
             binary_search: self.binary_search,
@@ -133,6 +145,7 @@ impl MeasurementArgs {
             decoupled_latency: self.decoupled_latency,
             latency_from: self.latency_from,
             on_disturbance: self.on_disturbance,
+            latency_to: self.latency_to,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A synchronous worker: one thread, one request, and the wait for its answer.
 //!
-//! Its latency runs until the thread goes on, the wake-up included, because that is what a caller waits for; the time from
-//! the response's arrival until then is reported as receive time.
+//! A request ends with its last response, as in every load; the time from then until the thread goes on, the wake-up, is
+//! recorded apart. `--latency-to wakeup` makes it part of the latency, because that is what a caller waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::load::control::Control;
 use crate::load::wait::Signal;
 use crate::load::worker::Share;
 use crate::plan::Wait;
-use crate::record::{Finished, Observer, Recorder, Sample, Source};
+use crate::record::{Finished, Observer, Recorder, RecorderSpec, Sample, Source};
 
 /// Where the completing thread leaves the answer.
 struct Mailbox {
@@ -142,9 +142,24 @@ struct Worker<'a> {
     sent: u64,
     completed: u64,
     failed: u64,
-    /// The last answer, and when the worker had it, while it is not recorded.
-    unbooked: Option<(Request, Outcome, Stamp)>,
+    /// The last answer, while it is not recorded; and when the worker had it, where it looked at the clock.
+    unbooked: Option<(Request, Outcome, Option<Stamp>)>,
+    times_wakeups: WakeupTimes,
 }
+
+/// Whose wake-ups are timed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WakeupTimes {
+    /// Nobody asks.
+    None,
+    /// One of [`WAKEUP_SAMPLE`]: a spinning thread sees its answer sooner than it reads the clock.
+    Some,
+    /// Every one's.
+    All,
+}
+
+/// The share of wake-ups that spinning threads time.
+const WAKEUP_SAMPLE: u64 = 16;
 
 const SLOT: SlotId = SlotId(0);
 /// How often a worker that waits for a driven backend, or for a cancellation, looks up.
@@ -178,6 +193,12 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         completed: 0,
         failed: 0,
         unbooked: None,
+        times_wakeups: match context.recorder.spec() {
+            RecorderSpec { until_wakeup: true, .. } => WakeupTimes::All,
+            RecorderSpec { wakeups: false, .. } => WakeupTimes::None,
+            _ if context.wait == Wait::Spin => WakeupTimes::Some,
+            _ => WakeupTimes::All,
+        },
     };
     if !control.wait_for_go() {
         return Ok(());
@@ -215,10 +236,10 @@ impl Worker<'_> {
         if !self.wait(control)? {
             return Ok(false);
         }
-        let end = Stamp::now();
+        let awake = self.times_wakeup().then(Stamp::now);
         let outcome = self.mailbox.take();
         let decides_next = outcome.error.is_some();
-        self.unbooked = Some((request, outcome, end));
+        self.unbooked = Some((request, outcome, awake));
         if decides_next || self.context.observer.is_some() {
             self.catch_up();
         }
@@ -228,8 +249,17 @@ impl Worker<'_> {
     /// Records the last answer, if that has not been done.
     #[inline]
     fn catch_up(&mut self) {
-        if let Some((request, outcome, end)) = self.unbooked.take() {
-            self.record(request, &outcome, end);
+        if let Some((request, outcome, awake)) = self.unbooked.take() {
+            self.record(request, &outcome, awake);
+        }
+    }
+
+    #[inline]
+    fn times_wakeup(&self) -> bool {
+        match self.times_wakeups {
+            WakeupTimes::None => false,
+            WakeupTimes::Some => self.sent % WAKEUP_SAMPLE == 1,
+            WakeupTimes::All => true,
         }
     }
 
@@ -269,7 +299,9 @@ impl Worker<'_> {
     }
 
     #[inline]
-    fn record(&mut self, request: Request, outcome: &Outcome, end: Stamp) {
+    fn record(&mut self, request: Request, outcome: &Outcome, awake: Option<Stamp>) {
+        let until_wakeup = self.context.recorder.spec().until_wakeup;
+        let end = awake.filter(|_| until_wakeup).unwrap_or(outcome.last_response);
         let source = self.context.source(self.share.worker, request.payload);
         let (recorder, lane) = (&self.context.recorder, self.share.first_lane);
         let before = self.before.replace(end);
@@ -288,8 +320,8 @@ impl Worker<'_> {
                     sent: outcome.sent,
                     first_response: outcome.first_response,
                     end,
+                    wakeup_ns: awake.map(|awake| awake.since(outcome.last_response)),
                     send_ns: outcome.send_ns,
-                    receive_ns: end.since(outcome.last_response),
                     turnaround_ns: before.map_or(0, |before| outcome.sent.since(before)),
                     responses: outcome.responses,
                     sequence_end: request.sequence.is_some_and(|position| position.end),

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::plan::Precision;
+use crate::measure::advice;
+use crate::measure::stability::{Disagreement, STABLE_WINDOWS};
+use crate::plan::{MeasurementPlan, Precision};
 
 /// Whether a level's numbers can be believed.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +36,11 @@ pub enum Complaint {
     IssuersLate(f64),
     /// The load broke off: a client broke, or the server answers no more.
     BrokenOff,
-    /// The last windows disagree.
-    Unstable,
-    /// A figure is not known as well as it should be.
-    Imprecise(Precision),
+    /// The last windows disagree: in what, where there are enough to compare.
+    Unstable(Option<Disagreement>),
+    /// A figure is not known as well as it should be: what was asked for, and half the interval's width as a share of the
+    /// figure, where there is an interval.
+    Imprecise(Precision, Option<f64>),
     /// Too few samples for a percentile: percentile, samples, samples needed.
     TooFewSamples(f64, u64, u64),
     /// Rate times latency differs from the requests under way by this share (signed).
@@ -56,16 +59,16 @@ impl Complaint {
             Self::HeldBack(_) => "held_back",
             Self::IssuersLate(_) => "issuers_late",
             Self::BrokenOff => "broken_off",
-            Self::Unstable => "unstable",
-            Self::Imprecise(_) => "imprecise",
+            Self::Unstable(_) => "unstable",
+            Self::Imprecise(..) => "imprecise",
             Self::TooFewSamples(..) => "too_few_samples",
             Self::LittlesLaw(_) => "littles_law",
         }
     }
 
-    /// What to change.
-    pub fn remedy(&self) -> &'static str {
-        match self {
+    /// What to change in a plan like `plan`, with the value that would do where that can be told.
+    pub fn remedy(&self, plan: &MeasurementPlan) -> String {
+        let text = match *self {
             Self::Nothing => "see the errors and the server's log; check that the input data fit the model",
             Self::NoneEnded => "raise --measurement-interval, or see the server's log where requests hang",
             Self::Errors(..) => "see the errors and the server's log, or allow more with --max-errors",
@@ -73,18 +76,20 @@ impl Complaint {
             Self::RateNotReached(..) | Self::IssuersLate(_) => {
                 "give issuing threads more processors (--max-threads, --worker-cpus) or lower the rate"
             }
-            Self::Overloaded(..) => "lower the rate: the server's queue grows for as long as the level lasts",
+            Self::Overloaded(_, completed) => return advice::slower(completed),
             Self::HeldBack(_) => {
                 "raise --max-outstanding (with --serial-sequences: --num-of-sequences) or lower the rate"
             }
             Self::BrokenOff => "see what is said on standard error, and the server's log",
-            Self::Unstable => "raise --measurement-interval (or --measurement-request-count) or --max-trials",
-            Self::Imprecise(_) => "raise --max-trials or --measurement-interval, or ask for less",
-            Self::TooFewSamples(..) => "measure longer, or ask for a lower percentile",
+            Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
+            Self::Unstable(None) => return advice::more_windows(),
+            Self::Imprecise(wanted, known) => return advice::more_precise(plan, wanted, known),
+            Self::TooFewSamples(_, count, needed) => return advice::more_samples(plan, count, needed),
             Self::LittlesLaw(_) => {
                 "measure longer; if it stays, requests are delayed or lost outside the measured time"
             }
-        }
+        };
+        text.to_owned()
     }
 }
 
@@ -106,8 +111,12 @@ impl fmt::Display for Complaint {
             }
             Self::IssuersLate(share) => write!(f, "{:.1}% of the requests left more than 1 ms late", share * 100.0),
             Self::BrokenOff => f.write_str("the load broke off before its end"),
-            Self::Unstable => f.write_str("the last windows disagree"),
-            Self::Imprecise(precision) => write!(f, "not known: {precision}"),
+            Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
+            Self::Unstable(Some(apart)) => write!(f, "{apart}"),
+            Self::Imprecise(precision, None) => write!(f, "not known: {precision}"),
+            Self::Imprecise(precision, Some(share)) => {
+                write!(f, "not known: {precision}, only to within {:.1}%", share * 100.0)
+            }
             Self::TooFewSamples(percentile, count, needed) => {
                 write!(f, "p{percentile} needs {needed} samples, there are {count}")
             }

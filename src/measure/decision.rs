@@ -3,6 +3,8 @@
 //! A limit is judged by the interval of its figure over all windows that make the result: one noisy window decides nothing.
 //! Where the interval holds the limit, or a percentile has too few samples, further windows are added.
 
+use std::time::Duration;
+
 use crate::measure::history::History;
 use crate::measure::precision::interval;
 use crate::measure::stability::STABLE_WINDOWS;
@@ -18,7 +20,7 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     if history.latest().is_some_and(|window| is_hopeless(window, plan)) {
         return Some(Ending::OverThreshold);
     }
-    let exhausted = history.closed() >= plan.max_trials;
+    let exhausted = history.closed() >= plan.max_trials || is_out_of_time(history, plan);
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
     }
@@ -33,6 +35,12 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
         _ if settled => Some(Ending::Stable),
         _ => Some(Ending::Unstable),
     }
+}
+
+/// Whether a window like the last one would end after the time that a level may take.
+fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool {
+    let another = history.latest().map_or(Duration::ZERO, |window| window.duration);
+    plan.level_time.is_some_and(|allowed| history.measured() + another > allowed)
 }
 
 /// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
@@ -87,8 +95,6 @@ fn has_enough_samples(result: &ClientSummary, percentile: Option<f64>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::measure::history::Stretch;
     use crate::measure::summary::sample;
@@ -146,6 +152,12 @@ mod tests {
     fn windows_that_never_agree_are_unstable() {
         let plan = MeasurementPlan { latency_threshold: None, ..plan(None, 4) };
         assert_eq!(decided(&plan, 100, &[1_000, 2_000, 1_000, 2_000]), Some((Ending::Unstable, 4)));
-        assert_eq!(decided(&MeasurementPlan { max_trials: 2, ..plan }, 100, &[1_000; 2]), Some((Ending::Unstable, 2)));
+        assert_eq!(
+            decided(&MeasurementPlan { max_trials: 2, ..plan.clone() }, 100, &[1_000; 2]),
+            Some((Ending::Unstable, 2))
+        );
+        // A window is a second.
+        let brief = MeasurementPlan { level_time: Some(Duration::from_millis(2_900)), ..plan };
+        assert_eq!(decided(&brief, 100, &[1_000, 2_000, 1_000]), Some((Ending::Unstable, 2)));
     }
 }

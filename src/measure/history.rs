@@ -1,13 +1,14 @@
 //! What is kept of a level's windows: as much as stability, the result and a precision need, however many there are.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::measure::complaint::Verdict;
 use crate::measure::counters::Counted;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals, is_precise};
 use crate::measure::server::Models;
-use crate::measure::stability::{STABLE_WINDOWS, is_stable};
+use crate::measure::stability::{Disagreement, STABLE_WINDOWS, disagreement, is_stable};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
 use crate::plan::{MeasurementPlan, Statistic};
@@ -74,6 +75,8 @@ impl Stretch {
 /// each of these by itself only the throughput and the mean latency.
 pub(super) struct History {
     closed: usize,
+    /// How long all windows lasted.
+    measured: Duration,
     last: VecDeque<Stretch>,
     /// The windows that make the result as one: those since three agreed, or all where a precision is measured for. Without
     /// it, the last three do.
@@ -86,12 +89,13 @@ impl History {
     /// No window yet.
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
         let whole = plan.precision.is_some();
-        Self { closed: 0, last: VecDeque::new(), kept: None, figures: Vec::new(), whole }
+        Self { closed: 0, measured: Duration::ZERO, last: VecDeque::new(), kept: None, figures: Vec::new(), whole }
     }
 
     /// Adds the window that has just ended.
     pub(super) fn push(&mut self, window: Stretch, plan: &MeasurementPlan) {
         self.closed += 1;
+        self.measured += window.client.duration;
         let figures = WindowFigures::of(&window.client);
         if self.last.len() == STABLE_WINDOWS {
             self.last.pop_front();
@@ -117,6 +121,11 @@ impl History {
         self.closed
     }
 
+    /// How long they lasted.
+    pub(super) fn measured(&self) -> Duration {
+        self.measured
+    }
+
     /// The window that ended last.
     pub(super) fn latest(&self) -> Option<&ClientSummary> {
         self.last.back().map(|window| &window.client)
@@ -137,6 +146,12 @@ impl History {
     /// The windows that make the result, as one; `None` where there was none.
     pub(super) fn result(&self) -> Option<Stretch> {
         self.kept.clone().or_else(|| self.last_as_one())
+    }
+
+    /// In what the last windows do not agree.
+    pub(super) fn disagreement(&self, plan: &MeasurementPlan) -> Option<Disagreement> {
+        let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
+        disagreement(&last, plan.stability, plan.percentile)
     }
 
     fn last_as_one(&self) -> Option<Stretch> {

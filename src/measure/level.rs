@@ -130,6 +130,7 @@ fn measure_with(
     let circumstances = Circumstances {
         percentile: measurement.plan.percentile,
         precision: measurement.plan.precision,
+        disagreement: history.disagreement(measurement.plan),
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
         outstanding: under_way.get().mean(),

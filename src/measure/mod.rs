@@ -1,5 +1,6 @@
 //! Measuring: trials until the numbers are stable, and what they come to.
 
+mod advice;
 mod blocks;
 pub mod calibrate;
 pub mod collect;

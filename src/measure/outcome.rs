@@ -95,10 +95,10 @@ fn of_complaint(complaint: &Complaint) -> Outcome {
     match complaint {
         Complaint::Nothing | Complaint::NoneEnded | Complaint::Errors(..) | Complaint::BrokenOff => Outcome::Failed,
         Complaint::Interrupted => Outcome::Interrupted,
-        Complaint::Unstable => Outcome::Unstable,
+        Complaint::Unstable(_) => Outcome::Unstable,
         Complaint::Overloaded(..) | Complaint::HeldBack(_) => Outcome::Overloaded,
         Complaint::RateNotReached(..) | Complaint::IssuersLate(_) => Outcome::Undelivered,
-        Complaint::TooFewSamples(..) | Complaint::Imprecise(_) => Outcome::Imprecise,
+        Complaint::TooFewSamples(..) | Complaint::Imprecise(..) => Outcome::Imprecise,
         Complaint::LittlesLaw(_) => Outcome::Inconsistent,
     }
 }
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(outcome(Ending::Stable, &[]), Outcome::Valid);
         assert_eq!(outcome(Ending::OverThreshold, &[]), Outcome::OverThreshold);
         assert_eq!(outcome(Ending::Stable, &[Complaint::TooFewSamples(99.0, 7, 662)]), Outcome::Imprecise);
-        assert_eq!(outcome(Ending::Unstable, &[Complaint::Unstable]), Outcome::Unstable);
-        let overloaded = [Complaint::Overloaded(9.0, 5.0), Complaint::Unstable];
+        assert_eq!(outcome(Ending::Unstable, &[Complaint::Unstable(None)]), Outcome::Unstable);
+        let overloaded = [Complaint::Overloaded(9.0, 5.0), Complaint::Unstable(None)];
         assert_eq!(outcome(Ending::Unstable, &overloaded), Outcome::Overloaded);
         assert_eq!(outcome(Ending::Stable, &overloaded[..1]), Outcome::Overloaded);
         assert_eq!(outcome(Ending::Stable, &[Complaint::IssuersLate(0.1)]), Outcome::Undelivered);

@@ -59,12 +59,17 @@ pub fn intervals(
 
 /// Whether a figure is known as well as `wanted`.
 pub fn is_precise(wanted: Precision, windows: &[WindowFigures], all: &ClientSummary) -> bool {
-    let value = match wanted.of {
+    let value = value(wanted.of, all);
+    interval(wanted.of, windows, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
+}
+
+/// A figure of the windows `all`, in the units of its interval.
+pub fn value(of: Statistic, all: &ClientSummary) -> f64 {
+    match of {
         Statistic::Throughput => all.throughput(),
         Statistic::MeanLatency => all.latency.mean_ns(),
         Statistic::Percentile(percentile) => all.latency.percentile_ns(percentile) as f64,
-    };
-    interval(wanted.of, windows, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
+    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,78 @@
-//! When windows agree.
+//! When windows agree, and what they do not agree in.
 
 use std::borrow::Borrow;
+use std::fmt;
 
 use crate::measure::summary::ClientSummary;
+use crate::plan::Statistic;
 
 /// Windows that have to agree.
 pub const STABLE_WINDOWS: usize = 3;
 
+/// A figure in which windows differ by more than they may.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Disagreement {
+    /// Which.
+    pub of: Statistic,
+    /// The smallest value of a window: inferences a second, or nanoseconds.
+    pub low: f64,
+    /// The largest.
+    pub high: f64,
+    /// By how much the largest may exceed the smallest, as a share of it.
+    pub allowed: f64,
+}
+
+/// `throughput of the last 3 windows is 9100 to 10400 infer/sec, 14% apart, where -s allows 10%`.
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, word) = if self.of == Statistic::Throughput { (1.0, "infer/sec") } else { (1e3, "usec") };
+        let [low, high] = [self.low, self.high].map(|value| short(value / unit));
+        write!(f, "{} of the last {STABLE_WINDOWS} windows is {low} to {high} {word}", self.of)?;
+        if self.low > 0.0 {
+            write!(f, ", {}% apart", short(self.spread() * 100.0))?;
+        }
+        write!(f, ", where -s allows {}%", (self.allowed * 1e8).round() / 1e6)
+    }
+}
+
+/// Three digits are enough to see a difference.
+fn short(value: f64) -> String {
+    let decimals = if value >= 100.0 { 0 } else { 1 };
+    format!("{value:.decimals$}")
+}
+
+impl Disagreement {
+    /// By how much the largest value exceeds the smallest, as a share of it.
+    pub fn spread(&self) -> f64 {
+        self.high / self.low - 1.0
+    }
+}
+
 /// Whether the last three windows agree: the largest throughput, and the largest key latency, exceed the smallest by no
 /// more than `share` (0.1 is 10 %), and no throughput is zero. This is upstream's rule.
 pub fn is_stable<W: Borrow<ClientSummary>>(windows: &[W], share: f64, percentile: Option<f64>) -> bool {
-    let Some(last) = windows.len().checked_sub(STABLE_WINDOWS).map(|first| &windows[first..]) else { return false };
-    let throughputs = last.iter().map(|window| window.borrow().throughput());
-    let latencies = last.iter().map(|window| window.borrow().key_latency_ns(percentile));
-    agree(throughputs, share) && agree(latencies, share)
+    windows.len() >= STABLE_WINDOWS && disagreement(windows, share, percentile).is_none()
 }
 
-fn agree(values: impl Iterator<Item = f64>, share: f64) -> bool {
+/// In what the last three windows differ most; `None` where they agree, or are fewer.
+pub fn disagreement<W: Borrow<ClientSummary>>(
+    windows: &[W],
+    share: f64,
+    percentile: Option<f64>,
+) -> Option<Disagreement> {
+    let last = &windows[windows.len().checked_sub(STABLE_WINDOWS)?..];
+    let throughputs = last.iter().map(|window| window.borrow().throughput());
+    let latencies = last.iter().map(|window| window.borrow().key_latency_ns(percentile));
+    let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
+    // Of two that differ as much, the later one is named.
+    let both = [range(latency, latencies, share), range(Statistic::Throughput, throughputs, share)];
+    let apart = both.into_iter().filter(|range| range.low <= 0.0 || range.high > range.low * (1.0 + share));
+    apart.max_by(|one, other| one.spread().total_cmp(&other.spread()))
+}
+
+fn range(of: Statistic, values: impl Iterator<Item = f64>, allowed: f64) -> Disagreement {
     let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    low > 0.0 && high <= low * (1.0 + share)
+    Disagreement { of, low, high, allowed }
 }
 
 #[cfg(test)]
@@ -39,6 +93,22 @@ mod tests {
         assert!(!is_stable(&slowing, 0.1, Some(99.0)));
         let settled: Vec<_> = [client(10, 9_000_000)].into_iter().chain(steady).collect();
         assert!(is_stable(&settled, 0.1, None), "only the last three count");
+    }
+
+    #[test]
+    fn the_figure_that_differs_most_is_named() {
+        let windows = [client(100, 1_000_000), client(113, 1_000_000), client(100, 1_300_000)];
+        let found = disagreement(&windows, 0.1, Some(99.0)).unwrap();
+        assert_eq!((found.of, found.allowed), (Statistic::Percentile(99.0), 0.1));
+        assert!((found.spread() - 0.3).abs() < 0.01, "{found:?}");
+        let text = "p99 latency of the last 3 windows is 1000 to 1300 usec, 30.0% apart, where -s allows 10%";
+        assert_eq!(found.to_string(), text);
+        let none = [client(0, 0), client(9_100, 1_000_000), client(50, 1_000_000)];
+        let text = "throughput of the last 3 windows is 0.0 to 9100 infer/sec, where -s allows 10%";
+        assert_eq!(disagreement(&none, 0.1, None).unwrap().to_string(), text);
+        let found = disagreement(&windows, 0.12, None).map(|found| found.of);
+        assert_eq!(found, Some(Statistic::MeanLatency));
+        assert_eq!(disagreement(&windows, 0.31, None), None);
     }
 
     #[test]

@@ -263,6 +263,7 @@ impl Over {
         };
         let circumstances = Circumstances {
             percentile: measurement.plan.percentile,
+            disagreement: None,
             precision: measurement.plan.precision,
             max_errors: measurement.plan.max_errors,
             gap_variation: stage.level.gap_variation,

@@ -58,6 +58,8 @@ pub struct ClientSummary {
     pub send_ns: f64,
     /// Average time from the response's first sign to the client having it, in nanoseconds.
     pub receive_ns: f64,
+    /// From the last response until the thread that waited for it went on; of synchronous closed loops in process.
+    pub wakeup: Option<Distribution>,
     /// Average time from the end of a request to the send of the next one in its slot, in nanoseconds: the server's
     /// letting go of the request and the client's own turn. 0 in open loops.
     pub turnaround_ns: f64,
@@ -337,7 +339,7 @@ impl Headline {
 pub(crate) mod sample {
     use super::*;
     use crate::backend::{ClientTimes, Threading};
-    use crate::plan::{DecoupledLatency, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule};
+    use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule};
 
     /// A distribution of `count` equal values.
     pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
@@ -366,6 +368,7 @@ pub(crate) mod sample {
             decoupled: None,
             send_ns: 0.0,
             receive_ns: 0.0,
+            wakeup: None,
             turnaround_ns: 0.0,
             entries: Vec::new(),
             overhead_share: 0.0,
@@ -396,6 +399,7 @@ pub(crate) mod sample {
             window: WindowRule::Time(Duration::from_secs(1)),
             stability: 0.1,
             max_trials: 10,
+            level_time: None,
             percentile: None,
             latency_threshold: None,
             binary_search: false,
@@ -407,6 +411,7 @@ pub(crate) mod sample {
             decoupled_latency: DecoupledLatency::Last,
             latency_from: LatencyOrigin::Intended,
             on_disturbance: Some(OnDisturbance::Replace),
+            latency_to: LatencyEnd::Response,
         }
     }
 

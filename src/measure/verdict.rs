@@ -5,6 +5,8 @@
 use std::time::Duration;
 
 use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::precision::value;
+use crate::measure::stability::Disagreement;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::plan::Precision;
 use crate::stats::{early_stopping_floor, littles_law_gap};
@@ -25,6 +27,8 @@ pub struct Circumstances {
     pub percentile: Option<f64>,
     /// What decides that a level is over, in place of windows that agree.
     pub precision: Option<Precision>,
+    /// In what the last windows do not agree.
+    pub disagreement: Option<Disagreement>,
     /// Largest share of failed requests, 0 to 1.
     pub max_errors: f64,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
@@ -53,8 +57,7 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
         overload(level, circumstances.gap_variation),
         (circumstances.held_back > 0).then_some(Complaint::HeldBack(circumstances.held_back)),
         lateness(client).filter(|_| circumstances.held_back == 0),
-        (level.ending == Ending::Unstable)
-            .then(|| circumstances.precision.map_or(Complaint::Unstable, Complaint::Imprecise)),
+        (level.ending == Ending::Unstable).then(|| instability(level, circumstances)),
         samples(client, circumstances.percentile),
         littles_law(level, circumstances.outstanding),
     ]
@@ -62,6 +65,13 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
     .flatten()
     .collect();
     if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints) }
+}
+
+/// Why windows were not enough.
+fn instability(level: &LevelSummary, circumstances: &Circumstances) -> Complaint {
+    let Some(wanted) = circumstances.precision else { return Complaint::Unstable(circumstances.disagreement) };
+    let known = level.intervals.iter().find(|(of, _)| *of == wanted.of);
+    Complaint::Imprecise(wanted, known.map(|(of, interval)| interval.relative_half_width(value(*of, &level.client))))
 }
 
 /// Why no request succeeded.
@@ -265,7 +275,9 @@ mod tests {
         let text = Complaint::TooFewSamples(99.0, 10, 662).to_string();
         assert_eq!(text, "p99 needs 662 samples, there are 10");
         let precision = Precision { of: Statistic::Percentile(99.9), share: 0.07 };
-        assert_eq!(Complaint::Imprecise(precision).to_string(), "not known: p99.9 latency to within 7%");
-        assert!(Complaint::HeldBack(3).remedy().contains("--max-outstanding"));
+        let text = "not known: p99.9 latency to within 7%";
+        assert_eq!(Complaint::Imprecise(precision, None).to_string(), text);
+        assert_eq!(Complaint::Imprecise(precision, Some(0.123)).to_string(), format!("{text}, only to within 12.3%"));
+        assert!(Complaint::HeldBack(3).remedy(&sample::plan()).contains("--max-outstanding"));
     }
 }

@@ -57,7 +57,8 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         (Headline::FirstResponse, _, Some(decoupled)) => decoupled.first_response.clone(),
         _ => tally.service,
     };
-    let busy_ns = facts.client_cost_ns * completed as f64;
+    let wakeup_ns = tally.wakeup.as_ref().map_or(0.0, Distribution::mean_ns);
+    let busy_ns = (facts.client_cost_ns + wakeup_ns) * completed as f64;
     ClientSummary {
         start,
         duration,
@@ -75,6 +76,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         decoupled,
         send_ns: average(tally.send_ns, tally.send_samples),
         receive_ns: average(tally.receive_ns, tally.requests),
+        wakeup: tally.wakeup,
         turnaround_ns: average(tally.turnaround_ns, tally.send_samples),
         entries,
         overhead_share: (busy_ns / (duration.as_nanos() as f64 * facts.issuers.max(1) as f64)).min(1.0),
@@ -104,6 +106,9 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
         a.gap.merge(&b.gap);
     }
     sum.latency.merge(&window.latency);
+    if let (Some(sum), Some(window)) = (&mut sum.wakeup, &window.wakeup) {
+        sum.merge(window);
+    }
     sum.duration += window.duration;
     sum.requests += window.requests;
     sum.failed += window.failed;

@@ -3,7 +3,7 @@
 use crate::measure::decision::{decide, is_hopeless};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{History, Stretch};
-use crate::measure::stability::STABLE_WINDOWS;
+use crate::measure::stability::{Disagreement, STABLE_WINDOWS};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending};
 use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
 use crate::stats::Interval;
@@ -89,6 +89,11 @@ impl Windows {
     /// How well the figures of the result are known.
     pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<f64>) -> Vec<(Statistic, Interval)> {
         self.chosen().intervals(result, percentile)
+    }
+
+    /// Which figure of the last windows disagreed most, where they did.
+    pub(super) fn disagreement(&self, plan: &MeasurementPlan) -> Option<Disagreement> {
+        self.chosen().disagreement(plan)
     }
 
     /// What others took from the result, and how many windows were measured again for that.

@@ -12,6 +12,8 @@ pub struct MeasurementPlan {
     pub stability: f64,
     /// Most windows per level.
     pub max_trials: usize,
+    /// No window begins that would end later than so long after a level's first.
+    pub level_time: Option<Duration>,
     /// Percentile that stability, search and the headline look at, instead of the mean.
     pub percentile: Option<f64>,
     /// Largest latency allowed.
@@ -34,6 +36,8 @@ pub struct MeasurementPlan {
     pub latency_from: LatencyOrigin,
     /// What becomes of windows that others took something from; `None` is what the program's name says.
     pub on_disturbance: Option<OnDisturbance>,
+    /// Where the latency of a synchronous closed loop ends.
+    pub latency_to: LatencyEnd,
 }
 
 /// What becomes of a window that others took something from.
@@ -58,13 +62,18 @@ pub struct Precision {
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.of {
-            Statistic::MeanLatency => f.write_str("average latency")?,
-            Statistic::Percentile(percentile) => write!(f, "p{percentile} latency")?,
-            Statistic::Throughput => f.write_str("throughput")?,
-        }
         // 0.07 times 100 is not quite 7.
-        write!(f, " to within {}%", (self.share * 1e8).round() / 1e6)
+        write!(f, "{} to within {}%", self.of, (self.share * 1e8).round() / 1e6)
+    }
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MeanLatency => f.write_str("average latency"),
+            Self::Percentile(percentile) => write!(f, "p{percentile} latency"),
+            Self::Throughput => f.write_str("throughput"),
+        }
     }
 }
 
@@ -95,6 +104,15 @@ pub enum LatencyOrigin {
     Intended,
     /// The moment at which it was sent: service time, which hides waiting in the client.
     Sent,
+}
+
+/// Where the latency of a synchronous closed loop ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencyEnd {
+    /// With the last response, as everywhere else.
+    Response,
+    /// When the thread that waited for it goes on, as in perf_analyzer.
+    Wakeup,
 }
 
 /// What ends a window.

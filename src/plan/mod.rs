@@ -28,7 +28,7 @@ pub use load::{
     StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
-    DecoupledLatency, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
+    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
 };
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};

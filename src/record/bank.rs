@@ -37,6 +37,7 @@ pub(super) struct Bank {
     receive_ns: AtomicU64,
     turnaround_ns: AtomicU64,
     service: AtomicHistogram,
+    wakeup: Option<AtomicHistogram>,
     open_loop: Option<OpenLoopBank>,
     decoupled: Option<DecoupledBank>,
     errors: Mutex<HashMap<InferError, u64>>,
@@ -69,6 +70,7 @@ impl Bank {
             receive_ns: zero(),
             turnaround_ns: zero(),
             service: AtomicHistogram::new(),
+            wakeup: spec.wakeups.then(AtomicHistogram::new),
             open_loop: spec
                 .open_loop
                 .then(|| OpenLoopBank { response_time: AtomicHistogram::new(), delay: AtomicHistogram::new() }),
@@ -88,8 +90,12 @@ impl Bank {
             add(&self.turnaround_ns, sample.turnaround_ns);
             add(&self.send_samples, 1);
         }
-        if sample.receive_ns > 0 {
-            add(&self.receive_ns, sample.receive_ns);
+        let receive_ns = sample.end.since(sample.first_response);
+        if receive_ns > 0 {
+            add(&self.receive_ns, receive_ns);
+        }
+        if let (Some(wakeup), Some(ns)) = (&self.wakeup, sample.wakeup_ns) {
+            wakeup.record(ns);
         }
         if sample.sequence_end {
             add(&self.sequences, 1);
@@ -170,6 +176,9 @@ impl Bank {
         tally.receive_ns += take(&self.receive_ns);
         tally.turnaround_ns += take(&self.turnaround_ns);
         self.service.drain_into(&mut tally.service);
+        if let (Some(bank), Some(wakeup)) = (&self.wakeup, &mut tally.wakeup) {
+            bank.drain_into(wakeup);
+        }
         if let (Some(bank), Some((response_time, delay))) = (&self.open_loop, &mut tally.open_loop) {
             bank.response_time.drain_into(response_time);
             bank.delay.drain_into(delay);
@@ -257,12 +266,14 @@ pub struct Tally {
     pub send_ns: u64,
     /// Requests whose hand-over was timed.
     pub send_samples: u64,
-    /// Summed receive time of all requests.
+    /// Summed time from the first sign of a response until all of it was there.
     pub receive_ns: u64,
     /// Summed time between the end of a request and the send of the next one in its slot, of those `send_samples` requests.
     pub turnaround_ns: u64,
     /// From the actual send to the end.
     pub service: Distribution,
+    /// From the last response until the waiting thread went on.
+    pub wakeup: Option<Distribution>,
     /// Response time from the intended send, and schedule delay.
     pub open_loop: Option<(Distribution, Distribution)>,
     /// Time to the first response, and gaps between responses.
@@ -297,6 +308,7 @@ impl Tally {
             receive_ns: 0,
             turnaround_ns: 0,
             service: Distribution::empty(),
+            wakeup: spec.wakeups.then(Distribution::empty),
             open_loop: spec.open_loop.then(pair),
             decoupled: spec.decoupled.then(pair),
             errors: HashMap::new(),
@@ -330,6 +342,9 @@ impl Tally {
         self.receive_ns += other.receive_ns;
         self.turnaround_ns += other.turnaround_ns;
         self.service.merge(&other.service);
+        if let (Some(mine), Some(theirs)) = (&mut self.wakeup, &other.wakeup) {
+            mine.merge(theirs);
+        }
         for (mine, theirs) in [(&mut self.open_loop, &other.open_loop), (&mut self.decoupled, &other.decoupled)] {
             if let (Some(mine), Some(theirs)) = (mine, theirs) {
                 mine.0.merge(&theirs.0);

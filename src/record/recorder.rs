@@ -51,6 +51,11 @@ impl Recorder {
         Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default() }
     }
 
+    /// What is recorded.
+    pub fn spec(&self) -> &RecorderSpec {
+        &self.spec
+    }
+
     /// Records a successful request.
     #[inline]
     pub fn record(&self, source: Source, sample: &Sample) {
@@ -186,8 +191,8 @@ mod tests {
             sent: Stamp(sent),
             first_response: Stamp(end),
             end: Stamp(end),
+            wakeup_ns: None,
             send_ns: None,
-            receive_ns: 0,
             turnaround_ns: 0,
             responses: 1,
             sequence_end: false,

@@ -12,6 +12,10 @@ pub struct RecorderSpec {
     pub decoupled: bool,
     /// Cancelled requests, apart from failed ones.
     pub cancels: bool,
+    /// How long threads take to go on after their request's last response.
+    pub wakeups: bool,
+    /// Requests end when their thread goes on, and not with their last response.
+    pub until_wakeup: bool,
     /// Entries of the mix that are kept apart; 0 and 1 are one model.
     pub entries: usize,
 }
@@ -25,12 +29,12 @@ pub struct Sample {
     pub sent: Stamp,
     /// When its first response came.
     pub first_response: Stamp,
-    /// When the client had its last response; decides the window.
+    /// When the client had its last response (where it is asked for, when its thread went on); decides the window.
     pub end: Stamp,
+    /// From the last response until the thread that waited for it went on, where taken.
+    pub wakeup_ns: Option<u64>,
     /// Time to hand it over, where taken.
     pub send_ns: Option<u64>,
-    /// Time from the response's first sign until the client had it.
-    pub receive_ns: u64,
     /// Time from the end of the slot's request before this one until it was sent; 0 where that says nothing.
     pub turnaround_ns: u64,
     /// Responses that carried data.
@@ -49,7 +53,7 @@ impl Sample {
             first_response: completion.first_response,
             end: completion.last_response,
             send_ns: completion.send_end.map(|end| end.since(completion.sent)),
-            receive_ns: 0,
+            wakeup_ns: None,
             turnaround_ns: 0,
             responses: completion.responses,
             sequence_end,

@@ -1,7 +1,7 @@
 //! The CSV files of `-f`: a row per level, ascending by throughput, and a file per composing model of an ensemble.
 //!
 //! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only with
-//! `--verbose-csv`; but stages, which upstream does not have, start with their number and kind, and a mix has the server's columns for
+//! `--verbose-csv`; but the last one says in a word what a level came to wherever one is not simply valid, stages, which upstream does not have, start with their number and kind, and a mix has the server's columns for
 //! each of its models. Text that a spreadsheet would take for a formula begins with an apostrophe.
 
 use std::borrow::Cow;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::measure::complaint::Verdict;
+use crate::measure::outcome::Outcome;
 use crate::measure::summary::{
     ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, RunSummary, ServerSummary,
 };
@@ -146,6 +147,9 @@ fn main_columns<'a>(plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary
     if plan.output.verbose_csv {
         verbose_columns(&mut columns, plan, run, levels);
     }
+    if plan.output.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
+        columns.add("Outcome", |level| Outcome::of(level).to_string());
+    }
     columns
 }
 
@@ -276,6 +280,13 @@ fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSumm
         columns.add("Cancelled Requests", |level| level.client.cancelled.to_string());
     }
     columns.add("Client Overhead Percent", |level| format!("{:.2}", 100.0 * level.client.overhead_share));
+    if levels.iter().any(|level| level.client.wakeup.is_some()) {
+        let wakeup = |level: &LevelSummary, cell: fn(&Distribution) -> String| {
+            level.client.wakeup.as_ref().map(cell).unwrap_or_default()
+        };
+        columns.add("Avg wake-up", move |level| wakeup(level, |times| whole_us(times.mean_ns()).to_string()));
+        columns.add("p99 wake-up", move |level| wakeup(level, |times| at(times, 99.0)));
+    }
     if levels.iter().any(|level| level.client.open_loop.is_some()) {
         columns.add("Requested Rate", |level| open_loop(level, |times| significant(times.requested_rate)));
         columns.add("Achieved Rate", |level| open_loop(level, |times| significant(times.achieved_rate)));
@@ -379,6 +390,7 @@ fn transport_us(run: &RunSummary, level: &LevelSummary) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::complaint::Complaint;
     use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
     use crate::plan::{Stage, StageLength, StageLoad};
@@ -458,14 +470,27 @@ mod tests {
         let table = main_columns(&plan, &sample::run(), &[&level]).table(&[&level]);
         let golden = HEADER.to_owned()
             + ",Avg latency,request/response,response wait,Avg GPU Utilization,Avg GPU Power Usage,Max GPU Memory Usage,\
-               Total GPU Memory,Failed Requests,Client Overhead Percent,Verdict";
-        let row =
-            "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid";
+               Total GPU Memory,Failed Requests,Client Overhead Percent,Verdict,Outcome";
+        let row = "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid,valid";
         assert_eq!(text(&table), [golden.as_str(), row]);
         plan.measurement.percentile = Some(42.0);
         let header = &main_columns(&plan, &sample::run(), &[&level]).table(&[&level])[0];
         assert_eq!(header[9], "p42 latency");
         assert!(!header.contains(&"Avg latency".to_owned()));
+    }
+
+    #[test]
+    fn the_last_column_says_what_a_level_came_to_where_one_is_not_valid() {
+        let mut late = level(2, 95);
+        late.verdict = Verdict::Invalid(vec![Complaint::IssuersLate(0.5)]);
+        let table = &files(Path::new("x.csv"), &plans::plan(), &sample::run(), &[level(1, 89), late.clone()])[0].1;
+        let last: Vec<_> = table.iter().map(|row| row.last().unwrap().as_str()).collect();
+        assert_eq!(last, ["Outcome", "valid", "load not delivered"]);
+        let mut plan = plans::plan();
+        plan.output.verbose_csv = true;
+        let table = &files(Path::new("x.csv"), &plan, &sample::run(), &[late])[0].1;
+        assert_eq!(table[0].last().unwrap(), "Outcome");
+        assert!(table[1][table[1].len() - 2].starts_with("invalid: "), "{table:?}");
     }
 
     #[test]
@@ -646,9 +671,16 @@ mod tests {
         let at = table[0].iter().position(|title| title == "Avg CPU Utilization").unwrap();
         assert_eq!(
             table[0][at + 1..],
-            ["Max CPU Memory Usage", "Total CPU Memory", "Avg Pending Requests", "Max Pending Requests", "Verdict"]
+            [
+                "Max CPU Memory Usage",
+                "Total CPU Memory",
+                "Avg Pending Requests",
+                "Max Pending Requests",
+                "Verdict",
+                "Outcome"
+            ]
         );
-        assert_eq!(table[1][at..], ["0.25", "7", "9", "1.5", "3", "valid"]);
+        assert_eq!(table[1][at..], ["0.25", "7", "9", "1.5", "3", "valid", "valid"]);
     }
 
     #[test]

@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(remark(&plan, &level), None);
         level.ending = Ending::Unstable;
         assert!(remark(&plan, &level).is_some());
-        level.verdict = Verdict::Invalid(vec![Complaint::Overloaded(300.0, 40.0), Complaint::Unstable]);
+        level.verdict = Verdict::Invalid(vec![Complaint::Overloaded(300.0, 40.0), Complaint::Unstable(None)]);
         assert_eq!(remark(&plan, &level), None);
     }
 }

@@ -105,3 +105,56 @@ fn a_queue_that_is_full_refuses_at_submission() {
     assert!(refused > 0.0 && level.text.contains("queue"), "{}", level.text);
     assert_eq!(repository.counters("m").get("requests") as f64, answered, "refused requests never reach the model");
 }
+
+/// A python model that answers `reply`, an expression over the input `x` and the number `n` of the request.
+fn answering(reply: &str) -> Model {
+    let script = format!(
+        r#"
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.requests = 0
+
+    def answer(self, x):
+        self.requests += 1
+        n = self.requests
+        return pb_utils.InferenceResponse({reply})
+
+    def execute(self, requests):
+        return [self.answer(pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()) for request in requests]
+"#
+    );
+    Model::python("m", &script)
+}
+
+#[test]
+fn responses_that_do_not_fit_the_model_are_failures() {
+    let _turn = turns::shared();
+    for (reply, reason) in [
+        ("[pb_utils.Tensor('OUTPUT0', x.astype(np.int64))]", "output 'OUTPUT0' is INT64 instead of FP32"),
+        ("[pb_utils.Tensor('OUTPUT0', np.concatenate([x, x], axis=-1))]", "output 'OUTPUT0' has shape"),
+        ("[]", "it has no outputs"),
+    ] {
+        let repository = Repository::of(&[answering(reply)]);
+        for mode in ["--sync", "--async --concurrency-range 2"] {
+            let finished = Program::on(&repository, "m").args(&format!("--request-count 10 {mode}")).run();
+            let report = finished.report_with(3);
+            assert_eq!(report.level().failures(reason), 10, "{reply}: {}", report.text);
+        }
+    }
+}
+
+#[test]
+fn later_responses_are_held_against_the_model_where_it_is_asked_for() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[answering("[pb_utils.Tensor('OUTPUT0', x if n <= 6 else x.astype(np.int64))]")]);
+    for (flags, failed) in [("", 0.0), ("--validate-replies", 4.0)] {
+        let flags = format!("--request-count 10 --max-errors 50% {flags}");
+        let level = Program::on(&repository, "m").args(&flags).run().report();
+        let level = level.level();
+        let failures = if failed > 0.0 { level.client_number("Failed request count") } else { 0.0 };
+        assert_eq!((level.client_number("Request count"), failures), (10.0 - failed, failed), "{}", level.text);
+    }
+}

@@ -245,3 +245,35 @@ fn memory_does_not_grow_in_seconds() {
 fn memory_does_not_grow_in_a_minute() {
     soak(14, Duration::from_secs(5));
 }
+
+#[test]
+fn a_synchronous_latency_ends_with_the_response_and_the_wake_up_is_told_apart() {
+    let _turn = turns::alone();
+    let repository = Repository::of(&[Model::sleeping("m", 4)]);
+    let export = repository.file("e.json");
+    let run = |flags: &str| {
+        let program = Program::on(&repository, "m").args("--request-count 100 --sync").args(flags);
+        let _ = std::fs::remove_file(&export);
+        program.arg("--profile-export-file").arg(&export).run().report()
+    };
+    let row = |report: &Report| {
+        let line = report.level().text.lines().find_map(|line| line.trim().strip_prefix("Wake-up time: avg ")).unwrap();
+        line.split(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    for wait in ["park", "spin"] {
+        let report = run(&format!("--wait {wait}"));
+        let figures = Export::read(&export).experiments()[0].clone();
+        let mean = figures["summary"]["latency_ns"]["avg"].as_f64().unwrap() / 1e3;
+        let requests = figures["requests"].as_array().unwrap();
+        let stamp = |value: &Value| value.as_u64().unwrap();
+        let latency = |request: &Value| stamp(&request["response_timestamps"][0]) - stamp(&request["timestamp"]);
+        let exported = requests.iter().map(latency).sum::<u64>() as f64 / requests.len() as f64 / 1e3;
+        assert_between("mean of the records", exported, mean - 1.0, mean + 1.0);
+        assert!(row(&report) < mean && row(&report) >= 0.0, "{}", report.text);
+    }
+    let until_wakeup = run("--latency-to wakeup");
+    let figures = Export::read(&export).experiments()[0]["summary"].clone();
+    let [mean, wakeup] = ["latency_ns", "wakeup_ns"].map(|name| figures[name]["avg"].as_f64().unwrap() / 1e3);
+    let server = until_wakeup.level().server_number("Avg request latency");
+    assert!(mean > server + 0.9 * wakeup, "{mean} {server} {wakeup}");
+}

@@ -32,6 +32,14 @@ const TABLE: &[Row] = &[
         rule: "it says how the requests of a rate are spaced, as with --request-rate-range",
     },
     Row {
+        flags: &["--latency-to"],
+        idle: Idle::Plan(|draft| {
+            let closed = matches!(draft.plan.load.mode, LoadMode::Concurrency(_) | LoadMode::Stages { .. });
+            !closed || !draft.plan.load.synchronous
+        }),
+        rule: "only synchronous requests of a concurrency have a thread each that wakes up",
+    },
+    Row {
         flags: &["--request-period"],
         idle: Idle::Plan(|draft| !matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
         rule: "it is for --periodic-concurrency-range",

@@ -41,6 +41,9 @@ pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     );
     text += &latencies(client, plan.measurement.percentile);
     text += &transport(client, run, plan.output.verbosity > 0);
+    if let Some(wakeup) = &client.wakeup {
+        text += &detail::row("Wake-up time", false, wakeup);
+    }
     if let Some(open_loop) = &client.open_loop {
         text += &detail::open_loop(client, open_loop, run.headline);
     }

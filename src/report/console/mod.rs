@@ -18,12 +18,15 @@ use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, Ru
 use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
-use crate::report::number::{msec, significant, whole_us};
+use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{level_name, load_name, load_value};
 use crate::stats::Interval;
 use crate::stdio::shown;
 
 pub use settings::settings;
+
+/// A client that is busy with itself for a larger share of the time than this bounds the throughput. (upstream warns there, too)
+const OVERHEAD_WARNING: f64 = 0.5;
 
 /// The line above a level; none for schedules, whose rate is not chosen.
 pub fn header(load: LevelLoad) -> Option<String> {
@@ -96,7 +99,7 @@ pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     text += &server::span(level);
     text += &server::metrics(level);
     text += &disturbance::line(level);
-    text += &verdict_lines(level);
+    text += &verdict_lines(plan, level);
     text.push('\n');
     text
 }
@@ -190,18 +193,35 @@ fn mark(outcome: Outcome) -> String {
     if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
 }
 
-fn verdict_lines(level: &LevelSummary) -> String {
+fn verdict_lines(plan: &Plan, level: &LevelSummary) -> String {
     let outcome = Outcome::of(level);
+    let bound = client_bound(&level.client);
     match &level.verdict {
-        Verdict::Valid => format!("  Verdict: {outcome}\n"),
+        Verdict::Valid => format!("  Verdict: {outcome}\n{bound}"),
         Verdict::Invalid(complaints) => {
             let mut text = format!("  Verdict: invalid [{outcome}]\n");
             for complaint in complaints {
-                let _ = writeln!(text, "    {complaint}: {}", complaint.remedy());
+                let _ = writeln!(text, "    {complaint}: {}", complaint.remedy(&plan.measurement));
             }
-            text
+            text + &bound
         }
     }
+}
+
+/// What is said where the client's threads are busier with themselves than the server is with requests: latencies are
+/// the server's all the same, throughput is not.
+fn client_bound(client: &ClientSummary) -> String {
+    if client.requests == 0 || client.overhead_share <= OVERHEAD_WARNING {
+        return String::new();
+    }
+    let share = percent(client.overhead_share);
+    let (what, remedy) = match client.wakeup {
+        Some(_) => {
+            ("mostly to wake up", "--async asks more of the server, and so does --wait spin on a processor of its own")
+        }
+        None => ("with its own work", "give it more processors (--max-threads, --worker-cpus)"),
+    };
+    format!("    Note: the client spent {share} of its threads' time {what}: {remedy}\n")
 }
 
 #[cfg(test)]

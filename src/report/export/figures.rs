@@ -91,6 +91,10 @@ fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {
     put("failed", json!(client.failed));
     put("cancelled", json!(client.cancelled));
     put("throughput", json!(client.throughput()));
+    put("client_overhead_share", json!(client.overhead_share));
+    if let Some(wakeup) = &client.wakeup {
+        put("wakeup_ns", times(wakeup));
+    }
     if let Some(open) = &client.open_loop {
         put("requested_rate", json!(open.requested_rate));
         put("achieved_rate", json!(open.achieved_rate));

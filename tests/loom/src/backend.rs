@@ -1,5 +1,9 @@
 //! As much of the program's `backend` as the checked files name.
 
+use std::marker::PhantomData;
+
+use crate::clock::Stamp;
+
 /// The number of a request in its slot, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request(pub u32);
@@ -8,6 +12,16 @@ pub struct Request(pub u32);
 pub enum Next {
     Issue(Request),
     Idle,
+}
+
+/// A request that is over.
+pub struct Completion<'a> {
+    pub sent: Stamp,
+    pub send_end: Option<Stamp>,
+    pub first_response: Stamp,
+    pub last_response: Stamp,
+    pub responses: u32,
+    pub error: PhantomData<&'a InferError>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

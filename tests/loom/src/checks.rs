@@ -184,7 +184,7 @@ fn sample(end: u64) -> Sample {
         first_response: end,
         end,
         send_ns: None,
-        receive_ns: 0,
+        wakeup_ns: None,
         turnaround_ns: 0,
         responses: 1,
         sequence_end: false,

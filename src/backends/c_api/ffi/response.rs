@@ -36,6 +36,11 @@ impl<'a> InferenceResponse<'a> {
         self.library.check(unsafe { self.library.api.TRITONSERVER_InferenceResponseError(self.pointer) })
     }
 
+    /// Whether it is no error and has no outputs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count() == 0 && self.error().is_ok()
+    }
+
     fn count(&self) -> u32 {
         let mut count = 0;
         // SAFETY: the response is live, and `count` is a valid place.

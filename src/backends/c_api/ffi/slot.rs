@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::backend::{Completion, InferError, Next, Request, Response, SlotId};
+use crate::backend::{Completion, InferError, Next, ReplyChecks, ReplyForm, Request, Response, SlotId};
 use crate::backends::c_api::ffi::hand_over::HandOver;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::life::{self, Holds, Stages};
@@ -27,7 +27,7 @@ use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
 use crate::clock::Stamp;
-use crate::data::PayloadId;
+use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::shm::Placement;
 
@@ -47,6 +47,8 @@ pub(super) struct Slot {
     watched: Mutex<()>,
     /// Whether its request may be cancelled from another thread; used only where requests are cancelled at all.
     hand_over: HandOver,
+    /// Which responses are still to be held against the model.
+    checks: ReplyChecks,
     requests: UnsafeCell<Requests>,
     /// Where its outputs go.
     placement: Placement,
@@ -91,6 +93,7 @@ impl Slot {
             error: Mutex::new(None),
             watched: Mutex::new(()),
             hand_over: HandOver::default(),
+            checks: ReplyChecks::new(&shared.spec),
             requests: UnsafeCell::new(Requests::new(payloads.len(), reuse)),
             placement,
             outputs,
@@ -239,13 +242,13 @@ impl Slot {
         self.progress.sent.store(sent.0, Ordering::Relaxed);
         self.progress.last_response.store(now.0, Ordering::Relaxed);
         self.progress.first_response.store(now.0, Ordering::Relaxed);
-        self.fail(status);
+        self.fail(status.into());
     }
 
     #[cold]
-    fn fail(&self, status: Status) {
+    fn fail(&self, reason: InferError) {
         let mut error = self.error.lock();
-        error.get_or_insert_with(|| Box::new(status.into()));
+        error.get_or_insert_with(|| Box::new(reason));
         self.progress.failed.store(true, Ordering::Release);
     }
 
@@ -281,6 +284,9 @@ impl Slot {
         // SAFETY: the caller's promise.
         unsafe {
             match response {
+                Some(response) if is_final && slot.as_ref().only_ends(&response) => {
+                    life::respond_last(slot, false, |slot, before| slot.end_without_data(at, before));
+                }
                 Some(response) if is_final => {
                     life::respond_last(slot, true, |slot, before| slot.take_in(at, response, before));
                 }
@@ -311,7 +317,6 @@ impl Slot {
     /// Takes in one response, `before` others having come.
     #[inline(always)]
     fn take_in(&self, at: Stamp, response: InferenceResponse<'_>, before: u32) {
-        let failure = response.error().err();
         if before == 0 {
             self.progress.first_response.store(at.0, Ordering::Relaxed);
         }
@@ -319,15 +324,42 @@ impl Slot {
         if at.0 > self.progress.last_response.load(Ordering::Relaxed) {
             self.progress.last_response.store(at.0, Ordering::Relaxed);
         }
+        let mut failure = response.error().map_err(InferError::from).err();
+        if self.checks.any_due() && failure.is_none() {
+            failure = self.check(&response).err();
+        }
         if self.shared.spec.watch_responses {
-            let error = failure
-                .as_ref()
-                .map(|status| InferError { code: status.code.clone(), message: status.message.clone() });
-            self.show(&Response { at, empty: false, outputs: &response, error: error.as_ref() });
+            self.show(&Response { at, empty: false, outputs: &response, error: failure.as_ref() });
         }
-        if let Some(status) = failure {
-            self.fail(status);
+        if let Some(reason) = failure {
+            self.fail(reason);
         }
+    }
+
+    /// Whether a final response is none: decoupled models may end a request with one that has no outputs.
+    #[inline]
+    fn only_ends(&self, response: &InferenceResponse<'_>) -> bool {
+        // Responses of decoupled models are always watched, and others rarely.
+        self.shared.spec.watch_responses && self.is_decoupled() && response.is_empty()
+    }
+
+    #[cold]
+    fn is_decoupled(&self) -> bool {
+        // SAFETY: a response is being taken in, so a request is outstanding.
+        self.shared.spec.models[unsafe { self.outstanding_model() }].decoupled
+    }
+
+    /// Holds a response against the model, where that is due.
+    #[cold]
+    fn check(&self, response: &InferenceResponse<'_>) -> Result<(), InferError> {
+        // SAFETY: a response is being taken in, so its request is not over and nobody changes `requests`.
+        let payload = unsafe { &*self.requests.get() }.payload();
+        let Some(id) = payload.filter(|id| self.checks.is_due(*id)) else { return Ok(()) };
+        let Payload { model, batch, .. } = self.shared.spec.payloads[id.0 as usize];
+        // The response tells the model's name, but the server itself wrote it there.
+        ReplyForm { model: &self.shared.spec.models[model], batch, contents: true }.check(None, response)?;
+        self.checks.pass(id);
+        Ok(())
     }
 
     /// A null response ends a request; if none came before it, its time stands for the response's.

@@ -11,6 +11,8 @@ mod histogram;
 #[path = "../../../../src/record/recorder.rs"]
 #[allow(dead_code)]
 mod recorder;
+#[path = "../../../../src/record/sample.rs"]
+#[allow(dead_code)]
 mod sample;
 
 pub use recorder::{Recorder, Source};
