@@ -13,6 +13,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
+//! machine   what the kernel tells of processors, processes and limits
 //! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
@@ -33,6 +34,7 @@ pub mod inbox;
 mod interrupt;
 mod limits;
 pub mod load;
+mod machine;
 mod measure;
 pub mod model;
 pub mod plan;
@@ -75,6 +77,10 @@ fn run(args: Vec<OsString>, codes: exit::Codes) -> error::Result<u8> {
     match cli::parse(args)? {
         Command::Run(plan) => app::run(*plan, codes),
         Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
+        Command::Doctor(_) if codes == exit::Codes::PerfAnalyzers => {
+            Err(error::Error::usage("perf_analyzer has no command 'doctor'; it is triton-bench's: triton-bench doctor"))
+        }
+        Command::Doctor(wanted) => app::examine(&wanted),
         Command::Help(text) => stdio::print(&text).map(|()| exit::OK),
         Command::Version(line) => {
             stdio::say(format_args!("{line}\n"));

@@ -669,6 +669,16 @@ with `--trace-level TIMESTAMPS` here or there), old and new ones: per model the 
 first to last byte, of receiving, sending, handling, queueing and executing it; HTTP and gRPC apart, models of an ensemble under
 the request to the ensemble. A *Wait/Read* time of gRPC holds the time in which nothing came. `-t` prints each trace's moments, too.
 
+## doctor
+
+`triton-bench doctor [--cpus LIST] [--worker-cpus LIST]` names what makes this machine unfit for measuring, a line per check on standard
+output: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need), the value found, why it
+matters and what to do. It looks at the number of processors, the frequency governor, SMT siblings pinned together, a control group's
+quota, the clock's source and the price of reading it, what the hypervisor has taken, the load of others (for one second), `/dev/shm`,
+locked memory, transparent huge pages, the limits of threads, mappings and files, and of NVIDIA GPUs the driver, MPS, MIG, persistence
+and compute mode, and who uses them now. The exit code is 0 whatever it finds, 99 for wrong flags. Before a run, the warnings of governor,
+siblings, quota and clock stand in one line above the levels (not under the name `perf_analyzer`, which has no such command).
+
 ## Older spellings
 
 `-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` does

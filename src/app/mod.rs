@@ -2,6 +2,7 @@
 
 mod body;
 mod composing;
+mod doctor;
 mod ending;
 mod job;
 mod levels;
@@ -20,10 +21,12 @@ mod screen;
 mod session;
 mod signals;
 mod stages;
+mod surroundings;
 mod sweep;
 mod traces;
 mod validation;
 
+pub use doctor::examine;
 pub use ending::end;
 pub use traces::summarise as summarise_traces;
 
@@ -37,7 +40,7 @@ use crate::app::session::Session;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
-use crate::plan::{LoadMode, Plan, ServiceKind};
+use crate::plan::{LoadMode, OnDisturbance, Plan, ServiceKind};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
 
@@ -45,13 +48,16 @@ use crate::stdio::{self, note};
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(plan: Plan, codes: Codes) -> Result<u8> {
+pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
     // Before there are further threads.
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     // Before there are files.
     let interrupts = signals::watch()?;
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
+    // perf_analyzer's callers know how many windows a level takes.
+    let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
+    plan.measurement.on_disturbance.get_or_insert(usual);
     check_output_paths(&plan)?;
     check_devices(&plan)?;
     if plan.target.service == ServiceKind::TritonCApi {
@@ -79,6 +85,10 @@ fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize) -> Re
         screen.print(&format!("{announcement}\n"))?;
     }
     screen.print(&console::settings(&plan, &session.run))?;
+    // Upstream's report has no such line.
+    if let Some(remark) = doctor::remark(&plan).filter(|_| codes == Codes::Own) {
+        screen.print(&remark)?;
+    }
     let observers = match session.observers(&plan) {
         Err(error) if interrupts.load(Ordering::Relaxed) > 0 => {
             note!("{error}");

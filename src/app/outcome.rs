@@ -42,7 +42,7 @@ fn is_unstable(level: &LevelSummary) -> bool {
 mod tests {
     use super::*;
     use crate::measure::complaint::{Complaint, Verdict};
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::measure::summary::{Disturbances, LevelLoad, sample};
     use crate::plan::{Distribution, Spacing};
 
     fn level(ending: Ending, complaints: &[Complaint]) -> LevelSummary {
@@ -76,6 +76,8 @@ mod tests {
         assert_eq!(code(&[stable.clone(), unstable.clone()]), exit::UNSTABLE);
         assert_eq!(code(&[unstable, failed]), exit::NO_VALID_REQUESTS);
         assert_eq!(code(&[late]), exit::INVALID);
+        let disturbances = Disturbances { windows: 3, disturbed: 3, replaced: 0, worst: None };
+        assert_eq!(code(&[LevelSummary { disturbances, ..level(Ending::Stable, &[]) }]), exit::OK, "a disturbed level");
         let few = level(Ending::Stable, &[Complaint::TooFewSamples(99.0, 7, 662)]);
         assert_eq!(code(&[few]), exit::INVALID);
         assert_eq!(code(&[level(Ending::Interrupted, &[Complaint::Interrupted])]), exit::OK);

@@ -14,6 +14,7 @@ use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit::Codes;
 use crate::load::{LoadContext, LoadReport, RunningLoad, start};
+use crate::machine::gauge::Gauge;
 use crate::measure::level::{LevelRun, MeasuredLevel, measure};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
@@ -186,6 +187,7 @@ impl Runner<'_> {
             },
             interrupts: self.interrupts,
             metrics: self.session.metrics.as_ref(),
+            gauge: self.session.gauge.as_ref().map(|machine| machine as &dyn Gauge),
             watcher: &watcher,
             settle: &settle,
         })

@@ -7,6 +7,7 @@ use crate::app::composing::with_composing;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
+use crate::app::surroundings;
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::traces::ChangedTraces;
 use crate::backends::{self, Connected, null::NullBackend};
@@ -20,6 +21,7 @@ use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
+use crate::machine::gauge::Machine;
 use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
 use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline, RunSummary};
@@ -81,6 +83,8 @@ pub struct Session {
     pub all_models: Vec<ModelSpec>,
     /// What reports say of the run.
     pub run: RunSummary,
+    /// Tells what others take from this machine, where that is looked at.
+    pub gauge: Option<Machine>,
     announcement: Option<String>,
     /// Whether data files say how long sequences are.
     has_steps: bool,
@@ -142,6 +146,7 @@ impl Session {
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
             run,
+            gauge: surroundings::gauge(plan),
             announcement: payloads.announcement,
             has_steps: payloads.from_files,
             payloads: payloads.table.into(),

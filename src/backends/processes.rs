@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use crate::clock::Stamp;
+use crate::machine::processes;
 
 /// What the names of the python backend's regions begin with, if no setting says otherwise.
 const PYTHON_REGION: &str = "triton_python_backend_shm_region_";
@@ -51,7 +52,8 @@ fn end_below(root: Pid, regions: &mut HashSet<String>) {
     let mut found: Vec<Pid> = Vec::new();
     // Who is stopped starts no more, so a look that finds nobody new was the last.
     loop {
-        let new: Vec<Pid> = below(root, &parents()).into_iter().filter(|pid| !found.contains(pid)).collect();
+        let new: Vec<Pid> =
+            processes::below(root, &processes::all()).into_iter().filter(|pid| !found.contains(pid)).collect();
         if new.is_empty() {
             break;
         }
@@ -70,40 +72,11 @@ fn send(processes: &[Pid], signal: Signal) {
     }
 }
 
-/// Every process that lives, and its parent.
-fn parents() -> Vec<(Pid, Pid)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter_map(|number: i32| Some((Pid::from_raw(number)?, parent(number)?))).collect()
-}
-
-/// The parent of a process that lives.
-fn parent(number: i32) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    let mut after_name = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-    let state = after_name.next()?;
-    let parent = after_name.next()?.parse().ok().and_then(Pid::from_raw);
-    parent.filter(|_| !matches!(state, "Z" | "X"))
-}
-
-/// The processes below `root`, however deep.
-fn below(root: Pid, parents: &[(Pid, Pid)]) -> Vec<Pid> {
-    let mut found = Vec::new();
-    let mut waiting = vec![root];
-    while let Some(parent) = waiting.pop() {
-        let children = parents.iter().filter(|(_, its)| *its == parent).map(|(child, _)| *child);
-        let new: Vec<Pid> = children.filter(|child| !found.contains(child)).collect();
-        waiting.extend(&new);
-        found.extend(new);
-    }
-    found
-}
-
 /// Waits until killed processes are gone; children are reaped.
 fn await_ends(killed: &[Pid]) {
     let limit = Stamp::now().plus_duration(KILL_LIMIT);
     for pid in killed {
-        while parent(pid.as_raw_nonzero().get()).is_some() && Stamp::now() < limit {
+        while processes::find(*pid).is_some() && Stamp::now() < limit {
             thread::sleep(LOOK_UP);
         }
         // Those that are no children are reaped by others.
@@ -164,15 +137,15 @@ mod tests {
         let mut up = [0; 3];
         child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
         let pid = Pid::from_child(&child);
-        let mut leaves = below(pid, &parents());
+        let mut leaves = processes::below(pid, &processes::all());
         let started = Stamp::now();
         while leaves.len() < 3 {
             assert!(Stamp::now() - started < Duration::from_secs(20), "{leaves:?}");
-            leaves = below(pid, &parents());
+            leaves = processes::below(pid, &processes::all());
         }
         end_tree(pid);
         leaves.push(pid);
-        let alive: Vec<&Pid> = leaves.iter().filter(|pid| parent(pid.as_raw_nonzero().get()).is_some()).collect();
+        let alive: Vec<&Pid> = leaves.iter().filter(|pid| processes::find(**pid).is_some()).collect();
         assert!(alive.is_empty(), "{alive:?}");
         drop(child.wait());
     }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::forms::precision;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
-use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, Precision, WindowRule};
+use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, WindowRule};
 
 /// How long to measure, and when to believe it.
 #[derive(Args, Debug)]
@@ -85,6 +85,12 @@ pub struct MeasurementArgs {
         value_parser = one_of(&[("due", LatencyOrigin::Intended), ("sent", LatencyOrigin::Sent)]))]
     latency_from: LatencyOrigin,
 
+    /// What becomes of a window that other processes, the hypervisor or a quota took much from: another is measured in its
+    /// place within --max-trials; or it counts, and its level is marked. Default: replace, and mark under perf_analyzer's name
+    #[arg(long, value_name = "replace|mark|ignore", value_parser = one_of(&[("replace", OnDisturbance::Replace),
+        ("mark", OnDisturbance::Mark), ("ignore", OnDisturbance::Ignore)]))]
+    on_disturbance: Option<OnDisturbance>,
+
     /// Where the latency of synchronous requests ends if a concurrency is asked for: with the last response, or when the
     /// thread that waits for it goes on, as perf_analyzer has it
     #[arg(long, value_name = "response|wakeup", default_value = "response",
@@ -138,6 +144,7 @@ impl MeasurementArgs {
             precision: self.precision,
             decoupled_latency: self.decoupled_latency,
             latency_from: self.latency_from,
+            on_disturbance: self.on_disturbance,
             latency_to: self.latency_to,
         }
     }

@@ -1,6 +1,7 @@
 //! The command line: typed flags, one struct for each section of the help, and how they become a plan.
 
 mod data;
+mod doctor;
 mod embedded;
 mod forms;
 mod getopt;
@@ -25,7 +26,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
+use crate::plan::{Checkup, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub enum Command {
     Run(Box<Plan>),
     /// A summary of a server's traces.
     TraceSummary(TraceFiles),
+    /// A look at the machine.
+    Doctor(Checkup),
     /// This text on standard output.
     Help(String),
     /// This line on standard error, where perf_analyzer has it.
@@ -50,7 +53,8 @@ const HELP_WIDTH: usize = 110;
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
     4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
-    `triton-bench trace-summary FILE` summarises traces of a server.";
+    `triton-bench trace-summary FILE` summarises traces of a server, `triton-bench doctor` names what makes this machine \
+    unfit for measuring.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]
@@ -93,6 +97,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
     let mut words = args.into_iter().skip(1).peekable();
     if words.next_if(|word| word == trace_summary::WORD).is_some() {
         return trace_summary::read(words);
+    }
+    if words.next_if(|word| word == doctor::WORD).is_some() {
+        return doctor::read(words);
     }
     match getopt::read(&command, words)? {
         Line::Help => Ok(Command::Help(command.render_help().to_string())),

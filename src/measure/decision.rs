@@ -45,7 +45,7 @@ fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool {
 
 /// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
 /// longer that the next level has to wait for.
-fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
+pub(super) fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
     let over = check_limit(plan, window, || None).is_some_and(|check| check.over);
     let falls_behind = |open: &OpenLoopSummary| open.completed_rate < FALLS_BEHIND * open.achieved_rate;
     over && window.requests > 0

@@ -10,7 +10,7 @@ use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals, is_precise};
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable};
-use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, LimitCheck};
+use crate::measure::summary::{ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::Interval;
@@ -53,6 +53,7 @@ impl Stretch {
         let further_servers = servers.flatten().collect();
         let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
         let verdict = Verdict::Valid;
+        let disturbances = Disturbances::default();
         let server_span = counted.as_ref().and_then(|counted| counted.other_span);
         LevelSummary {
             load,
@@ -65,6 +66,7 @@ impl Stretch {
             intervals,
             ending,
             limit,
+            disturbances,
             verdict,
         }
     }

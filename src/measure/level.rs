@@ -12,14 +12,16 @@ use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
 use crate::measure::blocks::Blocks;
 use crate::measure::counters::{Counted, Counters};
-use crate::measure::decision::{check_with, complete, decide};
+use crate::measure::decision::{check_with, complete};
+use crate::measure::disturbance::Sentry;
 use crate::measure::growth::{Growth, Looks, settle_rates};
-use crate::measure::history::{History, Stretch};
+use crate::measure::history::Stretch;
 use crate::measure::measurement::Measurement;
 use crate::measure::silence::Silence;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::{WindowFacts, summarize};
+use crate::measure::windows::Windows;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::{Statistic, WindowRule};
 use crate::record::Recorder;
@@ -77,7 +79,8 @@ struct Trials<'a> {
     measurement: &'a Measurement<'a>,
     run: &'a LevelRun,
     running: &'a RunningLoad,
-    history: History,
+    history: Windows,
+    sentry: Sentry<'a>,
     counters: Counters,
     boundaries: Vec<Stamp>,
     /// The pace of a load that is measured whole; without it, windows tell.
@@ -144,6 +147,7 @@ fn measure_with(
         counted = counted.map(|counted| Counted { other_span: None, ..counted });
     }
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
+    summary.disturbances = history.disturbances();
     summary.verdict = judge(&summary, &circumstances);
     Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
 }
@@ -154,7 +158,8 @@ impl<'a> Trials<'a> {
             measurement,
             run,
             running,
-            history: History::new(measurement.plan),
+            history: Windows::new(measurement.plan),
+            sentry: Sentry::new(measurement.gauge),
             counters,
             boundaries: Vec::new(),
             blocks: Blocks::new(),
@@ -168,6 +173,8 @@ impl<'a> Trials<'a> {
             self.counters.add(*at, counters.clone());
         }
         drop(self.measurement.readings());
+        self.sentry.prepare();
+        self.sentry.edge();
         let start = self.running.started();
         self.boundaries.push(start);
         let (mut growth, mut silence) = (Growth::of(self.run.sending), Silence::of(self.run.load));
@@ -193,6 +200,7 @@ impl<'a> Trials<'a> {
 
     /// Windows that abut, until they agree or there are enough.
     fn until_stable(&mut self) -> Result<Ending> {
+        self.sentry.prepare();
         self.leave_out_start();
         let plan = self.measurement.plan;
         let mut start = self.end_now();
@@ -200,6 +208,7 @@ impl<'a> Trials<'a> {
         drop(self.measurement.readings());
         self.boundaries.push(start);
         let (_, mut planned) = self.run.recorder.next_window(self.planned_end(start));
+        self.sentry.edge();
         loop {
             let end = match self.wait_for_end(start, planned) {
                 Ok(end) => end,
@@ -215,7 +224,7 @@ impl<'a> Trials<'a> {
             if let Some(ending) = self.early_ending() {
                 return Ok(ending);
             }
-            if let Some(ending) = decide(&self.history, plan) {
+            if let Some(ending) = self.history.decide(plan) {
                 return Ok(ending);
             }
         }
@@ -298,7 +307,8 @@ impl<'a> Trials<'a> {
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         correct(&mut client);
         self.measurement.watcher.window(self.history.closed() + 1, &client);
-        self.history.push(Stretch { client, readings }, self.measurement.plan);
+        let disturbance = self.sentry.edge();
+        self.history.push(Stretch { client, readings }, disturbance, self.measurement.plan);
         self.boundaries.push(end);
         next_end
     }
@@ -319,7 +329,7 @@ impl<'a> Trials<'a> {
         let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
         if client.failed > 0 {
             let readings = self.measurement.readings();
-            self.history.push(Stretch { client, readings }, self.measurement.plan);
+            self.history.push(Stretch { client, readings }, None, self.measurement.plan);
             self.boundaries.push(end);
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::clock::Stamp;
+use crate::machine::gauge::Gauge;
 use crate::measure::collect::Collector;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::Models;
@@ -28,6 +29,8 @@ pub struct Measurement<'a> {
     pub interrupts: &'a AtomicUsize,
     /// Reads the server's metrics, where they are asked for.
     pub metrics: Option<&'a Collector>,
+    /// Tells what others take from this machine, where that is to be seen.
+    pub gauge: Option<&'a dyn Gauge>,
     /// Told of every window as it ends.
     pub watcher: &'a dyn Watcher,
     /// Waits until everything that has completed is recorded, also by those who look at requests later.

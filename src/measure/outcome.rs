@@ -10,6 +10,8 @@ use crate::measure::summary::{Ending, LevelSummary};
 pub enum Outcome {
     /// Measured, and within the latency threshold where there is one.
     Valid,
+    /// Measured, but others took something from its windows, and there were none left to replace them.
+    Disturbed,
     /// The latency is above the threshold.
     OverThreshold,
     /// The confidence interval of the latency holds the threshold: its value is below, and it may be above all the same.
@@ -46,6 +48,7 @@ impl Outcome {
             }
             Ending::Unstable => Self::Unstable,
             Ending::Stable | Ending::Complete if level.limit.is_some_and(|check| !check.certain) => Self::Undecided,
+            Ending::Stable | Ending::Complete if level.disturbances.disturbed > 0 => Self::Disturbed,
             Ending::Stable | Ending::Complete => Self::Valid,
         };
         match of_complaints {
@@ -54,10 +57,16 @@ impl Outcome {
         }
     }
 
+    /// Whether the figures can be believed. Those of a disturbed level are of a busier machine, but they are right.
+    pub fn is_valid(self) -> bool {
+        matches!(self, Self::Valid | Self::Disturbed)
+    }
+
     /// The word that every report has for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
+            Self::Disturbed => "disturbed",
             Self::OverThreshold => "over latency threshold",
             Self::Undecided => "undecided",
             Self::Inconsistent => "inconsistent",
@@ -99,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measure::summary::{LevelLoad, LimitCheck, sample};
+    use crate::measure::summary::{Disturbances, LevelLoad, LimitCheck, sample};
 
     fn outcome(ending: Ending, complaints: &[Complaint]) -> Outcome {
         let verdict = if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints.to_vec()) };
@@ -119,6 +128,22 @@ mod tests {
         assert_eq!(outcome(Ending::Interrupted, &[Complaint::Interrupted]), Outcome::Interrupted);
         assert_eq!(outcome(Ending::Failed, &[Complaint::Nothing]), Outcome::Failed);
         assert_eq!(outcome(Ending::OverThreshold, &[Complaint::Errors(9, 10)]), Outcome::Failed);
+    }
+
+    #[test]
+    fn a_disturbance_is_the_outcome_where_nothing_else_is() {
+        let disturbances = Disturbances { windows: 3, disturbed: 1, replaced: 0, worst: None };
+        let level = |ending, verdict| LevelSummary {
+            disturbances,
+            ending,
+            verdict,
+            ..sample::level(LevelLoad::Concurrency(1), 100, 1_000)
+        };
+        assert_eq!(Outcome::of(&level(Ending::Stable, Verdict::Valid)), Outcome::Disturbed);
+        assert!(Outcome::Disturbed.is_valid());
+        assert_eq!(Outcome::of(&level(Ending::OverThreshold, Verdict::Valid)), Outcome::OverThreshold);
+        let late = Verdict::Invalid(vec![Complaint::IssuersLate(0.1)]);
+        assert_eq!(Outcome::of(&level(Ending::Stable, late)), Outcome::Undelivered);
     }
 
     #[test]

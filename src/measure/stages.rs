@@ -15,13 +15,14 @@ use crate::load::{LoadReport, PreparedLoad, RunningLoad};
 use crate::measure::blocks::Blocks;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
+use crate::measure::disturbance::Sentry;
 use crate::measure::growth::{Growth, settle_rates};
 use crate::measure::history::Stretch;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{WindowFigures, intervals};
-use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::summary::{Disturbances, Ending, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::summarize;
 use crate::plan::{StageLength, Statistic};
@@ -80,7 +81,9 @@ pub fn measure_stages(
         let first = director.prepare(0)?;
         counters.ask();
         counters.wait()?;
-        let mut play = Play { measurement, director, counters, over: None, played: Vec::with_capacity(count) };
+        let sentry = Sentry::new(measurement.gauge);
+        sentry.prepare();
+        let mut play = Play { measurement, director, counters, sentry, over: None, played: Vec::with_capacity(count) };
         play.all(count, first)?;
         Ok(play.played.into_iter().map(|(stage, summary, trouble)| stage.finish(summary, trouble)).collect())
     })
@@ -92,6 +95,7 @@ struct Over {
     end: Stamp,
     ending: Ending,
     readings: Option<MetricsFold>,
+    disturbances: Disturbances,
     /// Number of the stage that runs already.
     next: Option<usize>,
 }
@@ -101,6 +105,7 @@ struct Play<'a> {
     measurement: &'a Measurement<'a>,
     director: &'a dyn Director,
     counters: Counters,
+    sentry: Sentry<'a>,
     over: Option<Over>,
     played: Vec<(Stage, LevelSummary, Option<Error>)>,
 }
@@ -110,6 +115,7 @@ impl Play<'_> {
         self.director.begun(0);
         let mut current = Some(Stage::begin(first));
         drop(self.measurement.readings());
+        self.sentry.edge();
         let mut number = 0;
         while let Some(stage) = current.take() {
             number += 1;
@@ -128,7 +134,8 @@ impl Play<'_> {
             stage.load.halt();
             thread::sleep(GRACE);
             let next = current.is_some().then_some(number);
-            self.over = Some(Over { stage, end, ending, readings: self.measurement.readings(), next });
+            let disturbances = Disturbances::of_one(self.sentry.edge());
+            self.over = Some(Over { stage, end, ending, readings: self.measurement.readings(), disturbances, next });
             if current.is_none() {
                 self.settle();
             }
@@ -245,7 +252,7 @@ impl Over {
         measurement: &Measurement<'_>,
         counted: Option<Counted>,
     ) -> (Stage, Option<usize>, LevelSummary) {
-        let Self { stage, end, ending, readings, next } = self;
+        let Self { stage, end, ending, readings, disturbances, next } = self;
         let start = stage.load.started();
         (measurement.settle)();
         let mut client = summarize(stage.level.recorder.close(), start, end - start, &stage.level.facts);
@@ -271,6 +278,7 @@ impl Over {
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
         let window = Stretch { client, readings };
         let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
+        summary.disturbances = disturbances;
         summary.verdict = judge(&summary, &circumstances);
         (stage, next, summary)
     }
@@ -295,6 +303,8 @@ mod tests {
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
+    use crate::machine::gauge::Gauge;
+    use crate::measure::disturbance::sample::Quota;
     use crate::measure::measurement::Watcher;
     use crate::measure::server::Models;
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
@@ -377,6 +387,10 @@ mod tests {
     }
 
     fn run(stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
+        run_on(None, stages, interrupts)
+    }
+
+    fn run_on(gauge: Option<&dyn Gauge>, stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
         let backend = Arc::new(NullBackend);
         let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
@@ -386,6 +400,7 @@ mod tests {
             backend: backend.as_ref(),
             models: Models { roots: &[], specs: &specs, bls: &[] },
             metrics: None,
+            gauge,
             interrupts: &interrupts,
             watcher: &Silent,
             settle: &|| (),
@@ -395,6 +410,15 @@ mod tests {
         let order = |number: usize| [format!("begun {number}"), "ended".to_owned()];
         assert_eq!(*director.told.borrow(), (0..played.len()).flat_map(order).collect::<Vec<_>>());
         played
+    }
+
+    #[test]
+    fn a_disturbed_stage_is_marked() {
+        let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 3];
+        let quota = Quota::stopping(&[false, true]);
+        let levels = run_on(Some(&quota), &stages, 0);
+        let found: Vec<_> = levels.iter().map(|level| level.summary.disturbances.disturbed).collect();
+        assert_eq!(found, [0, 1, 0]);
     }
 
     const LONG: StageLength = StageLength::Time(Duration::from_millis(300));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backend::{Capabilities, InferError};
 use crate::clock::Stamp;
 use crate::measure::complaint::Verdict;
+use crate::measure::disturbance::Disturbance;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::Interval;
@@ -236,6 +237,26 @@ pub struct LimitCheck {
     pub certain: bool,
 }
 
+/// What others took from a level's windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Disturbances {
+    /// Windows that make the result.
+    pub windows: usize,
+    /// Those of them that others took something from.
+    pub disturbed: usize,
+    /// Disturbed windows that are not in the result: others were measured in their place.
+    pub replaced: usize,
+    /// The most that was taken: from a window of the result, or from a replaced one where none of those was disturbed.
+    pub worst: Option<Disturbance>,
+}
+
+impl Disturbances {
+    /// Those of a level that is one window.
+    pub fn of_one(found: Option<Disturbance>) -> Self {
+        Self { windows: 1, disturbed: usize::from(found.is_some()), replaced: 0, worst: found }
+    }
+}
+
 /// One level, measured.
 #[derive(Clone, Debug)]
 pub struct LevelSummary {
@@ -259,6 +280,8 @@ pub struct LevelSummary {
     pub ending: Ending,
     /// How the latency stands to `--latency-threshold`, where there is one.
     pub limit: Option<LimitCheck>,
+    /// What others took from its windows.
+    pub disturbances: Disturbances,
     /// Whether its numbers can be believed.
     pub verdict: Verdict,
 }
@@ -316,7 +339,7 @@ impl Headline {
 pub(crate) mod sample {
     use super::*;
     use crate::backend::{ClientTimes, Threading};
-    use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, WindowRule};
+    use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule};
 
     /// A distribution of `count` equal values.
     pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
@@ -365,6 +388,7 @@ pub(crate) mod sample {
             intervals: Vec::new(),
             ending: Ending::Stable,
             limit: None,
+            disturbances: Disturbances::default(),
             verdict: Verdict::Valid,
         }
     }
@@ -386,6 +410,7 @@ pub(crate) mod sample {
             precision: None,
             decoupled_latency: DecoupledLatency::Last,
             latency_from: LatencyOrigin::Intended,
+            on_disturbance: Some(OnDisturbance::Replace),
             latency_to: LatencyEnd::Response,
         }
     }

@@ -34,8 +34,21 @@ pub struct MeasurementPlan {
     pub decoupled_latency: DecoupledLatency,
     /// From where the headline latency of an open loop runs.
     pub latency_from: LatencyOrigin,
+    /// What becomes of windows that others took something from; `None` is what the program's name says.
+    pub on_disturbance: Option<OnDisturbance>,
     /// Where the latency of a synchronous closed loop ends.
     pub latency_to: LatencyEnd,
+}
+
+/// What becomes of a window that others took something from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDisturbance {
+    /// Another one is measured in its place, as long as there are windows left.
+    Replace,
+    /// It counts, and the level says so.
+    Mark,
+    /// Nobody looks.
+    Ignore,
 }
 
 /// How well a statistic has to be known: the half width of its confidence interval relative to its value.

@@ -3,6 +3,7 @@
 //! The command line becomes a [`Draft`]: a [`Plan`] and the flags that were given. [`Draft::validate`] holds it against
 //! one table of rules and hands out the plan. Once the model is known, [`Plan::settle`] decides what depends on it.
 
+mod checkup;
 mod connection;
 mod data;
 mod draft;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 pub use crate::data::DataSource;
 use crate::model::ModelSpec;
+pub use checkup::Checkup;
 pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
@@ -25,7 +27,9 @@ pub use load::{
     Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
     StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
-pub use measurement::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, Precision, Statistic, WindowRule};
+pub use measurement::{
+    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
+};
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};

@@ -147,7 +147,7 @@ fn main_columns<'a>(plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary
     if plan.output.verbose_csv {
         verbose_columns(&mut columns, plan, run, levels);
     }
-    if plan.output.verbose_csv || levels.iter().any(|level| Outcome::of(level) != Outcome::Valid) {
+    if plan.output.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
         columns.add("Outcome", |level| Outcome::of(level).to_string());
     }
     columns

@@ -1,9 +1,10 @@
 //! How much memory is left for slots whose number nobody can tell beforehand.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::limits;
+use crate::machine::cgroup;
 use crate::shm::{Placement, cuda, dev_shm};
 
 /// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
@@ -20,25 +21,9 @@ pub fn free_bytes(placement: Placement) -> Option<u64> {
 
 fn host() -> Option<u64> {
     let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    let groups = fs::read_to_string("/proc/self/cgroup").map(|text| groups(&text)).unwrap_or_default();
+    let groups = cgroup::folders("memory");
     let left = groups.iter().filter_map(|folder| left_in(folder));
     system.into_iter().chain(left).chain(limits::address_space_left()).min()
-}
-
-/// Folders of the control groups that this process is in, of version 2 or of version 1's memory controller, innermost first.
-fn groups(text: &str) -> Vec<PathBuf> {
-    let group = |line: &str| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let root = match parts.next()? {
-            "" => "/sys/fs/cgroup",
-            controllers if controllers.split(',').any(|name| name == "memory") => "/sys/fs/cgroup/memory",
-            _ => return None,
-        };
-        let inside =
-            PathBuf::from_iter([root].into_iter().chain(parts.next()?.split('/').filter(|name| !name.is_empty())));
-        Some(inside.ancestors().take_while(|folder| folder.starts_with(root)).map(Path::to_owned).collect())
-    };
-    text.lines().filter_map(group).collect::<Vec<Vec<_>>>().concat()
 }
 
 /// `MemAvailable` of `/proc/meminfo`, which counts in KiB.
@@ -82,14 +67,5 @@ mod tests {
         fs::write(folder.path().join("memory.max"), "1000\n").unwrap();
         fs::write(folder.path().join("memory.stat"), "anon 1\ninactive_file 150\nactive_file 50\n").unwrap();
         assert_eq!(left_in(folder.path()), Some(900), "files in memory give way");
-    }
-
-    #[test]
-    fn every_group_around_the_process_counts() {
-        let folders = |text| groups(text).iter().map(|folder| folder.to_str().unwrap().to_owned()).collect::<Vec<_>>();
-        let nested = "1:name=systemd:/a\n0::/user.slice/run\n";
-        assert_eq!(folders(nested), ["/sys/fs/cgroup/user.slice/run", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"]);
-        assert_eq!(folders("5:cpu,memory:/\n"), ["/sys/fs/cgroup/memory"]);
-        assert_eq!(folders("0::/\n"), ["/sys/fs/cgroup"]);
     }
 }

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod configuration;
+mod disturbances;
 mod endings;
 mod failures;
 mod lifecycle;

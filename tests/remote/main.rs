@@ -5,6 +5,7 @@
 #[path = "../support/authority.rs"]
 #[allow(dead_code)]
 mod authority;
+mod disturbances;
 mod endings;
 mod far;
 #[path = "../support/far.rs"]

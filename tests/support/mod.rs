@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)] // Each test program uses a part of it.
 
 pub mod exported;
+pub mod hog;
 pub mod ports;
 pub mod program;
 pub mod report;

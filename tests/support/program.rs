@@ -49,10 +49,11 @@ impl Program {
         Self::in_process(&triton(), &repository.path()).args(&format!("-m {model}"))
     }
 
-    /// In process, with a server directory and a model repository.
+    /// In process, with a server directory and a model repository. How many windows a level has does not depend on what else
+    /// runs here.
     pub fn in_process(server: &Path, repository: &Path) -> Self {
         Self::new()
-            .args("--service-kind triton_c_api --triton-server-directory")
+            .args("--on-disturbance mark --service-kind triton_c_api --triton-server-directory")
             .arg(server)
             .arg("--model-repository")
             .arg(repository)

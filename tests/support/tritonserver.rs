@@ -123,6 +123,6 @@ impl TritonServer {
 
     /// The program on a model of this server, over `http` or `grpc`.
     pub fn program(&self, protocol: &str, model: &str) -> Program {
-        Program::new().args(&format!("-i {protocol} -u {} -m {model}", self.url(protocol)))
+        Program::new().args(&format!("--on-disturbance mark -i {protocol} -u {} -m {model}", self.url(protocol)))
     }
 }

@@ -11,6 +11,8 @@ use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, OpenLoop, start};
+use crate::machine::gauge::Gauge;
+use crate::measure::disturbance::sample::Quota;
 use crate::measure::measurement::Watcher;
 use crate::measure::server::Models;
 use crate::measure::summary::{Headline, sample};
@@ -126,6 +128,18 @@ fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) ->
 fn measured(
     seed: u64,
     rule: WindowRule,
+    delays: (Delays, u64, u64),
+) -> (MeasuredLevel, Vec<ClientSummary>, Vec<Stamp>) {
+    // No two windows agree so closely.
+    let plan = MeasurementPlan { window: rule, stability: 1e-12, max_trials: 8, ..sample::plan() };
+    measured_on(None, seed, &plan, delays)
+}
+
+/// Measures as `plan` has it on a machine that `gauge` tells of.
+fn measured_on(
+    gauge: Option<&dyn Gauge>,
+    seed: u64,
+    plan: &MeasurementPlan,
     (reading, settling, closing): (Delays, u64, u64),
 ) -> (MeasuredLevel, Vec<ClientSummary>, Vec<Stamp>) {
     let slow = Arc::new(Slow { delays: reading, readings: AtomicU64::new(0) });
@@ -134,8 +148,6 @@ fn measured(
     let specs = [backend.model(&roots[0]).unwrap()];
     let recorder = Arc::new(Recorder::new(RecorderSpec { open_loop: true, ..RecorderSpec::default() }, 1));
     let log = Arc::new(Log::default());
-    // No two windows agree so closely.
-    let plan = MeasurementPlan { window: rule, stability: 1e-12, max_trials: 8, ..sample::plan() };
     let watcher = Windows { delays: Delays::new(seed + 1, closing), seen: Mutex::default() };
     let settling = Delays::new(seed + 2, settling);
     let run = LevelRun {
@@ -156,11 +168,12 @@ fn measured(
         sending: None,
     };
     let measurement = Measurement {
-        plan: &plan,
+        plan,
         backend: backend.as_ref(),
         models: Models { roots: &roots, specs: &specs, bls: &[] },
         interrupts: &AtomicUsize::new(0),
         metrics: None,
+        gauge,
         watcher: &watcher,
         settle: &|| settling.wait(),
     };
@@ -205,4 +218,24 @@ fn timed_slow_counters_hold_up_no_window() {
     let server = level.summary.server.expect("two readings there were");
     assert!(server.delta.executions >= 1);
     assert!(level.summary.server_span.is_some(), "readings of 400 ms do not meet windows of 50 ms");
+}
+
+/// Disturbed windows are measured again, and only what was not disturbed makes the result.
+#[test]
+fn disturbed_windows_are_not_in_the_result() {
+    let rule = WindowRule::Time(Duration::from_millis(50));
+    let plan = MeasurementPlan { window: rule, stability: 1e6, max_trials: 8, ..sample::plan() };
+    let at_once = || (Delays::new(1, 0), 0, 0);
+    let quota = Quota::stopping(&[true, false, true]);
+    let (level, windows, _) = measured_on(Some(&quota), 1, &plan, at_once());
+    let found = level.summary.disturbances;
+    assert_eq!((windows.len(), found.windows, found.disturbed, found.replaced), (6, 3, 0, 2));
+    assert_eq!((level.summary.client.start, level.summary.ending), (level.boundaries[3], Ending::Stable));
+    let quota = Quota::stopping(&[true; 8]);
+    let (level, windows, _) = measured_on(Some(&quota), 1, &plan, at_once());
+    let found = level.summary.disturbances;
+    assert_eq!((windows.len(), found.windows, found.disturbed, found.replaced), (6, 6, 6, 0));
+    assert_eq!(level.summary.ending, Ending::Stable);
+    let (level, windows, _) = measured_on(None, 1, &plan, at_once());
+    assert_eq!((windows.len(), level.summary.disturbances.worst), (3, None));
 }

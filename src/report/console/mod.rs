@@ -5,6 +5,7 @@
 
 mod client;
 mod detail;
+mod disturbance;
 mod mix;
 mod server;
 mod settings;
@@ -97,6 +98,7 @@ pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     }
     text += &server::span(level);
     text += &server::metrics(level);
+    text += &disturbance::line(level);
     text += &verdict_lines(plan, level);
     text.push('\n');
     text

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::disturbance::Disturbance;
 use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, Distribution, EntrySummary, Headline, LevelSummary};
+use crate::measure::summary::{ClientSummary, Distribution, Disturbances, EntrySummary, Headline, LevelSummary};
 use crate::plan::Statistic;
 
 /// Percentiles that every distribution is given with, and their names.
@@ -20,7 +21,10 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
     let mut all = client(&level.client, headline);
     let outcome = Outcome::of(level);
     all.insert("outcome".to_owned(), json!(outcome.word()));
-    all.insert("valid".to_owned(), json!(outcome == Outcome::Valid));
+    all.insert("valid".to_owned(), json!(outcome.is_valid()));
+    if let Some(worst) = &level.disturbances.worst {
+        all.insert("disturbances".to_owned(), disturbances(&level.disturbances, worst));
+    }
     if let Some(check) = level.limit {
         let limit_ns = u64::try_from(check.limit.as_nanos()).unwrap_or(u64::MAX);
         all.insert("latency_threshold_ns".to_owned(), json!(limit_ns));
@@ -49,6 +53,14 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
         all.insert("models".to_owned(), Value::Array(entries));
     }
     Value::Object(all)
+}
+
+/// How many windows others took something from, and the largest share of each cause, 0 to 1.
+fn disturbances(windows: &Disturbances, worst: &Disturbance) -> Value {
+    let counts = [("windows", windows.windows), ("disturbed", windows.disturbed), ("replaced", windows.replaced)];
+    let counts = counts.into_iter().map(|(name, count)| (name.to_owned(), json!(count)));
+    let shares = worst.causes().map(|(cause, share)| (cause.word().to_owned(), json!(share)));
+    Value::Object(counts.chain(shares).collect())
 }
 
 /// The figures of a periodic load: how many requests succeeded and failed, and those of every batch.

@@ -1,0 +1,30 @@
+//! What else runs on this machine, and where the server is among it.
+
+use crate::backends::net::Endpoint;
+use crate::backends::{grpc, http};
+use crate::machine::gauge::{Machine, Server};
+use crate::machine::listener::{self, Place};
+use crate::plan::{OnDisturbance, Plan, Protocol, ServiceKind};
+
+/// What tells of disturbances, unless the plan says that nobody looks.
+pub fn gauge(plan: &Plan) -> Option<Machine> {
+    let looks = plan.measurement.on_disturbance != Some(OnDisturbance::Ignore);
+    looks.then(|| Machine::new(server(plan), plan.load.worker_cpus.as_deref().unwrap_or_default()))
+}
+
+fn server(plan: &Plan) -> Server {
+    if plan.target.service != ServiceKind::Triton {
+        return Server::NotAmongOthers;
+    }
+    let connection = &plan.target.connection;
+    let port = match connection.protocol {
+        Protocol::Http { .. } => http::DEFAULT_PORT,
+        Protocol::Grpc { .. } => grpc::DEFAULT_PORT,
+    };
+    let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
+    match listener::place(&endpoint.host) {
+        Place::Here => Server::ListensOn(endpoint.port),
+        Place::Elsewhere => Server::NotAmongOthers,
+        Place::Unknown => Server::OutOfSight,
+    }
+}

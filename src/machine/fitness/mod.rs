@@ -1,0 +1,61 @@
+//! What makes a machine unfit for measuring. Each check is a function of what the kernel tells, and says the value found, why it
+//! matters, and what to do.
+
+pub mod gpu;
+pub mod limits;
+pub mod memory;
+pub mod processors;
+pub mod time;
+
+use std::fmt;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// Nothing stands in the way.
+    Good,
+    /// It matters to some runs.
+    Note,
+    /// Figures will be worse, or spread more, than they need.
+    Warning,
+}
+
+/// What a check has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub grade: Grade,
+    /// What was looked at, and its value.
+    pub what: String,
+    /// Why it matters, and what to do; empty where it is good.
+    pub advice: String,
+}
+
+impl Finding {
+    /// Nothing to do.
+    pub fn good(what: impl Into<String>) -> Self {
+        Self { grade: Grade::Good, what: what.into(), advice: String::new() }
+    }
+
+    /// Matters to some runs.
+    pub fn note(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { grade: Grade::Note, what: what.into(), advice: advice.into() }
+    }
+
+    /// Makes figures worse.
+    pub fn warning(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { grade: Grade::Warning, what: what.into(), advice: advice.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.grade {
+            Grade::Good => "ok",
+            Grade::Note => "note",
+            Grade::Warning => "warning",
+        };
+        write!(f, "{word:<8} {}", self.what)?;
+        if self.advice.is_empty() { Ok(()) } else { write!(f, ": {}", self.advice) }
+    }
+}

@@ -1,0 +1,72 @@
+//! The clock that every stamp is read from.
+
+use crate::clock::Stamp;
+use crate::machine::fitness::Finding;
+use crate::machine::read;
+
+/// Sources that the kernel reads without a call into itself.
+const FAST: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+/// Reading the clock takes no longer where it is done without such a call.
+const FAST_NS: u64 = 100;
+/// Readings that the price is the mean of, and rounds of which the quickest counts.
+const READINGS: u32 = 10_000;
+const ROUNDS: u32 = 5;
+
+/// The clock's source, as the kernel names it; empty where it does not.
+pub fn source(name: &str) -> Finding {
+    match name {
+        "" => Finding::note("clock source: not told", "the price of reading the clock, below, says how good it is"),
+        name if FAST.contains(&name) => Finding::good(format!("clock source: {name}")),
+        name => Finding::warning(
+            format!("clock source: {name}"),
+            "each reading is a system call, a microsecond or so, twice per request; boot with clocksource=tsc \
+             (tsc=reliable), or choose another machine type",
+        ),
+    }
+}
+
+/// The name of the clock's source.
+pub fn current_source() -> String {
+    read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default()
+}
+
+/// What reading the clock costs.
+pub fn price(ns: u64) -> Finding {
+    let what = format!("reading the clock: {ns} ns");
+    match ns {
+        0..=FAST_NS => Finding::good(what),
+        _ => Finding::warning(
+            what,
+            "a request takes two readings or more, which bounds the rate and is in every latency",
+        ),
+    }
+}
+
+/// Nanoseconds that a reading of the clock takes now.
+pub fn current_price() -> u64 {
+    let round = |_| {
+        let start = Stamp::now();
+        for _ in 1..READINGS {
+            std::hint::black_box(Stamp::now());
+        }
+        Stamp::now().since(start) / u64::from(READINGS)
+    };
+    (0..ROUNDS).map(round).min().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fitness::Grade;
+
+    #[test]
+    fn slow_clocks_are_told() {
+        assert_eq!(
+            [source("tsc").grade, source("kvm-clock").grade, source("").grade],
+            [Grade::Good, Grade::Good, Grade::Note]
+        );
+        assert_eq!([source("hpet").grade, source("acpi_pm").grade], [Grade::Warning; 2]);
+        assert_eq!((price(25).grade, price(900).grade), (Grade::Good, Grade::Warning));
+        assert!((1..1_000_000).contains(&current_price()));
+    }
+}

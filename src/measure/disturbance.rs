@@ -1,0 +1,267 @@
+//! What others took from a window: the hypervisor, other processes, a quota, a processor that had to slow down.
+//!
+//! What is *ours* is this process, the server, and everything below both: that these wait for each other is what is measured. Only
+//! what others had can disturb.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use crate::machine::gauge::{Gauge, Reading};
+use crate::machine::processors::Times;
+use crate::machine::threads::{self, Waits};
+
+/// The kernel counts in ticks of 10 ms. What is told by fewer than so many for a processor may be rounding.
+const LEAST: Duration = Duration::from_millis(50);
+/// What the kernel counts must be as long as the time that has passed, but for this share; where it is not, it tells nothing
+/// (some sandboxes show zeros).
+const CLOCK_TOLERANCE: f64 = 0.5;
+
+/// What may disturb a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The hypervisor gave the processors to other machines.
+    Steal,
+    /// Other processes had processors.
+    Others,
+    /// Our threads waited while other processes ran.
+    Waiting,
+    /// The quota of a control group stopped us.
+    Throttled,
+    /// The processors ran slower than before, against their governor.
+    Slowed,
+}
+
+impl Cause {
+    /// All of them, gravest first.
+    pub const ALL: [Self; 5] = [Self::Steal, Self::Throttled, Self::Others, Self::Waiting, Self::Slowed];
+
+    /// A short stable word for machine-readable output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Steal => "steal",
+            Self::Others => "other_processes",
+            Self::Waiting => "waiting",
+            Self::Throttled => "throttled",
+            Self::Slowed => "slowed",
+        }
+    }
+
+    /// Up to this share a window counts as its own. A quiet machine stays far below: daemons take less than 2 % of two
+    /// processors, a quiet host steals less than 1 %.
+    const fn allowed(self) -> f64 {
+        match self {
+            // Of the time that processors were wanted.
+            Self::Steal => 0.05,
+            // Of all that the processors could do, as the next. On many of them, threads find another one to run on.
+            Self::Waiting => 0.05,
+            // Where nobody of ours waits this matters less.
+            Self::Others => 0.2,
+            // A quota stops for tens of milliseconds at once: every such pause is in the latencies.
+            Self::Throttled => 0.01,
+            // All processors together run up to a quarter slower than one of them alone.
+            Self::Slowed => 0.3,
+        }
+    }
+}
+
+/// What others took from a window, or the most that they took from several: shares from 0 to 1, and only those that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Disturbance {
+    shares: [f64; Cause::ALL.len()],
+    /// How often a processor was taken from a thread of ours.
+    pub switches: u64,
+}
+
+impl Disturbance {
+    /// Why it counts, gravest first, and how much of the window that was, 0 to 1.
+    pub fn causes(&self) -> impl Iterator<Item = (Cause, f64)> {
+        Cause::ALL.into_iter().zip(self.shares).filter(|(_, share)| *share > 0.0)
+    }
+
+    /// One of a single cause.
+    #[cfg(test)]
+    pub(crate) fn of(cause: Cause, share: f64) -> Self {
+        Self { shares: Cause::ALL.map(|each| if each == cause { share } else { 0.0 }), switches: 0 }
+    }
+
+    /// Of each cause the larger share.
+    #[must_use]
+    pub fn worst(mut self, other: &Self) -> Self {
+        self.shares.iter_mut().zip(other.shares).for_each(|(own, other)| *own = own.max(other));
+        self.switches = self.switches.max(other.switches);
+        self
+    }
+
+    /// What the shares come to, where one of them is more than is allowed.
+    fn judged(shares: [Option<f64>; Cause::ALL.len()], switches: u64) -> Option<Self> {
+        let mut found = Self { switches, ..Self::default() };
+        for (place, (cause, share)) in found.shares.iter_mut().zip(Cause::ALL.into_iter().zip(shares)) {
+            *place = share.filter(|share| *share > cause.allowed()).unwrap_or(0.0);
+        }
+        found.causes().next().is_some().then_some(found)
+    }
+}
+
+impl fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (cause, share)) in self.causes().enumerate() {
+            f.write_str(if number == 0 { "" } else { ", " })?;
+            let percent = (share * 100.0).round();
+            match cause {
+                Cause::Steal => write!(f, "the hypervisor took {percent}% of the processors' time")?,
+                Cause::Others => write!(f, "other processes had {percent}% of the processors")?,
+                Cause::Waiting => {
+                    let is_said = self.causes().any(|(cause, _)| cause == Cause::Others);
+                    if is_said {
+                        write!(f, "{percent}% while threads of ours waited")?;
+                    } else {
+                        write!(f, "other processes had {percent}% of the processors while threads of ours waited")?;
+                    }
+                    write!(f, " ({} involuntary context switches)", self.switches)?;
+                }
+                Cause::Throttled => write!(f, "a control group's quota stopped us {percent}% of the time")?,
+                Cause::Slowed => write!(f, "the processors ran {percent}% slower than before")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the machine at every edge of a window.
+pub(super) struct Sentry<'a> {
+    gauge: Option<&'a dyn Gauge>,
+    last: Option<Reading>,
+    /// The highest frequency of the level.
+    khz: u64,
+}
+
+impl<'a> Sentry<'a> {
+    /// Where no gauge is, nothing is a disturbance.
+    pub(super) fn new(gauge: Option<&'a dyn Gauge>) -> Self {
+        Self { gauge, last: None, khz: 0 }
+    }
+
+    /// The first window begins soon.
+    pub(super) fn prepare(&self) {
+        self.gauge.into_iter().for_each(Gauge::look_around);
+    }
+
+    /// A window has ended, or the first one begins: what others took since the last edge, where that counts.
+    pub(super) fn edge(&mut self) -> Option<Disturbance> {
+        let now = self.gauge?.read();
+        self.khz = self.khz.max(now.khz.unwrap_or(0));
+        let before = self.last.replace(now);
+        between(&before?, self.last.as_ref()?, self.khz)
+    }
+}
+
+/// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of
+/// the time that they are wanted, from 0 to 1.
+pub fn look(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
+    gauge.look_around();
+    let before = gauge.read();
+    thread::sleep(length);
+    let after = gauge.read();
+    let found = shares(&before, &after, 0);
+    let share = |wanted| Cause::ALL.into_iter().zip(found).find_map(|(cause, share)| share.filter(|_| cause == wanted));
+    (share(Cause::Others).unwrap_or(0.0), share(Cause::Steal).unwrap_or(0.0))
+}
+
+/// What others took between two readings; `highest_khz` is the frequency that the processors have shown before.
+fn between(before: &Reading, after: &Reading, highest_khz: u64) -> Option<Disturbance> {
+    let switches = threads::since(&after.waits, &before.waits).switches;
+    Disturbance::judged(shares(before, after, highest_khz), switches)
+}
+
+/// The share of each cause between two readings, in the order of [`Cause::ALL`], as far as it can be told.
+fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; Cause::ALL.len()] {
+    let wall = after.at - before.at;
+    let rows = after.processors.iter();
+    let passed: Vec<Times> = rows.filter_map(|(number, now)| Some(now.since(before.processors.get(number)?))).collect();
+    let count = passed.len();
+    let spent = passed.iter().fold(Times::default(), |sum, times| sum.plus(times));
+    let capacity = wall.as_secs_f64() * count as f64;
+    let told = capacity > 0.0 && (spent.all().as_secs_f64() / capacity - 1.0).abs() <= CLOCK_TOLERANCE;
+    // Each processor is rounded for itself.
+    let least = LEAST.as_secs_f64() * (count as f64).sqrt();
+    let beyond_rounding = |seconds: f64, of: f64| (told && seconds >= least && of > 0.0).then(|| seconds / of);
+    let stolen = spent.stolen.as_secs_f64();
+    let wanted = (spent.busy + spent.stolen).as_secs_f64();
+    let waits = threads::since(&after.waits, &before.waits);
+    let others = others(before, after, &spent, capacity);
+    let (stopped, khz) = (after.throttled.zip(before.throttled), after.khz.zip(before.khz));
+    Cause::ALL.map(|cause| match cause {
+        Cause::Steal => beyond_rounding(stolen, wanted),
+        Cause::Others => beyond_rounding(others?, capacity),
+        Cause::Waiting => beyond_rounding(robbed(&waits, others?), capacity),
+        Cause::Throttled => {
+            let (after, before) = stopped?;
+            // The kernel adds up those of all processors that threads of ours were to run on.
+            Some((after.checked_sub(before)?.as_secs_f64() / wall.as_secs_f64()).min(1.0))
+                .filter(|share| share.is_finite())
+        }
+        Cause::Slowed => {
+            let (after, before) = khz?;
+            (highest_khz > 0).then(|| 1.0 - after.max(before) as f64 / highest_khz as f64)
+        }
+    })
+}
+
+/// Seconds of processor time that processes had that are not ours; `None` where it is not known which are.
+///
+/// The kernel tells idle time to the microsecond on most machines, and busy time by looking at each tick who runs. A load that
+/// keeps time with the ticks is at work whenever the kernel looks, or never; so what others had is the smaller of both tellings.
+fn others(before: &Reading, after: &Reading, spent: &Times, capacity: f64) -> Option<f64> {
+    let had = after.busy.iter().filter_map(|(pid, now)| now.checked_sub(*before.busy.get(pid)?));
+    let ours = had.sum::<Duration>().as_secs_f64();
+    let not_idle = capacity - (spent.idle + spent.interrupts + spent.stolen).as_secs_f64();
+    let others = not_idle.min(spent.busy.as_secs_f64()) - ours;
+    (!after.busy.is_empty()).then_some(others.max(0.0))
+}
+
+/// Seconds for which threads of ours waited because others ran. They wait for each other, too; but others cannot have kept them
+/// waiting for longer than they ran.
+fn robbed(waits: &Waits, others: f64) -> f64 {
+    (waits.waited_ns as f64 / 1e9).min(others)
+}
+
+/// A machine for the tests of everything that is measured on one.
+#[cfg(test)]
+pub(crate) mod sample {
+    use std::collections::VecDeque;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::clock::Stamp;
+
+    /// A quota stops some windows for their whole length, those that are `true`; further ones not.
+    pub(crate) struct Quota(Mutex<(VecDeque<bool>, Option<Stamp>, Duration)>);
+
+    impl Quota {
+        /// One that does so.
+        pub(crate) fn stopping(windows: &[bool]) -> Self {
+            Self(Mutex::new((windows.iter().copied().collect(), None, Duration::ZERO)))
+        }
+    }
+
+    impl Gauge for Quota {
+        fn look_around(&self) {}
+
+        fn read(&self) -> Reading {
+            let (windows, last, stopped) = &mut *self.0.lock();
+            let at = Stamp::now();
+            if let Some(last) = last.replace(at)
+                && windows.pop_front() == Some(true)
+            {
+                *stopped += at - last;
+            }
+            let (processors, busy, waits) = Default::default();
+            Reading { at, processors, busy, waits, throttled: Some(*stopped), khz: None }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! The windows of a level, and those of them that others took something from: these are replaced while there are windows left.
+
+use crate::measure::decision::{decide, is_hopeless};
+use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::measure::disturbance::Disturbance;
+use crate::measure::history::{History, Stretch};
+use crate::measure::summary::{ClientSummary, Disturbances, Ending};
+use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
+use crate::stats::Interval;
+
+/// Where so many windows were disturbed and no other was seen, the disturbance will not pass.
+const PATIENCE: usize = 2 * STABLE_WINDOWS;
+
+/// The windows of a level so far.
+pub(super) struct Windows {
+    all: History,
+    /// Those since the last disturbed one; absent until there is one.
+    calm: Option<History>,
+    /// Numbers of the disturbed ones, from 0, and what it was.
+    disturbed: Vec<(usize, Disturbance)>,
+    /// The windows agreed at some time, disturbed ones among them.
+    was_stable: bool,
+    /// The calm ones make the result.
+    is_calm: bool,
+}
+
+impl Windows {
+    /// No window yet.
+    pub(super) fn new(plan: &MeasurementPlan) -> Self {
+        Self { all: History::new(plan), calm: None, disturbed: Vec::new(), was_stable: false, is_calm: false }
+    }
+
+    /// Adds the window that has just ended, and what others took from it.
+    pub(super) fn push(&mut self, window: Stretch, disturbance: Option<Disturbance>, plan: &MeasurementPlan) {
+        if let Some(disturbance) = disturbance {
+            self.disturbed.push((self.all.closed(), disturbance));
+            self.calm = Some(History::new(plan));
+        } else if let Some(calm) = &mut self.calm {
+            calm.push(window.clone(), plan);
+        }
+        self.all.push(window, plan);
+    }
+
+    /// What the level ends with; `None` where it needs another window. Without disturbances that is [`decide`]'s answer. With
+    /// them, windows go on until enough of them are calm; where there will not be as many, that answer stands all the same.
+    pub(super) fn decide(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
+        let usual = decide(&self.all, plan);
+        let Some(calm) = &self.calm else { return usual };
+        let lost = self.all.closed() - calm.closed();
+        let left = MeasurementPlan { max_trials: plan.max_trials.saturating_sub(lost), ..plan.clone() };
+        let ending = if calm.closed() >= STABLE_WINDOWS { decide(calm, &left) } else { None };
+        if let Some(ending @ (Ending::Stable | Ending::OverThreshold)) = ending {
+            self.is_calm = true;
+            return Some(ending);
+        }
+        let usual = usual?;
+        self.was_stable |= usual == Ending::Stable;
+        if !self.all.latest().is_some_and(|window| is_hopeless(window, plan)) && self.may_be_replaced(plan) {
+            return None;
+        }
+        // What would have done without further windows does with them.
+        Some(if usual == Ending::Unstable && self.was_stable { Ending::Stable } else { usual })
+    }
+
+    /// Whether the result has disturbed windows, and there may yet be enough calm ones.
+    fn may_be_replaced(&self, plan: &MeasurementPlan) -> bool {
+        let (closed, calm) = (self.all.closed(), self.calm.as_ref().map_or(0, History::closed));
+        let passes = closed < PATIENCE || self.disturbed.len() < closed;
+        let wanted = plan.on_disturbance == Some(OnDisturbance::Replace) && self.disturbances().disturbed > 0;
+        let possible = closed < plan.max_trials && plan.max_trials - closed + calm >= STABLE_WINDOWS;
+        wanted && passes && possible
+    }
+
+    /// How many windows there were.
+    pub(super) fn closed(&self) -> usize {
+        self.all.closed()
+    }
+
+    /// The window that ended last.
+    pub(super) fn latest(&self) -> Option<&ClientSummary> {
+        self.all.latest()
+    }
+
+    /// The windows that make the result, as one; `None` where there was none.
+    pub(super) fn result(&self) -> Option<Stretch> {
+        self.chosen().result()
+    }
+
+    /// How well the figures of the result are known.
+    pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<f64>) -> Vec<(Statistic, Interval)> {
+        self.chosen().intervals(result, percentile)
+    }
+
+    /// Which figure of the last windows disagreed most, where they did.
+    pub(super) fn disagreement(&self, plan: &MeasurementPlan) -> Option<Disagreement> {
+        self.chosen().disagreement(plan)
+    }
+
+    /// What others took from the result, and how many windows were measured again for that.
+    pub(super) fn disturbances(&self) -> Disturbances {
+        let windows = self.chosen().each().len();
+        let first = self.closed() - windows.min(self.closed());
+        let in_result = self.disturbed.iter().filter(|(number, _)| *number >= first).map(|(_, found)| found);
+        let disturbed = in_result.clone().count();
+        let worst = if disturbed > 0 { in_result.copied().reduce(|all, one| all.worst(&one)) } else { self.worst() };
+        Disturbances { windows, disturbed, replaced: if self.is_calm { self.disturbed.len() } else { 0 }, worst }
+    }
+
+    fn worst(&self) -> Option<Disturbance> {
+        self.disturbed.iter().map(|(_, found)| *found).reduce(|all, one| all.worst(&one)).filter(|_| self.is_calm)
+    }
+
+    fn chosen(&self) -> &History {
+        self.calm.as_ref().filter(|_| self.is_calm).unwrap_or(&self.all)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! The line on what others took from a level's windows.
+
+use crate::measure::summary::{Disturbances, LevelSummary};
+
+/// Nothing where nobody took anything.
+pub fn line(level: &LevelSummary) -> String {
+    let Disturbances { windows, disturbed, replaced, worst } = level.disturbances;
+    let Some(worst) = worst else { return String::new() };
+    let plural = |count| if count == 1 { "window" } else { "windows" };
+    match disturbed {
+        0 => format!("  Disturbed: {replaced} {}, measured again; {worst}\n", plural(replaced)),
+        _ => format!("  Disturbed: {disturbed} of {windows} {}; {worst}\n", plural(windows)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::disturbance::{Cause, Disturbance};
+    use crate::measure::summary::{LevelLoad, sample};
+
+    #[test]
+    fn what_was_taken_is_said() {
+        let worst = Some(Disturbance::of(Cause::Others, 0.48));
+        let said = |windows, disturbed, replaced, worst| {
+            let disturbances = Disturbances { windows, disturbed, replaced, worst };
+            line(&LevelSummary { disturbances, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
+        };
+        assert_eq!(said(3, 0, 0, None), "");
+        assert_eq!(said(3, 2, 0, worst), "  Disturbed: 2 of 3 windows; other processes had 48% of the processors\n");
+        assert_eq!(
+            said(3, 0, 1, worst),
+            "  Disturbed: 1 window, measured again; other processes had 48% of the processors\n"
+        );
+    }
+}
