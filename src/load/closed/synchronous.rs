@@ -322,7 +322,7 @@ impl Worker<'_> {
             self.context.recorder.wakeup(source, end, awake.since(reply.last_response));
         }
         let error = reply.error.as_ref();
-        self.context.book(&Over { request, number, sample, error });
+        self.context.book(&Over { payload: request.payload, number, sample, error }, || request);
         if error.is_some() {
             self.context.cut_short(request, number);
         }

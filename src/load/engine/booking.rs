@@ -1,13 +1,14 @@
 //! How a request that is over is recorded: one way for all loads.
 
 use crate::backend::{InferError, Request};
+use crate::data::PayloadId;
 use crate::load::context::LoadContext;
 use crate::record::{Finished, Sample, Source};
 
 /// A request that is over.
 pub(in crate::load) struct Over<'a> {
-    /// What it was.
-    pub(in crate::load) request: Request,
+    /// What it carried.
+    pub(in crate::load) payload: PayloadId,
     /// Where its record comes from, and what observers know its place by.
     pub(in crate::load) number: usize,
     /// Its times.
@@ -17,18 +18,18 @@ pub(in crate::load) struct Over<'a> {
 }
 
 impl LoadContext {
-    /// Records a request that is over, then shows it to whoever else wants to see it.
+    /// Records a request that is over, then shows it, with all that `request` tells of it, to whoever else wants to see it.
     #[inline(always)]
-    pub(in crate::load) fn book(&self, over: &Over<'_>) {
-        let Over { request, number, sample, error } = over;
-        let source: Source = self.source(*number, request.payload);
+    pub(in crate::load) fn book(&self, over: &Over<'_>, request: impl FnOnce() -> Request) {
+        let Over { payload, number, sample, error } = over;
+        let source: Source = self.source(*number, *payload);
         match error {
             None => self.recorder.record(source, sample),
             Some(error) => self.recorder.fail(source, sample.end, error),
         }
         if let Some(observer) = &self.observer {
             let Sample { sent, intended, end, .. } = *sample;
-            observer.complete(*number, &Finished { request: *request, sent, intended, end, error: *error });
+            observer.complete(*number, &Finished { request: request(), sent, intended, end, error: *error });
         }
     }
 

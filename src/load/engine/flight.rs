@@ -109,16 +109,14 @@ impl<P: Policy> InFlight<P> {
         let before = state.end.load(Ordering::Relaxed);
         state.end.store(completion.last_response.0, Ordering::Relaxed);
         bump(if completion.error.is_some() { &state.failed } else { &state.completed });
-        let request = state.request();
         let intended = P::SCHEDULED.then(|| state.intended());
-        let sequence_end = request.sequence.is_some_and(|position| position.end);
         let is_first = before == 0 || P::SCHEDULED;
         let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
-        let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, sequence_end) };
-        let (number, error) = (self.numbers.of(slot), completion.error);
-        self.context.book(&Over { request, number, sample, error });
+        let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, state.ends_sequence()) };
+        let (payload, number, error) = (state.payload(), self.numbers.of(slot), completion.error);
+        self.context.book(&Over { payload, number, sample, error }, || state.request());
         if error.is_some() && self.alone {
-            self.context.cut_short(request, self.lane(slot));
+            self.context.cut_short(state.request(), self.lane(slot));
         }
     }
 }
@@ -131,7 +129,7 @@ impl<P: Policy> CompletionSink for InFlight<P> {
             let before = state.last_response.swap(response.at.0, Ordering::Relaxed);
             let gap_ns = (before != 0).then(|| response.at.since(Stamp(before)));
             if let Some(gap_ns) = gap_ns {
-                let source = self.context.source(self.numbers.of(slot), state.request().payload);
+                let source = self.context.source(self.numbers.of(slot), state.payload());
                 self.context.recorder.gap(source, response.at, gap_ns);
             }
             self.policy.responded(self, slot, response.at, gap_ns);

@@ -67,6 +67,18 @@ impl Slot {
         bump(&self.sent);
     }
 
+    /// What its request carries.
+    #[inline]
+    pub(super) fn payload(&self) -> PayloadId {
+        PayloadId(self.request.load(Ordering::Relaxed) as u32)
+    }
+
+    /// Whether its request ends a sequence.
+    #[inline]
+    pub(super) fn ends_sequence(&self) -> bool {
+        self.request.load(Ordering::Relaxed) & ENDS != 0
+    }
+
     /// The request that was remembered.
     #[inline]
     pub(super) fn request(&self) -> Request {
