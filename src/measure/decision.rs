@@ -3,10 +3,10 @@
 //! A limit is judged by the interval of its figure over all windows that make the result: one noisy window decides nothing.
 //! Where the interval holds the limit, or a percentile has too few samples, further windows are added.
 
-use crate::measure::history::History;
+use crate::measure::history::{History, Stretch};
 use crate::measure::precision::interval;
 use crate::measure::stability::STABLE_WINDOWS;
-use crate::measure::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary};
+use crate::measure::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::{Interval, early_stopping_floor};
 
@@ -22,8 +22,8 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
     }
-    let result = history.result()?.client;
-    let check = check_limit(plan, &result, || interval(key_statistic(plan), history.each(), &result));
+    let Stretch { client: result, blocks, .. } = history.result()?;
+    let check = check_limit(plan, &result, || interval(key_statistic(plan), &blocks, &result));
     let (settled, sampled) = (history.is_settled(plan), has_enough_samples(&result, plan.percentile));
     match check {
         Some(LimitCheck { over: true, certain: true, .. }) if sampled => Some(Ending::OverThreshold),
@@ -59,13 +59,9 @@ pub(super) fn check_limit(
 }
 
 /// The same, where the intervals of the result are known already.
-pub(super) fn check_with(
-    plan: &MeasurementPlan,
-    result: &ClientSummary,
-    intervals: &[(Statistic, Interval)],
-) -> Option<LimitCheck> {
+pub(super) fn check_with(plan: &MeasurementPlan, result: &ClientSummary, intervals: &[Known]) -> Option<LimitCheck> {
     let key = key_statistic(plan);
-    check_limit(plan, result, || intervals.iter().find(|(of, _)| *of == key).map(|(_, interval)| *interval))
+    check_limit(plan, result, || intervals.iter().find(|(of, _)| *of == key).and_then(|(_, interval)| *interval))
 }
 
 /// How a load that ended by itself ends, as it stands to the limit.
@@ -90,7 +86,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measure::history::Stretch;
     use crate::measure::summary::sample;
 
     const LIMIT: Duration = Duration::from_millis(5);
@@ -103,8 +98,7 @@ mod tests {
     fn decided(plan: &MeasurementPlan, requests: u64, windows: &[u64]) -> Option<(Ending, usize)> {
         let mut history = History::new(plan);
         windows.iter().enumerate().find_map(|(index, latency_us)| {
-            let client = sample::client(requests, latency_us * 1_000);
-            history.push(Stretch { client, readings: None }, plan);
+            history.push(Stretch::sample(requests, latency_us * 1_000), plan);
             decide(&history, plan).map(|ending| (ending, index + 1))
         })
     }

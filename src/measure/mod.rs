@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod precision;
 pub mod server;
 mod silence;
+mod slicer;
 pub mod stability;
 pub mod stages;
 pub mod summary;

@@ -234,6 +234,9 @@ pub struct LimitCheck {
     pub certain: bool,
 }
 
+/// A figure, and its interval where it has one.
+pub type Known = (Statistic, Option<Interval>);
+
 /// One level, measured.
 #[derive(Clone, Debug)]
 pub struct LevelSummary {
@@ -252,7 +255,8 @@ pub struct LevelSummary {
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
     /// How well figures are known, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in nanoseconds.
-    pub intervals: Vec<(Statistic, Interval)>,
+    /// A figure that too little is known of has none.
+    pub intervals: Vec<Known>,
     /// Why the measurement ended.
     pub ending: Ending,
     /// How the latency stands to `--latency-threshold`, where there is one.

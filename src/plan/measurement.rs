@@ -66,6 +66,17 @@ pub enum Statistic {
     Throughput,
 }
 
+impl Statistic {
+    /// A short stable word for it, which reports have.
+    pub fn word(self) -> String {
+        match self {
+            Self::Throughput => "throughput".to_owned(),
+            Self::MeanLatency => "avg".to_owned(),
+            Self::Percentile(percentile) => format!("p{percentile}"),
+        }
+    }
+}
+
 /// Which response of a decoupled model ends its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecoupledLatency {

@@ -14,6 +14,7 @@ mod many_steps;
 mod measured;
 mod observers;
 mod outputs;
+mod recomputed;
 mod scripted;
 mod streams;
 #[path = "../support/mod.rs"]

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, Distribution, EntrySummary, Headline, LevelSummary};
-use crate::plan::Statistic;
+use crate::measure::summary::{ClientSummary, Distribution, EntrySummary, Headline, Known, LevelSummary};
+use crate::stats::Interval;
 
 /// Percentiles that every distribution is given with, and their names.
 const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
@@ -28,15 +28,9 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
         all.insert("threshold_certain".to_owned(), json!(check.certain));
     }
     all.insert("reasons".to_owned(), json!(reasons));
-    let interval = |(of, interval): &(Statistic, crate::stats::Interval)| {
-        let name = match of {
-            Statistic::Throughput => "throughput".to_owned(),
-            Statistic::MeanLatency => "avg".to_owned(),
-            Statistic::Percentile(percentile) => format!("p{percentile}"),
-        };
-        // Neither a rate nor a time is below 0, however little is known of it.
-        (name, json!([interval.low.max(0.0), interval.high]))
-    };
+    // Neither a rate nor a time is below 0, however little is known of it.
+    let ends = |known: &Interval| json!([known.low.max(0.0), known.high]);
+    let interval = |(of, known): &Known| (of.word(), known.as_ref().map_or(Value::Null, ends));
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
     if !level.client.entries.is_empty() {
         let entry = |(entry, part): (&EntrySummary, &ClientSummary)| {
