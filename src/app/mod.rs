@@ -14,6 +14,7 @@ mod periodic;
 mod phase;
 mod recorded;
 mod replay;
+mod restarts;
 mod runner;
 mod schedule;
 mod screen;

@@ -73,6 +73,7 @@ impl Stretch {
             intervals,
             ending,
             limit,
+            restarts: None,
             verdict,
         }
     }

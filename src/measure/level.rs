@@ -177,7 +177,7 @@ impl<'a> Trials<'a> {
         {
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed());
             growth.look(elapsed, self.running.under_way());
-            self.slicer.look(self.run);
+            self.slicer.look(&self.run.recorder, &self.run.facts);
             silence.look(elapsed, completed.all(), self.running.under_way());
             self.measurement.watcher.progress(1);
             thread::sleep(COUNT_LOOK_UP);
@@ -265,7 +265,7 @@ impl<'a> Trials<'a> {
         loop {
             self.running.settle_if_stranded();
             self.counters.look()?;
-            if let Some(end) = self.slicer.look(self.run) {
+            if let Some(end) = self.slicer.look(&self.run.recorder, &self.run.facts) {
                 return Ok(end);
             }
             if self.is_full(start)

@@ -14,6 +14,7 @@ pub mod measurement;
 pub mod metrics;
 pub mod outcome;
 pub mod precision;
+pub mod restarts;
 pub mod server;
 mod silence;
 mod slicer;

@@ -106,6 +106,11 @@ fn half_width(ratio: &Ratio) -> f64 {
     *FACTOR * variance_of_sum(&ratio.excess).sqrt() / ratio.sum
 }
 
+/// What the interval of a figure takes for its standard error.
+pub fn standard_error(interval: Interval) -> f64 {
+    (interval.high - interval.low) / 2.0 / *FACTOR
+}
+
 /// How many independent samples `n` are worth, where a sum of as many would have the variance `independent` and theirs has
 /// the `actual` one. The latter is an estimate: what Student's t makes of that is made up for here, so that others may take
 /// the result for certain.

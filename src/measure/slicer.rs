@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::level::LevelRun;
 use crate::measure::summary::ClientSummary;
-use crate::measure::window::summarize;
+use crate::measure::window::{WindowFacts, summarize};
+use crate::record::Recorder;
 
 /// Blocks of a window whose length is known.
 const OF_A_WINDOW: u32 = 16;
@@ -53,15 +53,15 @@ impl Slicer {
     }
 
     /// Opens the next block where one is over. Returns when the window ended, if it has.
-    pub(super) fn look(&mut self, run: &LevelRun) -> Option<Stamp> {
+    pub(super) fn look(&mut self, recorder: &Recorder, facts: &WindowFacts) -> Option<Stamp> {
         if Stamp::now() < self.end {
             return None;
         }
         if self.end >= self.window_end {
             return Some(self.end);
         }
-        let (tally, end) = run.recorder.next_block(self.end_after(self.end));
-        self.blocks.push(Block::of(&summarize(tally, self.start, self.end - self.start, &run.facts)));
+        let (tally, end) = recorder.next_block(self.end_after(self.end));
+        self.blocks.push(Block::of(&summarize(tally, self.start, self.end - self.start, facts)));
         (self.start, self.end) = (self.end, end);
         None
     }

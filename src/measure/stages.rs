@@ -193,7 +193,7 @@ impl Stage {
 
     /// Waits until the stage is over, or may not go on.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
-        while self.slicer.borrow_mut().look(&self.level).is_none() {
+        while self.slicer.borrow_mut().look(&self.level.recorder, &self.level.facts).is_none() {
             if !may_go_on() {
                 return Ending::Failed;
             }
@@ -219,7 +219,7 @@ impl Stage {
 
     /// When the stage ended, which may be now.
     fn end(&self) -> Stamp {
-        if let Some(end) = self.slicer.borrow_mut().look(&self.level) {
+        if let Some(end) = self.slicer.borrow_mut().look(&self.level.recorder, &self.level.facts) {
             return end;
         }
         // What was recorded after the open block's end belongs to the stage, too.

@@ -28,6 +28,8 @@ pub struct MeasurementPlan {
     pub max_errors: f64,
     /// Windows go on until this statistic is known well enough, or `max_trials` is reached.
     pub precision: Option<Precision>,
+    /// How often a level is measured, the model loaded anew in between.
+    pub restarts: u32,
     /// Which response of a decoupled model ends its latency.
     pub decoupled_latency: DecoupledLatency,
     /// From where the headline latency of an open loop runs.

@@ -15,6 +15,7 @@ mod measured;
 mod observers;
 mod outputs;
 mod recomputed;
+mod restarts;
 mod scripted;
 mod streams;
 #[path = "../support/mod.rs"]

@@ -18,7 +18,7 @@ use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
 use crate::report::number::{msec, significant, whole_us};
-use crate::report::{level_name, load_name, load_value};
+use crate::report::{level_name, load_name, load_value, restarts};
 use crate::stats::Interval;
 use crate::stdio::shown;
 
@@ -86,6 +86,7 @@ pub fn models(models: &[ModelSpec]) -> String {
 pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     let mut text = client::client(plan, run, level);
     text += &confidence(level);
+    text += &restarts::text(level);
     if let Some(server) = &level.server {
         text += &server::server(server, run.entries.len() > 1);
     }
