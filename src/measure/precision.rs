@@ -49,7 +49,7 @@ pub fn interval(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<I
     match of {
         Statistic::Throughput => {
             let (rate, share) = (all.throughput(), half_width(&Ratio::throughput(blocks)));
-            (share <= WIDEST).then(|| Interval { low: rate * (1.0 - share), high: rate * (1.0 + share) })
+            (share <= WIDEST).then_some(Interval { low: rate * (1.0 - share), high: rate * (1.0 + share) })
         }
         Statistic::MeanLatency => {
             let (mean, worth) = (all.latency.mean_ns(), worth_for_mean(blocks, all));

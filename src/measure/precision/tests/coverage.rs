@@ -168,7 +168,6 @@ fn check(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
                     100.0 * told_share,
                     100.0 * held
                 );
-                println!("{line}");
                 // A figure that is not known is never wrong; one that nearly always is, is right as often as it says.
                 let usual = told_share < 0.9 || (0.93 - f64::EPSILON..=0.98 + f64::EPSILON).contains(&held);
                 if wrong_share > 0.07 + f64::EPSILON || !usual || (must_tell(*law, windows, of) && told_share < 0.85) {
