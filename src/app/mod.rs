@@ -15,6 +15,7 @@ mod periodic;
 mod phase;
 mod recorded;
 mod replay;
+mod restarts;
 mod runner;
 mod schedule;
 mod screen;

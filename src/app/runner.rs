@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::observe::Observers;
+use crate::app::restarts;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::backend::Threading;
@@ -64,7 +65,7 @@ impl Runner<'_> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
-        let summary = self.measure(job, &self.plan.measurement, self.observers)?;
+        let summary = self.measure(job, &self.plan.measurement, (self.observers, true))?;
         let results = console::results(self.plan, &self.session.run, &summary);
         let remark = remarks::remark(&self.plan.measurement, &summary);
         // What was measured is kept even where it cannot be printed.
@@ -104,11 +105,17 @@ impl Runner<'_> {
     /// # Errors
     /// Where it cannot be started, or nothing of it could be measured.
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
-        self.measure(job, plan, None)
+        self.measure(job, plan, (None, false))
     }
 
-    /// Measures a level, as an experiment of `exporting`.
-    fn measure(&self, job: &Job, plan: &MeasurementPlan, exporting: Option<&Observers>) -> Result<LevelSummary> {
+    /// Measures a level, as an experiment of `exporting`, and at further starts where the plan asks for these and `repeats` lets
+    /// it.
+    fn measure(
+        &self,
+        job: &Job,
+        plan: &MeasurementPlan,
+        (exporting, repeats): (Option<&Observers>, bool),
+    ) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
         // Windows that are measured until they agree leave out the time of the warm-up themselves.
         if plan.warmup_requests > 0 || job.finite {
@@ -122,11 +129,24 @@ impl Runner<'_> {
             run.baseline = counters.map(|counters| (Stamp::now(), counters));
         }
         let running = self.start(&run.recorder, job, job.quota)?;
-        let measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
+        let mut measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
+        if repeats {
+            let again = |is_first| self.measure_anew(job, plan, is_first);
+            restarts::repeat(plan, &mut measured.summary, || !self.must_stop(), again);
+        }
         if let Some(observers) = exporting {
             observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
         }
         Ok(self.account(measured))
+    }
+
+    /// Loads the models anew, and measures a level as [`Runner::measure_quietly`] does.
+    fn measure_anew(&self, job: &Job, plan: &MeasurementPlan, is_first: bool) -> Result<LevelSummary> {
+        if !self.session.backend.reload()? && is_first {
+            note!("--restarts: the model stays loaded on this server; each start has new connections only");
+        }
+        // What is exported and validated is the first start.
+        Runner { observers: None, ..*self }.measure_quietly(job, plan)
     }
 
     /// Says what became of a level's requests, where that needs saying.

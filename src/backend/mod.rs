@@ -64,6 +64,14 @@ pub trait Backend: Send + Sync {
     /// Where the server keeps none, cannot be reached, or breaks off.
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()>;
 
+    /// Loads all models anew, while no client is open. Returns whether it could: where not, nothing has changed.
+    ///
+    /// # Errors
+    /// Where a model is gone now, or the server does not let go of it.
+    fn reload(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot
     /// go on then.
     fn is_gone(&self) -> bool {

@@ -74,6 +74,11 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "STAT:SHARE", value_parser = precision)]
     precision: Option<Precision>,
 
+    /// Measures every level so often, with the model loaded anew in between (new connections over the network), and
+    /// gives the interval between these starts and the share of the variance that lies there
+    #[arg(long, value_name = "STARTS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    restarts: u32,
+
     /// Which response of a decoupled model ends its latency
     #[arg(long, value_name = "first|last", default_value = "last",
         value_parser = one_of(&[("first", DecoupledLatency::First), ("last", DecoupledLatency::Last)]))]
@@ -142,6 +147,7 @@ impl MeasurementArgs {
             warmup: self.warmup_duration,
             max_errors: self.max_errors,
             precision: self.precision,
+            restarts: self.restarts,
             decoupled_latency: self.decoupled_latency,
             latency_from: self.latency_from,
             on_disturbance: self.on_disturbance,

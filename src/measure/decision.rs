@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use crate::measure::disagreement::STABLE_WINDOWS;
-use crate::measure::history::History;
+use crate::measure::history::{History, Stretch};
 use crate::measure::precision::interval;
-use crate::measure::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary};
+use crate::measure::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
 use crate::plan::{MeasurementPlan, Statistic};
 use crate::stats::{Interval, early_stopping_floor};
 
@@ -24,8 +24,8 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
     }
-    let result = history.result()?.client;
-    let check = check_limit(plan, &result, || interval(key_statistic(plan), history.each(), &result));
+    let Stretch { client: result, blocks, .. } = history.result()?;
+    let check = check_limit(plan, &result, || interval(key_statistic(plan), &blocks, &result));
     let (settled, sampled) = (history.is_settled(plan), has_enough_samples(&result, plan.percentile));
     match check {
         Some(LimitCheck { over: true, certain: true, .. }) if sampled => Some(Ending::OverThreshold),
@@ -38,7 +38,7 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
 }
 
 /// Whether a window like the last one would end after the time that a level may take.
-fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool {
+pub(super) fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool {
     let another = history.latest().map_or(Duration::ZERO, |window| window.duration);
     plan.level_time.is_some_and(|allowed| history.measured() + another > allowed)
 }
@@ -67,13 +67,9 @@ pub(super) fn check_limit(
 }
 
 /// The same, where the intervals of the result are known already.
-pub(super) fn check_with(
-    plan: &MeasurementPlan,
-    result: &ClientSummary,
-    intervals: &[(Statistic, Interval)],
-) -> Option<LimitCheck> {
+pub(super) fn check_with(plan: &MeasurementPlan, result: &ClientSummary, intervals: &[Known]) -> Option<LimitCheck> {
     let key = key_statistic(plan);
-    check_limit(plan, result, || intervals.iter().find(|(of, _)| *of == key).map(|(_, interval)| *interval))
+    check_limit(plan, result, || intervals.iter().find(|(of, _)| *of == key).and_then(|(_, interval)| *interval))
 }
 
 /// How a load that ended by itself ends, as it stands to the limit.
@@ -96,7 +92,6 @@ fn has_enough_samples(result: &ClientSummary, percentile: Option<f64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::history::Stretch;
     use crate::measure::summary::sample;
 
     const LIMIT: Duration = Duration::from_millis(5);
@@ -109,8 +104,7 @@ mod tests {
     fn decided(plan: &MeasurementPlan, requests: u64, windows: &[u64]) -> Option<(Ending, usize)> {
         let mut history = History::new(plan);
         windows.iter().enumerate().find_map(|(index, latency_us)| {
-            let client = sample::client(requests, latency_us * 1_000);
-            history.push(Stretch { client, readings: None }, plan);
+            history.push(Stretch::sample(requests, latency_us * 1_000), plan);
             decide(&history, plan).map(|ending| (ending, index + 1))
         })
     }

@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::measure::blocks::{Block, Blocks};
 use crate::measure::complaint::Verdict;
 use crate::measure::counters::Counted;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::{WindowFigures, intervals, is_precise};
+use crate::measure::precision::{intervals, is_precise};
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable};
-use crate::measure::summary::{ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck};
+use crate::measure::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
-use crate::plan::{MeasurementPlan, Statistic};
-use crate::stats::Interval;
+use crate::plan::MeasurementPlan;
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]
@@ -22,11 +22,21 @@ pub(super) struct Stretch {
     pub(super) client: ClientSummary,
     /// The server's metrics meanwhile, where they are collected.
     pub(super) readings: Option<MetricsFold>,
+    /// The same, in blocks of time.
+    pub(super) blocks: Blocks,
 }
 
 impl Stretch {
+    /// A window that was not cut into blocks: it is one.
+    pub(super) fn uncut(client: ClientSummary, readings: Option<MetricsFold>) -> Self {
+        let mut blocks = Blocks::default();
+        blocks.push(Block::of(&client));
+        Self { client, readings, blocks }
+    }
+
     /// Takes the stretch that follows into this one.
-    fn absorb(self, later: &Self) -> Self {
+    fn absorb(mut self, later: &Self) -> Self {
+        self.blocks.extend(&later.blocks);
         let readings = match (self.readings, &later.readings) {
             (Some(mut all), Some(more)) => {
                 all.absorb(more);
@@ -34,7 +44,7 @@ impl Stretch {
             }
             (all, more) => all.or_else(|| more.clone()),
         };
-        Self { client: merge(self.client, &later.client), readings }
+        Self { client: merge(self.client, &later.client), readings, blocks: self.blocks }
     }
 
     /// The summary of a level whose result this is; not judged yet.
@@ -43,9 +53,9 @@ impl Stretch {
         models: &Models<'_>,
         load: LevelLoad,
         counted: Option<Counted>,
-        (ending, limit, intervals): (Ending, Option<LimitCheck>, Vec<(Statistic, Interval)>),
+        (ending, limit, intervals): (Ending, Option<LimitCheck>, Vec<Known>),
     ) -> LevelSummary {
-        let Self { client, readings } = self;
+        let Self { client, readings, .. } = self;
         let failed = client.requests == 0 && ending != Ending::Interrupted;
         let ending = if failed { Ending::Failed } else { ending };
         let mut servers = models.roots.iter().map(|id| models.summary(&counted.as_ref()?.delta, id));
@@ -67,13 +77,14 @@ impl Stretch {
             ending,
             limit,
             disturbances,
+            restarts: None,
             verdict,
         }
     }
 }
 
 /// The windows of a level so far. Whole distributions stay of the last three, and of all that make the result together; of
-/// each of these by itself only the throughput and the mean latency.
+/// these by themselves blocks of time, whose number does not grow.
 pub(super) struct History {
     closed: usize,
     /// How long all windows lasted.
@@ -82,37 +93,55 @@ pub(super) struct History {
     /// The windows that make the result as one: those since three agreed, or all where a precision is measured for. Without
     /// it, the last three do.
     kept: Option<Stretch>,
-    figures: Vec<WindowFigures>,
+    /// How many they are.
+    kept_windows: usize,
     whole: bool,
+}
+
+#[cfg(test)]
+impl Stretch {
+    /// A window of so many requests, a multiple of 16, that all took so long: 16 blocks of a second.
+    pub(super) fn sample(requests: u64, latency_ns: u64) -> Self {
+        use crate::measure::summary::sample;
+        let mut blocks = Blocks::default();
+        (0..16).for_each(|_| blocks.push(Block::of(&sample::client(requests / 16, latency_ns))));
+        Self { client: sample::client(requests, latency_ns), readings: None, blocks }
+    }
+}
+
+impl Stretch {
+    /// How well its figures are known.
+    pub(super) fn intervals(&self, percentile: Option<f64>) -> Vec<Known> {
+        intervals(&self.blocks, &self.client, percentile)
+    }
 }
 
 impl History {
     /// No window yet.
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
         let whole = plan.precision.is_some();
-        Self { closed: 0, measured: Duration::ZERO, last: VecDeque::new(), kept: None, figures: Vec::new(), whole }
+        Self { closed: 0, measured: Duration::ZERO, last: VecDeque::new(), kept: None, kept_windows: 0, whole }
     }
 
     /// Adds the window that has just ended.
     pub(super) fn push(&mut self, window: Stretch, plan: &MeasurementPlan) {
         self.closed += 1;
         self.measured += window.client.duration;
-        let figures = WindowFigures::of(&window.client);
         if self.last.len() == STABLE_WINDOWS {
             self.last.pop_front();
         }
         self.last.push_back(window.clone());
         if let Some(kept) = self.kept.take() {
             self.kept = Some(kept.absorb(&window));
-            self.figures.push(figures);
+            self.kept_windows += 1;
         } else if self.whole {
             self.kept = Some(window);
-            self.figures.push(figures);
+            self.kept_windows = 1;
         } else {
-            self.figures = self.last.iter().map(|window| WindowFigures::of(&window.client)).collect();
             let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
             if is_stable(&last, plan.stability, plan.percentile) {
                 self.kept = self.last_as_one();
+                self.kept_windows = self.last.len();
             }
         }
     }
@@ -137,7 +166,7 @@ impl History {
         match (plan.precision, &self.kept) {
             // Fewer windows do not tell what neighbouring requests have in common.
             (Some(wanted), Some(kept)) if self.closed >= STABLE_WINDOWS => {
-                is_precise(wanted, &self.figures, &kept.client)
+                is_precise(wanted, &kept.blocks, &kept.client)
             }
             (Some(_), _) => false,
             (None, kept) => kept.is_some(),
@@ -147,6 +176,11 @@ impl History {
     /// The windows that make the result, as one; `None` where there was none.
     pub(super) fn result(&self) -> Option<Stretch> {
         self.kept.clone().or_else(|| self.last_as_one())
+    }
+
+    /// How many windows make the result.
+    pub(super) fn in_result(&self) -> usize {
+        if self.kept.is_some() { self.kept_windows } else { self.last.len() }
     }
 
     /// In what the last windows do not agree.
@@ -159,30 +193,20 @@ impl History {
         let mut last = self.last.iter();
         last.next().map(|first| last.fold(first.clone(), Stretch::absorb))
     }
-
-    /// How well the figures of the result are known.
-    pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<f64>) -> Vec<(Statistic, Interval)> {
-        intervals(&self.figures, result, percentile)
-    }
-
-    /// The figures of each window that makes the result.
-    pub(super) fn each(&self) -> &[WindowFigures] {
-        &self.figures
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::summary::sample;
-    use crate::plan::Precision;
+    use crate::plan::{Precision, Statistic};
 
     fn plan(precision: Option<Precision>) -> MeasurementPlan {
         MeasurementPlan { precision, ..sample::plan() }
     }
 
     fn window(requests: u64) -> Stretch {
-        Stretch { client: sample::client(requests, 1_000_000), readings: None }
+        Stretch::sample(requests, 1_000_000)
     }
 
     #[test]
@@ -190,7 +214,8 @@ mod tests {
         let plan = plan(None);
         let mut history = History::new(&plan);
         (0..1000).for_each(|number| history.push(window(10_u64.pow(number % 4)), &plan));
-        assert_eq!((history.closed(), history.last.len(), history.figures.len()), (1000, 3, 3));
+        assert_eq!((history.closed(), history.last.len()), (1000, 3));
+        assert_eq!(history.result().unwrap().blocks.each().len(), 48);
         assert_eq!(history.latest().unwrap().requests, 1_000);
         assert_eq!(history.result().unwrap().client.requests, 10 + 100 + 1_000);
         assert!(!history.is_settled(&plan));
@@ -205,7 +230,7 @@ mod tests {
         }
         assert!(history.is_settled(&plan));
         assert_eq!(history.result().unwrap().client.requests, 500 + 505 + 510 + 9_000 + 495);
-        assert_eq!(history.each().len(), 5);
+        assert_eq!(history.result().unwrap().blocks.each().len(), 5 * 16 / 2);
     }
 
     #[test]
@@ -225,10 +250,10 @@ mod tests {
         let wanted = plan(Some(Precision { of: Statistic::Throughput, share: 0.2 }));
         let mut history = History::new(&wanted);
         assert!(history.result().is_none());
-        (0..100).for_each(|_| history.push(window(10), &wanted));
-        assert_eq!((history.last.len(), history.each().len()), (3, 100));
-        let result = history.result().unwrap().client;
-        assert_eq!((result.requests, result.latency.count()), (1000, 1000));
+        (0..100).for_each(|_| history.push(window(16), &wanted));
+        let result = history.result().unwrap();
+        assert!(history.last.len() == 3 && (32..=64).contains(&result.blocks.each().len()));
+        assert_eq!((result.client.requests, result.client.latency.count()), (1600, 1600));
         assert!(history.is_settled(&wanted));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::hint;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -10,7 +11,6 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
-use crate::measure::blocks::Blocks;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Sentry;
@@ -18,12 +18,13 @@ use crate::measure::growth::{Growth, Looks, settle_rates};
 use crate::measure::history::Stretch;
 use crate::measure::measurement::Measurement;
 use crate::measure::silence::Silence;
+use crate::measure::slicer::Slicer;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::{WindowFacts, summarize};
 use crate::measure::windows::Windows;
 use crate::model::statistics::StatisticsSnapshot;
-use crate::plan::{Statistic, WindowRule};
+use crate::plan::WindowRule;
 use crate::record::Recorder;
 
 /// A load that is to be measured.
@@ -83,8 +84,8 @@ struct Trials<'a> {
     sentry: Sentry<'a>,
     counters: Counters,
     boundaries: Vec<Stamp>,
-    /// The pace of a load that is measured whole; without it, windows tell.
-    blocks: Blocks,
+    /// The open window's blocks.
+    slicer: Slicer,
     /// Looks at the requests under way in an open loop.
     under_way: Cell<Looks>,
 }
@@ -110,7 +111,7 @@ fn measure_with(
     let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
     let ended = trials.read_to_the_end(ended);
     let held_back = running.report().held_back;
-    let Trials { history, boundaries, under_way, blocks, counters, .. } = trials;
+    let Trials { history, boundaries, under_way, counters, .. } = trials;
     if measurement.interrupts.load(Ordering::Relaxed) > 0 {
         running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
     }
@@ -136,9 +137,7 @@ fn measure_with(
         outstanding: under_way.get().mean(),
         held_back,
     };
-    let whole = blocks.throughput(result.client.batch_size).map(|interval| (Statistic::Throughput, interval));
-    let intervals = whole.into_iter().chain(history.intervals(&result.client, measurement.plan.percentile));
-    let intervals: Vec<_> = intervals.collect();
+    let intervals = result.intervals(measurement.plan.percentile);
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
@@ -162,7 +161,7 @@ impl<'a> Trials<'a> {
             sentry: Sentry::new(measurement.gauge),
             counters,
             boundaries: Vec::new(),
-            blocks: Blocks::new(),
+            slicer: Slicer::new(Stamp::now(), Stamp::NEVER),
             under_way: Cell::default(),
         }
     }
@@ -177,6 +176,8 @@ impl<'a> Trials<'a> {
         self.sentry.edge();
         let start = self.running.started();
         self.boundaries.push(start);
+        self.slicer = Slicer::new(start, Stamp::NEVER);
+        self.slicer.put_off(self.run.recorder.end_window(self.slicer.end()));
         let (mut growth, mut silence) = (Growth::of(self.run.sending), Silence::of(self.run.load));
         while !self.running.is_finished()
             && !self.is_interrupted()
@@ -184,13 +185,15 @@ impl<'a> Trials<'a> {
         {
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed());
             growth.look(elapsed, self.running.under_way());
-            self.blocks.look(elapsed, completed.succeeded);
+            self.slicer.look(&self.run.recorder, &self.run.facts);
             silence.look(elapsed, completed.all(), self.running.under_way());
             self.measurement.watcher.progress(1);
             thread::sleep(COUNT_LOOK_UP);
         }
         self.running.settle_if_stranded();
-        let end = self.running.ended().unwrap_or_else(|| self.end_now());
+        // What was recorded after the open block's end belongs to the load, too.
+        let now = self.end_now();
+        let end = self.running.ended().unwrap_or(now);
         self.counters.ask();
         thread::sleep(GRACE);
         let sends = self.running.sends();
@@ -207,10 +210,12 @@ impl<'a> Trials<'a> {
         self.counters.ask();
         drop(self.measurement.readings());
         self.boundaries.push(start);
-        let (_, mut planned) = self.run.recorder.next_window(self.planned_end(start));
+        self.slicer = Slicer::new(start, self.planned_end(start));
+        let (_, block_end) = self.run.recorder.next_window(self.slicer.end());
+        self.slicer.put_off(block_end);
         self.sentry.edge();
         loop {
-            let end = match self.wait_for_end(start, planned) {
+            let end = match self.wait_for_end(start) {
                 Ok(end) => end,
                 Err(error) => {
                     self.close_tail(start);
@@ -219,7 +224,7 @@ impl<'a> Trials<'a> {
             };
             self.counters.ask();
             thread::sleep(GRACE);
-            planned = self.close((start, end), self.planned_end(end), |_| ());
+            self.close((start, end), self.planned_end(end), |_| ());
             start = end;
             if let Some(ending) = self.early_ending() {
                 return Ok(ending);
@@ -264,13 +269,14 @@ impl<'a> Trials<'a> {
         end
     }
 
-    /// Waits until the window that began at `start` is over, `planned` if nothing ends it before; returns when it ended.
-    fn wait_for_end(&mut self, start: Stamp, planned: Stamp) -> Result<Stamp> {
+    /// Waits until the window that began at `start` is over, as planned if nothing ends it before; returns when it ended.
+    fn wait_for_end(&mut self, start: Stamp) -> Result<Stamp> {
+        let timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
         loop {
             self.running.settle_if_stranded();
             self.counters.look()?;
-            if Stamp::now() >= planned {
-                return Ok(planned);
+            if let Some(end) = self.slicer.look(&self.run.recorder, &self.run.facts) {
+                return Ok(end);
             }
             if self.is_full(start)
                 || self.is_interrupted()
@@ -279,11 +285,11 @@ impl<'a> Trials<'a> {
             {
                 return Ok(self.end_now());
             }
-            let look_up = if planned == Stamp::NEVER { COUNT_LOOK_UP } else { LOOK_UP };
+            let look_up = if timed { LOOK_UP } else { COUNT_LOOK_UP };
             self.measurement.watcher.progress(self.history.closed() + 1);
             let looks = self.under_way.get().and(self.running.under_way());
             self.under_way.set(looks);
-            thread::sleep(looks.uneven(look_up).min(planned.from_now()));
+            thread::sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
         }
     }
 
@@ -294,23 +300,20 @@ impl<'a> Trials<'a> {
     }
 
     /// Closes the window in the recorder and remembers it, as `correct` leaves it; the next one ends at `next_end`, or later
-    /// where that has passed meanwhile. Returns when.
-    fn close(
-        &mut self,
-        (start, end): (Stamp, Stamp),
-        next_end: Stamp,
-        correct: impl FnOnce(&mut ClientSummary),
-    ) -> Stamp {
+    /// where that has passed meanwhile.
+    fn close(&mut self, (start, end): (Stamp, Stamp), next_end: Stamp, correct: impl FnOnce(&mut ClientSummary)) {
         (self.measurement.settle)();
-        let (tally, next_end) = self.run.recorder.next_window(next_end);
+        let mut next = Slicer::new(end, next_end);
+        let (tally, block_end) = self.run.recorder.next_window(next.end());
+        next.put_off(block_end);
         let readings = self.measurement.readings();
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         correct(&mut client);
         self.measurement.watcher.window(self.history.closed() + 1, &client);
         let disturbance = self.sentry.edge();
-        self.history.push(Stretch { client, readings }, disturbance, self.measurement.plan);
+        let blocks = mem::replace(&mut self.slicer, next).blocks(&client);
+        self.history.push(Stretch { client, readings, blocks }, disturbance, self.measurement.plan);
         self.boundaries.push(end);
-        next_end
     }
 
     /// Waits for the last reading of the server's counters; a run that was interrupted does without it where it fails.
@@ -329,7 +332,7 @@ impl<'a> Trials<'a> {
         let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
         if client.failed > 0 {
             let readings = self.measurement.readings();
-            self.history.push(Stretch { client, readings }, None, self.measurement.plan);
+            self.history.push(Stretch::uncut(client, readings), None, self.measurement.plan);
             self.boundaries.push(end);
         }
     }

@@ -1,66 +1,157 @@
 //! How well a level's figures are known: their confidence intervals, and `--precision p99:2%`, which measures until an
 //! interval is narrow enough.
 //!
-//! Throughput and mean latency are judged by how the windows' values differ (batch means), percentiles by order statistics
-//! of all samples. Neighbouring requests meet the same queue, so samples are worth less than their number; how much less is
-//! told by how the windows' means differ, too.
+//! The blocks of a level differ, by chance and because neighbouring requests meet the same queue. How much the slow waves in a
+//! figure vary from block to block tells the variance of the whole. For a percentile that is how many of a block's requests are
+//! below it, which says how many independent samples the level is worth, and so the order statistics between which the
+//! percentile lies. Where it is worth too few, the figure is not known: what is rare cannot be told from a lucky quiet time.
 
-use crate::measure::summary::ClientSummary;
+use std::sync::LazyLock;
+
+use crate::measure::blocks::{Block, Blocks};
+use crate::measure::summary::{ClientSummary, Known};
 use crate::plan::{Precision, Statistic};
-use crate::stats::{Interval, batch_means, effective_size_of_batches, percentile_interval};
+use crate::stats::{Interval, TERMS, percentile_interval, student_t_quantile, variance_of_sum};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
+/// What they aim at: the variance of few blocks of skewed figures promises a little too much.
+const AIM: f64 = 0.955;
+/// So many independent samples, at least, on the rarer side of a percentile.
+const LEAST_BEYOND: f64 = 10.0;
+/// So many independent samples tell a mean of latencies, which are skewed.
+const LEAST_FOR_MEAN: f64 = 50.0;
+/// Queues come in bursts, so that a quiet time shows a mean that is too low and varies too little. So many independent samples
+/// make up for that: in a mean, and on the rarer side of a percentile.
+const SKEW_OF_MEAN: f64 = 10.0;
+const SKEW_BEYOND: f64 = 1.5;
+/// An interval that is wider than half of its value to either side says nothing.
+const WIDEST: f64 = 0.5;
+/// One as narrow as this is told however few they are: where latencies are so much alike, there is nothing rare.
+const NARROW: f64 = 0.05;
+/// Fewer blocks tell nothing of what neighbours have in common.
+const LEAST_BLOCKS: usize = TERMS + 1;
+/// The resolution of the histograms: latencies that are closer are alike.
+const RESOLUTION: f64 = 0.001;
+/// Half the width of an interval in standard deviations that are estimates.
+static FACTOR: LazyLock<f64> = LazyLock::new(|| student_t_quantile(0.5 + AIM / 2.0, TERMS as f64));
+/// The same where they are certain.
+const CERTAIN_FACTOR: f64 = 2.004_654_462;
+/// More independent samples than so many times the samples are chance.
+const MOST_WORTH: f64 = 4.0;
 
-/// What is needed of each window by itself.
-#[derive(Clone, Copy, Debug)]
-pub struct WindowFigures {
-    /// Inferences a second.
-    pub throughput: f64,
-    /// Mean of the headline latency in nanoseconds.
-    pub mean_latency_ns: f64,
-}
-
-impl WindowFigures {
-    /// Those of a window.
-    pub fn of(window: &ClientSummary) -> Self {
-        Self { throughput: window.throughput(), mean_latency_ns: window.latency.mean_ns() }
-    }
-}
-
-/// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `windows` merged. `None`
+/// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged. `None`
 /// where there is too little to tell.
-pub fn interval(of: Statistic, windows: &[WindowFigures], all: &ClientSummary) -> Option<Interval> {
-    let each = |value: fn(&WindowFigures) -> f64| windows.iter().map(value).collect::<Vec<_>>();
-    let mean_latencies = || each(|window| window.mean_latency_ns);
+pub fn interval(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    if blocks.each().len() < LEAST_BLOCKS || all.requests == 0 {
+        return None;
+    }
     match of {
-        Statistic::Throughput => batch_means(&each(|window| window.throughput), CONFIDENCE),
-        Statistic::MeanLatency => batch_means(&mean_latencies(), CONFIDENCE),
-        Statistic::Percentile(percentile) => {
-            let variance = all.latency.std_ns().powi(2);
-            let effective = effective_size_of_batches(all.latency.count(), variance, &mean_latencies());
-            percentile_interval(&all.latency.histogram, percentile, effective, CONFIDENCE)
+        Statistic::Throughput => {
+            let (rate, share) = (all.throughput(), half_width(&Ratio::throughput(blocks)));
+            (share <= WIDEST).then_some(Interval { low: rate * (1.0 - share), high: rate * (1.0 + share) })
         }
+        Statistic::MeanLatency => {
+            let (mean, worth) = (all.latency.mean_ns(), worth_for_mean(blocks, all));
+            let share = half_width(&Ratio::latency(blocks)) * (1.0 + SKEW_OF_MEAN / worth.max(LEAST_FOR_MEAN));
+            let told = share <= WIDEST && (worth >= LEAST_FOR_MEAN || share <= NARROW);
+            // In a closed loop a mean latency is one over a throughput, in a queue it is one over spare capacity: of these
+            // the interval is symmetric.
+            told.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - share) })
+        }
+        Statistic::Percentile(percentile) => of_percentile(percentile, blocks, all),
     }
 }
 
-/// The intervals that a level's report gives: throughput, mean latency, the usual percentiles and the one asked for.
-pub fn intervals(
-    windows: &[WindowFigures],
-    all: &ClientSummary,
-    percentile: Option<f64>,
-) -> Vec<(Statistic, Interval)> {
+fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    let p = percentile / 100.0;
+    let samples = all.latency.count() as f64;
+    let worth = worth_below(all.latency.percentile_ns(percentile), p, blocks, samples);
+    let least = worth.min(worth_for_mean(blocks, all)).min(samples);
+    let rarer = p.min(1.0 - p);
+    let certain = worth - SKEW_BEYOND / rarer;
+    let interval = percentile_interval(&all.latency.histogram, percentile, certain, AIM)?;
+    let value = all.latency.percentile_ns(percentile) as f64;
+    let told = least * rarer >= LEAST_BEYOND || interval.relative_half_width(value) <= NARROW;
+    told.then_some(interval)
+}
+
+/// A figure that is the sum of one thing over the sum of another, block by block.
+struct Ratio {
+    sum: f64,
+    /// How long each block was, and what it has of the first, more than its share of the second.
+    excess: Vec<(f64, f64)>,
+}
+
+impl Ratio {
+    fn new(blocks: &Blocks, over: impl Fn(&Block) -> f64, under: impl Fn(&Block) -> f64) -> Self {
+        let sum: f64 = blocks.each().iter().map(&over).sum();
+        let whole: f64 = blocks.each().iter().map(&under).sum();
+        let excess = |block: &Block| (block.seconds, over(block) - sum / whole * under(block));
+        let excess = blocks.each().iter().map(excess).collect();
+        Self { sum, excess }
+    }
+
+    fn throughput(blocks: &Blocks) -> Self {
+        Self::new(blocks, |block| block.requests as f64, |block| block.seconds)
+    }
+
+    fn latency(blocks: &Blocks) -> Self {
+        Self::new(blocks, |block| block.sum_ns, |block| block.requests as f64)
+    }
+}
+
+/// Half the interval's width, as a share of the figure.
+fn half_width(ratio: &Ratio) -> f64 {
+    *FACTOR * variance_of_sum(&ratio.excess).sqrt() / ratio.sum
+}
+
+/// What the interval of a figure takes for its standard error.
+pub fn standard_error(interval: Interval) -> f64 {
+    (interval.high - interval.low) / 2.0 / *FACTOR
+}
+
+/// How many independent samples `n` are worth, where a sum of as many would have the variance `independent` and theirs has
+/// the `actual` one. The latter is an estimate: what Student's t makes of that is made up for here, so that others may take
+/// the result for certain.
+fn worth(n: f64, independent: f64, actual: f64) -> f64 {
+    let worth = n * independent / actual * (CERTAIN_FACTOR / *FACTOR).powi(2);
+    if worth < MOST_WORTH * n { worth } else { MOST_WORTH * n }
+}
+
+/// How many independent samples the mean latency is worth.
+fn worth_for_mean(blocks: &Blocks, all: &ClientSummary) -> f64 {
+    let n = all.latency.count() as f64;
+    let deviation = all.latency.std_ns().max(RESOLUTION * all.latency.mean_ns());
+    worth(n, n * deviation.powi(2), variance_of_sum(&Ratio::latency(blocks).excess))
+}
+
+/// How many independent samples the share of latencies below the percentile is worth, which is at `ns`.
+fn worth_below(ns: u64, p: f64, blocks: &Blocks, n: f64) -> f64 {
+    // Many latencies may be alike: with them or without them, what is nearer.
+    let shares = [ns, ns.saturating_sub(1)].map(|ns| {
+        let below = |block: &Block| block.up_to(ns).1 as f64;
+        let ratio = Ratio::new(blocks, below, |block| block.up_to(ns).0 as f64);
+        (ratio.sum / n, ratio)
+    });
+    let nearest = shares.iter().filter(|(share, _)| *share > 0.0 && *share < 1.0);
+    let nearest = nearest.min_by(|(one, _), (other, _)| (one - p).abs().total_cmp(&(other - p).abs()));
+    nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), variance_of_sum(&ratio.excess)))
+}
+
+/// What a level's report tells of: throughput, mean latency, the usual percentiles and the one asked for.
+pub fn intervals(blocks: &Blocks, all: &ClientSummary, percentile: Option<f64>) -> Vec<Known> {
     let mut percentiles = vec![50.0, 90.0, 95.0, 99.0];
     percentiles.extend(percentile.filter(|asked| !percentiles.contains(asked)));
     let wanted = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let wanted = wanted.chain(percentiles.into_iter().map(Statistic::Percentile));
-    wanted.filter_map(|of| Some((of, interval(of, windows, all)?))).collect()
+    wanted.map(|of| (of, interval(of, blocks, all))).collect()
 }
 
 /// Whether a figure is known as well as `wanted`.
-pub fn is_precise(wanted: Precision, windows: &[WindowFigures], all: &ClientSummary) -> bool {
+pub fn is_precise(wanted: Precision, blocks: &Blocks, all: &ClientSummary) -> bool {
     let value = value(wanted.of, all);
-    interval(wanted.of, windows, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
+    interval(wanted.of, blocks, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
 }
 
 /// A figure of the windows `all`, in the units of its interval.
@@ -73,58 +164,4 @@ pub fn value(of: Statistic, all: &ClientSummary) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measure::summary::sample;
-    use crate::measure::window;
-
-    /// A window of latencies 1000, 2000, … ns, all shifted.
-    fn window_of(requests: u64, shift: u64) -> ClientSummary {
-        let mut client = sample::client(0, 0);
-        client.requests = requests;
-        for number in 1..=requests {
-            let ns = number * 1000 + shift;
-            client.latency.histogram.record(ns).unwrap();
-            client.latency.sum_ns += u128::from(ns);
-        }
-        client
-    }
-
-    fn figures(windows: &[ClientSummary]) -> Vec<WindowFigures> {
-        windows.iter().map(WindowFigures::of).collect()
-    }
-
-    fn merge(windows: &[ClientSummary]) -> ClientSummary {
-        let (first, rest) = windows.split_first().unwrap();
-        rest.iter().fold(first.clone(), window::merge)
-    }
-
-    fn precise(of: Statistic, share: f64, windows: &[ClientSummary]) -> bool {
-        is_precise(Precision { of, share }, &figures(windows), &merge(windows))
-    }
-
-    #[test]
-    fn equal_windows_are_known_well_and_unequal_ones_are_not() {
-        let equal = vec![window_of(2000, 0); 3];
-        let unequal = [window_of(2000, 0), window_of(1000, 900_000), window_of(3000, 0)];
-        for of in [Statistic::Throughput, Statistic::MeanLatency] {
-            assert!(precise(of, 0.01, &equal));
-            assert!(!precise(of, 0.2, &unequal));
-            assert!(!precise(of, 0.2, &equal[..1]), "one window does not tell");
-        }
-    }
-
-    #[test]
-    fn percentiles_get_wider_where_windows_drift() {
-        let of = Statistic::Percentile(90.0);
-        let width = |windows: &[ClientSummary]| {
-            let all = merge(windows);
-            interval(of, &figures(windows), &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
-        };
-        let steady = width(&vec![window_of(2000, 0); 3]);
-        assert!(steady < 0.01, "{steady}");
-        assert!(width(&[window_of(2000, 0), window_of(2000, 50_000), window_of(2000, 100_000)]) > 3.0 * steady);
-        assert!(precise(of, 0.01, &vec![window_of(2000, 0); 3]));
-        assert!(!precise(Statistic::Percentile(99.9), 0.01, &[window_of(500, 0)]));
-    }
-}
+mod tests;

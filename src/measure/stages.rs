@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
-use crate::measure::blocks::Blocks;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Sentry;
@@ -21,11 +20,11 @@ use crate::measure::history::Stretch;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::{WindowFigures, intervals};
+use crate::measure::slicer::Slicer;
 use crate::measure::summary::{Disturbances, Ending, LevelSummary};
 use crate::measure::verdict::{Circumstances, judge};
 use crate::measure::window::summarize;
-use crate::plan::{StageLength, Statistic};
+use crate::plan::StageLength;
 
 /// How often a waiting stage looks around.
 const LOOK_UP: Duration = Duration::from_millis(1);
@@ -45,7 +44,7 @@ pub struct StageRun {
 /// A stage under way, or over.
 struct Stage {
     growth: Cell<Growth>,
-    blocks: RefCell<Blocks>,
+    slicer: RefCell<Slicer>,
     level: LevelRun,
     load: RunningLoad,
     planned_end: Stamp,
@@ -192,15 +191,16 @@ impl Stage {
             StageLength::Time(length) => load.started().plus_duration(length),
             StageLength::Requests(_) => Stamp::NEVER,
         };
-        let planned_end = level.recorder.end_window(planned_end);
+        let mut slicer = Slicer::new(load.started(), planned_end);
+        slicer.put_off(level.recorder.end_window(slicer.end()));
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
         let growth = Cell::new(Growth::of(level.sending.or(timed)));
-        Self { growth, blocks: RefCell::new(Blocks::new()), level, load, planned_end }
+        Self { growth, slicer: RefCell::new(slicer), level, load, planned_end }
     }
 
     /// Waits until the stage is over, or may not go on.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
-        while Stamp::now() < self.planned_end {
+        while self.slicer.borrow_mut().look(&self.level.recorder, &self.level.facts).is_none() {
             if !may_go_on() {
                 return Ending::Failed;
             }
@@ -218,19 +218,20 @@ impl Stage {
             let mut growth = self.growth.get();
             let elapsed = Stamp::now() - self.load.started();
             growth.look(elapsed, self.load.under_way());
-            self.blocks.borrow_mut().look(elapsed, self.level.recorder.completed().succeeded);
             self.growth.set(growth);
-            thread::sleep(LOOK_UP.min(self.planned_end.from_now()));
+            thread::sleep(LOOK_UP.min(self.slicer.borrow().end().from_now()));
         }
         Ending::Complete
     }
 
     /// When the stage ended, which may be now.
     fn end(&self) -> Stamp {
-        if Stamp::now() >= self.planned_end {
-            return self.planned_end;
+        if let Some(end) = self.slicer.borrow_mut().look(&self.level.recorder, &self.level.facts) {
+            return end;
         }
-        self.load.ended().unwrap_or_else(|| self.level.recorder.end_window(Stamp::now()))
+        // What was recorded after the open block's end belongs to the stage, too.
+        let now = self.level.recorder.end_window(Stamp::now());
+        self.load.ended().unwrap_or(now)
     }
 
     /// Waits for what is outstanding and gives the account of all requests.
@@ -271,12 +272,11 @@ impl Over {
             held_back: stage.load.report().held_back,
         };
         let percentile = measurement.plan.percentile;
-        let pace = stage.blocks.borrow().throughput(client.batch_size).map(|pace| (Statistic::Throughput, pace));
-        let figures = intervals(&[WindowFigures::of(&client)], &client, percentile);
-        let intervals: Vec<_> = pace.into_iter().chain(figures).collect();
-        let limit = check_with(measurement.plan, &client, &intervals);
+        let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
+        let window = Stretch { client, readings, blocks };
+        let (client, intervals) = (&window.client, window.intervals(percentile));
+        let limit = check_with(measurement.plan, client, &intervals);
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-        let window = Stretch { client, readings };
         let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
         summary.disturbances = disturbances;
         summary.verdict = judge(&summary, &circumstances);

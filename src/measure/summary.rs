@@ -257,6 +257,31 @@ impl Disturbances {
     }
 }
 
+/// A figure, and its interval where it has one.
+pub type Known = (Statistic, Option<Interval>);
+
+/// A figure over all starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// Which one.
+    pub of: Statistic,
+    /// Mean of the starts.
+    pub mean: f64,
+    /// The interval of what another start would have in the mean, neither end below 0.
+    pub interval: Option<Interval>,
+    /// Share of the variance that lies between starts, 0 to 1, where the runs tell enough of themselves.
+    pub share: Option<f64>,
+}
+
+/// A level that was measured at several starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restarts {
+    /// How many starts there were.
+    pub starts: usize,
+    /// Throughput in inferences a second, and the latency in nanoseconds: the mean, or the percentile that was asked for.
+    pub figures: Vec<Between>,
+}
+
 /// One level, measured.
 #[derive(Clone, Debug)]
 pub struct LevelSummary {
@@ -275,9 +300,12 @@ pub struct LevelSummary {
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
     /// How well figures are known, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in nanoseconds.
-    pub intervals: Vec<(Statistic, Interval)>,
+    /// A figure that too little is known of has none.
+    pub intervals: Vec<Known>,
     /// Why the measurement ended.
     pub ending: Ending,
+    /// How it fared at further starts of the model, where these were asked for.
+    pub restarts: Option<Restarts>,
     /// How the latency stands to `--latency-threshold`, where there is one.
     pub limit: Option<LimitCheck>,
     /// What others took from its windows.
@@ -387,6 +415,7 @@ pub(crate) mod sample {
             host: None,
             intervals: Vec::new(),
             ending: Ending::Stable,
+            restarts: None,
             limit: None,
             disturbances: Disturbances::default(),
             verdict: Verdict::Valid,
@@ -408,6 +437,7 @@ pub(crate) mod sample {
             warmup: Duration::ZERO,
             max_errors: 0.0,
             precision: None,
+            restarts: 1,
             decoupled_latency: DecoupledLatency::Last,
             latency_from: LatencyOrigin::Intended,
             on_disturbance: Some(OnDisturbance::Replace),

@@ -70,8 +70,8 @@ pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
 /// Why windows were not enough.
 fn instability(level: &LevelSummary, circumstances: &Circumstances) -> Complaint {
     let Some(wanted) = circumstances.precision else { return Complaint::Unstable(circumstances.disagreement) };
-    let known = level.intervals.iter().find(|(of, _)| *of == wanted.of);
-    Complaint::Imprecise(wanted, known.map(|(of, interval)| interval.relative_half_width(value(*of, &level.client))))
+    let known = level.intervals.iter().find_map(|(of, interval)| interval.filter(|_| *of == wanted.of));
+    Complaint::Imprecise(wanted, known.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))))
 }
 
 /// Why no request succeeded.

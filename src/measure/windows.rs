@@ -1,12 +1,11 @@
 //! The windows of a level, and those of them that others took something from: these are replaced while there are windows left.
 
-use crate::measure::decision::{decide, is_hopeless};
+use crate::measure::decision::{decide, is_hopeless, is_out_of_time};
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{History, Stretch};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending};
-use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
-use crate::stats::Interval;
+use crate::plan::{MeasurementPlan, OnDisturbance};
 
 /// Where so many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
@@ -68,7 +67,7 @@ impl Windows {
         let passes = closed < PATIENCE || self.disturbed.len() < closed;
         let wanted = plan.on_disturbance == Some(OnDisturbance::Replace) && self.disturbances().disturbed > 0;
         let possible = closed < plan.max_trials && plan.max_trials - closed + calm >= STABLE_WINDOWS;
-        wanted && passes && possible
+        wanted && passes && possible && !is_out_of_time(&self.all, plan)
     }
 
     /// How many windows there were.
@@ -86,11 +85,6 @@ impl Windows {
         self.chosen().result()
     }
 
-    /// How well the figures of the result are known.
-    pub(super) fn intervals(&self, result: &ClientSummary, percentile: Option<f64>) -> Vec<(Statistic, Interval)> {
-        self.chosen().intervals(result, percentile)
-    }
-
     /// Which figure of the last windows disagreed most, where they did.
     pub(super) fn disagreement(&self, plan: &MeasurementPlan) -> Option<Disagreement> {
         self.chosen().disagreement(plan)
@@ -98,7 +92,7 @@ impl Windows {
 
     /// What others took from the result, and how many windows were measured again for that.
     pub(super) fn disturbances(&self) -> Disturbances {
-        let windows = self.chosen().each().len();
+        let windows = self.chosen().in_result();
         let first = self.closed() - windows.min(self.closed());
         let in_result = self.disturbed.iter().filter(|(number, _)| *number >= first).map(|(_, found)| found);
         let disturbed = in_result.clone().count();

@@ -30,6 +30,8 @@ pub struct MeasurementPlan {
     pub max_errors: f64,
     /// Windows go on until this statistic is known well enough, or `max_trials` is reached.
     pub precision: Option<Precision>,
+    /// How often a level is measured, the model loaded anew in between.
+    pub restarts: u32,
     /// Which response of a decoupled model ends its latency.
     pub decoupled_latency: DecoupledLatency,
     /// From where the headline latency of an open loop runs.
@@ -86,6 +88,17 @@ pub enum Statistic {
     Percentile(f64),
     /// Inferences a second.
     Throughput,
+}
+
+impl Statistic {
+    /// A short stable word for it, which reports have.
+    pub fn word(self) -> String {
+        match self {
+            Self::Throughput => "throughput".to_owned(),
+            Self::MeanLatency => "avg".to_owned(),
+            Self::Percentile(percentile) => format!("p{percentile}"),
+        }
+    }
 }
 
 /// Which response of a decoupled model ends its latency.

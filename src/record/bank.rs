@@ -294,6 +294,11 @@ impl Tally {
         self
     }
 
+    /// As [`Bank::completed`].
+    pub(super) fn completed(&self) -> (Completed, u64) {
+        (Completed { succeeded: self.requests, failed: self.failed, cancelled: self.cancelled }, self.mismatched)
+    }
+
     /// Nothing recorded yet.
     pub(super) fn empty(spec: RecorderSpec) -> Self {
         let pair = || (Distribution::empty(), Distribution::empty());
@@ -332,8 +337,9 @@ impl Tally {
         }
     }
 
-    fn absorb(&mut self, other: &Self) {
+    pub(super) fn absorb(&mut self, other: &Self) {
         self.requests += other.requests;
+        self.mismatched += other.mismatched;
         self.failed += other.failed;
         self.cancelled += other.cancelled;
         self.sent += other.sent;

@@ -29,7 +29,8 @@ pub struct Recorder {
     shards: usize,
     /// Per entry and shard two banks.
     banks: Box<[[Bank; 2]]>,
-    /// Of the open window: what was recorded beyond an end of it that was then put off. Per entry, or empty.
+    /// Of the open window: its blocks that are over, and what was recorded beyond an end of it that was then put off. Per
+    /// entry, or empty.
     early: Mutex<Vec<Tally>>,
 }
 
@@ -92,7 +93,8 @@ impl Recorder {
     /// Requests that were over so far in the open window.
     pub fn completed(&self) -> Completed {
         let (_, open) = self.boundary();
-        let each = self.banks.iter().map(|banks| banks[open].completed());
+        let early = self.early.lock();
+        let each = self.banks.iter().map(|banks| banks[open].completed()).chain(early.iter().map(Tally::completed));
         let (sum, mismatched) = each.fold((Completed::default(), 0), |sum, one| (sum.0.plus(one.0), sum.1 + one.1));
         Completed { succeeded: sum.succeeded.saturating_sub(mismatched), ..sum }
     }
@@ -110,6 +112,21 @@ impl Recorder {
     pub fn next_window(&self, end: Stamp) -> (Tally, Stamp) {
         let closed = self.close();
         (closed, self.publish(end))
+    }
+
+    /// Closes the open block of the window, whose end has passed, and opens the next, which ends as
+    /// [`Recorder::end_window`] has it. Returns what the block holds, which stays in the window, and when the next one ends.
+    pub fn next_block(&self, end: Stamp) -> (Tally, Stamp) {
+        let (_, open) = self.boundary();
+        self.set_boundary(Stamp::NEVER, open ^ 1);
+        let mut block: Vec<Tally> = (0..self.spec.entries).map(|_| Tally::empty(self.spec)).collect();
+        self.drain(open, &mut block);
+        let mut early = self.early.lock();
+        early.resize_with(self.spec.entries, || Tally::empty(self.spec));
+        early.iter_mut().zip(&block).for_each(|(window, block)| window.absorb(block));
+        drop(early);
+        let block = block.into_iter().map(Tally::settle).collect();
+        (Tally::sum(self.spec, block), self.publish(end))
     }
 
     /// Closes the open window, and returns what it holds; the next one has no end.
@@ -315,6 +332,27 @@ mod tests {
         let each: Vec<_> = tally.entries.iter().map(|entry| (entry.requests, entry.failed, entry.sent)).collect();
         assert_eq!(each, [(5, 0, 0), (0, 1, 0), (7, 0, 1)]);
         assert!(Recorder::new(RecorderSpec::default(), 1).close().entries.is_empty());
+    }
+
+    #[test]
+    fn blocks_are_parts_of_their_window() {
+        let recorder = Recorder::new(RecorderSpec { entries: 2, ..RecorderSpec::default() }, 2);
+        let error = InferError { code: "Validation".into(), message: "wrong".into() };
+        let requests_of = |requests: usize, entry: usize| {
+            (0..requests).for_each(|writer| recorder.record(Source { writer, entry }, &sample(0, 10)));
+        };
+        requests_of(3, 0);
+        requests_of(2, 1);
+        assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 5);
+        requests_of(4, 1);
+        recorder.mismatch(Source { writer: 0, entry: 0 }, Stamp(10), &error);
+        assert_eq!(recorder.completed(), Completed { succeeded: 8, failed: 1, cancelled: 0 });
+        assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 4);
+        requests_of(1, 0);
+        let (window, _) = recorder.next_window(Stamp::NEVER);
+        assert_eq!((window.requests, window.failed, window.service.count()), (9, 1, 10));
+        assert_eq!(window.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!((recorder.completed().all(), recorder.close().requests), (0, 0));
     }
 
     #[test]

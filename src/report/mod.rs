@@ -11,6 +11,7 @@ mod partial;
 pub mod periodic;
 pub mod progress;
 pub mod remarks;
+mod restarts;
 #[cfg(test)]
 mod sample;
 pub mod traces;

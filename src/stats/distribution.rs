@@ -1,4 +1,4 @@
-//! The distributions that the intervals need: binomial and Student's t.
+//! The distributions that the intervals need: binomial, beta and Student's t.
 
 /// Probability that a binomial variable of `n` trials with success probability `p` is at most `k`. Exact to about 1e-12,
 /// for any `n`: it is the regularised incomplete beta function at `1 - p`.
@@ -7,6 +7,11 @@ pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
         return 1.0;
     }
     incomplete_beta((n - k) as f64, k as f64 + 1.0, 1.0 - p)
+}
+
+/// Probability that a beta variable with parameters `a` and `b`, both above 0, is at most `x`.
+pub fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
+    incomplete_beta(a, b, x)
 }
 
 /// The value that Student's t with `freedom` degrees of freedom stays below with probability `p` (0 to 1, both excluded).

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::stats::{binomial_cdf, student_t_quantile};
+use crate::stats::{beta_cdf, student_t_quantile};
 
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,43 +20,41 @@ impl Interval {
     }
 }
 
-/// Interval of a percentile (0 to 100) from order statistics: the number of samples below the true percentile is binomial,
-/// so that its quantiles are the ranks between which the percentile lies, whatever the distribution (Hahn and Meeker,
-/// Statistical Intervals, 1991, section 5.2).
+/// Interval of a percentile (0 to 100) from order statistics: where the sample of rank `r` among `n` lies in its distribution
+/// is a beta variable of `r` and `n + 1 - r`, whatever the distribution, which tells the ranks between which the percentile
+/// lies (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).
 ///
-/// `effective` is the number of independent samples that the histogram is worth ([`crate::stats::effective_size_of_batches`]);
-/// `confidence` is such as 0.95. `None` where there are too few samples for a two-sided interval.
+/// `effective` is the number of independent samples that the histogram is worth, whole or not; `confidence` is such as 0.95.
+/// `None` where there are too few samples for a two-sided interval.
 pub fn percentile_interval(
     values: &Histogram<u64>,
     percentile: f64,
     effective: f64,
     confidence: f64,
 ) -> Option<Interval> {
-    let n = effective.min(values.len() as f64).floor() as u64;
     let p = percentile / 100.0;
-    if n == 0 || !(p > 0.0 && p < 1.0) {
+    if values.is_empty() || effective < 1.0 || !(p > 0.0 && p < 1.0) {
         return None;
     }
     let tail = (1.0 - confidence) / 2.0;
-    let cdf = |k: u64| binomial_cdf(k, n, p);
-    // Rank l may be the lower end where P(B < l) <= tail; rank u the upper end where P(B >= u) <= tail.
-    let lower = first(n, |k| cdf(k) > tail);
-    let upper = first(n, |k| cdf(k) >= 1.0 - tail) + 1;
-    if lower == 0 || upper > n {
+    let (low, high) = (rank(effective, p, 1.0 - tail), rank(effective, p, tail));
+    if low < 1.0 || high > effective {
         return None;
     }
-    let at_rank = |rank: u64| values.value_at_quantile(rank as f64 / n as f64) as f64;
-    Some(Interval { low: at_rank(lower), high: at_rank(upper) })
+    let count = values.len() as f64;
+    let place = |rank: f64| (rank / (effective + 1.0) * (count + 1.0)).round().clamp(1.0, count);
+    let at = |rank: f64| values.value_at_quantile(place(rank) / count);
+    Some(Interval { low: values.lowest_equivalent(at(low)) as f64, high: values.highest_equivalent(at(high)) as f64 })
 }
 
-/// The smallest `k` from 0 to `n` for which the monotonic `holds` is true, `n` if there is none.
-fn first(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (0, n);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if holds(middle) { high = middle } else { low = middle + 1 }
+/// The rank of which the sample, of `n` independent ones, is below percentile `p` with this probability.
+fn rank(n: f64, p: f64, probability: f64) -> f64 {
+    let (mut low, mut high) = (0.0, n + 1.0);
+    for _ in 0..40 {
+        let middle = 0.5 * (low + high);
+        if beta_cdf(p, middle, n + 1.0 - middle) > probability { low = middle } else { high = middle }
     }
-    low
+    0.5 * (low + high)
 }
 
 /// Interval of the mean of a process from the means of consecutive batches, such as windows: batches that are long enough
@@ -90,7 +88,7 @@ mod tests {
 
     #[test]
     fn median_of_ten_is_between_the_second_and_the_ninth() {
-        // Standard table: ranks 2 and 9 cover the median of 10 with 97.9 %.
+        // Standard table: ranks 2 and 9 cover the median of 10 with 97.9 %, 3 and 8 with 89.1 %.
         let interval = percentile_interval(&sample(1..=10), 50.0, 10.0, 0.95).unwrap();
         assert_eq!(interval, Interval { low: 2.0, high: 9.0 });
     }

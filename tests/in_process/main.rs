@@ -15,6 +15,8 @@ mod many_steps;
 mod measured;
 mod observers;
 mod outputs;
+mod recomputed;
+mod restarts;
 mod scripted;
 mod streams;
 #[path = "../support/mod.rs"]

@@ -173,6 +173,10 @@ impl Backend for TritonInProcess {
         Ok(())
     }
 
+    fn reload(&self) -> Result<bool> {
+        self.server.reload().map(|()| true)
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let spec = SlotsSpec {
             server: Arc::clone(&self.server),

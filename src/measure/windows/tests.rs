@@ -1,16 +1,15 @@
 use super::*;
 use crate::measure::disturbance::Cause;
 use crate::measure::summary::sample;
-use crate::plan::Precision;
+use crate::plan::{Precision, Statistic};
 
 /// A level's windows: how many requests each had, and whether it was disturbed. What it ends with, after how many, and what became
 /// of the disturbed ones.
 fn level(plan: &MeasurementPlan, windows: &[(u64, bool)]) -> (Option<Ending>, usize, Disturbances) {
     let mut level = Windows::new(plan);
     for &(requests, disturbed) in windows {
-        let client = sample::client(requests, 1_000_000_000 / requests);
         let disturbance = disturbed.then(|| Disturbance::of(Cause::Others, 0.5));
-        level.push(Stretch { client, readings: None }, disturbance, plan);
+        level.push(Stretch::sample(requests, 1_000_000_000 / requests), disturbance, plan);
         let ending = level.decide(plan);
         if ending.is_some() {
             return (ending, level.closed(), level.disturbances());
@@ -25,9 +24,9 @@ fn found(plan: &MeasurementPlan, windows: &[(u64, bool)]) -> (Option<Ending>, us
     (ending, closed, [disturbances.windows, disturbances.disturbed, disturbances.replaced])
 }
 
-const CALM: (u64, bool) = (1_000, false);
-const TAKEN: (u64, bool) = (1_000, true);
-const SLOW: (u64, bool) = (500, true);
+const CALM: (u64, bool) = (1_600, false);
+const TAKEN: (u64, bool) = (1_600, true);
+const SLOW: (u64, bool) = (800, true);
 
 #[test]
 fn without_disturbances_three_windows_do() {
@@ -70,7 +69,7 @@ fn a_level_that_was_stable_stays_so() {
     let precision = Some(Precision { of: Statistic::Throughput, share: 0.2 });
     let plan = MeasurementPlan { precision, max_trials: 6, ..sample::plan() };
     // Precise enough after three windows, of which one was disturbed; the further ones make it less so.
-    let windows = [CALM, CALM, TAKEN, (200, true), CALM, CALM];
+    let windows = [CALM, CALM, TAKEN, (320, true), CALM, CALM];
     let (ending, closed, _) = found(&plan, &windows);
     assert_eq!((ending, closed), (Some(Ending::Stable), 6));
 }

@@ -99,6 +99,24 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| {
+            let has_no_levels = matches!(
+                draft.plan.load.mode,
+                LoadMode::Stages { .. } | LoadMode::Sweep { .. } | LoadMode::Periodic(_)
+            );
+            draft.plan.measurement.restarts > 1 && (has_no_levels || draft.plan.matrix.is_some())
+        },
+        message: |draft| {
+            let mut others = loads(draft);
+            others.extend(draft.given.among(&["--matrix"]));
+            format!(
+                "{} repeats levels one by one, which {} does not have: leave one out",
+                draft.given.show("--restarts"),
+                others.join(" ")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.matrix.is_some() && draft.plan.target.service != ServiceKind::TritonCApi,
         message: |draft| {
             format!(

@@ -19,7 +19,7 @@ use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
 use crate::report::number::{msec, percent, significant, whole_us};
-use crate::report::{level_name, load_name, load_value};
+use crate::report::{level_name, load_name, load_value, restarts};
 use crate::stats::Interval;
 use crate::stdio::shown;
 
@@ -90,6 +90,7 @@ pub fn models(models: &[ModelSpec]) -> String {
 pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     let mut text = client::client(plan, run, level);
     text += &confidence(level);
+    text += &restarts::text(level);
     if let Some(server) = &level.server {
         text += &server::server(server, run.entries.len() > 1);
     }
@@ -104,18 +105,19 @@ pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     text
 }
 
-/// How well the level's figures are known; nothing where that cannot be told.
+/// How well the level's figures are known; nothing where nothing succeeded.
 fn confidence(level: &LevelSummary) -> String {
     let whole = |interval: &Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
-    let figures = level.intervals.iter().map(|(of, interval)| match of {
-        Statistic::Throughput => {
-            format!("throughput {} to {} infer/sec", significant(interval.low.max(0.0)), significant(interval.high))
+    let figures = level.intervals.iter().map(|(of, interval)| match (of, interval) {
+        (of, None) => format!("{} not known", of.word()),
+        (Statistic::Throughput, Some(known)) => {
+            format!("throughput {} to {} infer/sec", significant(known.low.max(0.0)), significant(known.high))
         }
-        Statistic::MeanLatency => format!("avg {} usec", whole(interval)),
-        Statistic::Percentile(percentile) => format!("p{percentile} {} usec", whole(interval)),
+        (of, Some(known)) => format!("{} {} usec", of.word(), whole(known)),
     });
     let figures: Vec<String> = figures.collect();
-    if figures.is_empty() { String::new() } else { format!("    95% confidence: {}\n", figures.join(", ")) }
+    let none = figures.is_empty() || level.client.requests == 0;
+    if none { String::new() } else { format!("    95% confidence: {}\n", figures.join(", ")) }
 }
 
 /// What is said of a level that observers did not see all requests of, a line each.
@@ -179,10 +181,10 @@ fn known_of(plan: &Plan, level: &LevelSummary) -> String {
         None => (Statistic::MeanLatency, "avg".to_owned()),
     };
     let latency = whole_us(level.client.key_latency_ns(plan.measurement.percentile));
-    let interval = level.intervals.iter().find(|(of, _)| *of == key);
+    let interval = level.intervals.iter().find(|(of, _)| *of == key).and_then(|(_, known)| *known);
     let known = interval.map_or_else(
         || "not known how well".to_owned(),
-        |(_, known)| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
+        |known| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
     );
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
     format!("  {name} latency {latency} usec, {known}{sure}\n")

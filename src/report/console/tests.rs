@@ -403,3 +403,15 @@ fn names_cannot_forge_lines() {
     assert_eq!(text.matches(shown).count(), 5, "the model twice, the part's version, the entry, the GPU: {text}");
     assert!(text.contains("1 x HTTP 500: a\\u{202e}b"), "{text}");
 }
+
+#[test]
+fn figures_that_too_little_is_known_of_are_not_known() {
+    let known = Interval { low: 80.25, high: 97.0 };
+    let intervals =
+        vec![(Statistic::Throughput, Some(known)), (Statistic::MeanLatency, None), (Statistic::Percentile(99.0), None)];
+    let told = confidence(&LevelSummary { intervals: intervals.clone(), ..level() });
+    assert_eq!(told, "    95% confidence: throughput 80.25 to 97 infer/sec, avg not known, p99 not known\n");
+    let mut empty = LevelSummary { intervals, ..level() };
+    empty.client.requests = 0;
+    assert_eq!(confidence(&empty), "");
+}

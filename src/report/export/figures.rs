@@ -6,8 +6,10 @@ use crate::load::{LoadReport, PeriodicStage};
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, Distribution, Disturbances, EntrySummary, Headline, LevelSummary};
-use crate::plan::Statistic;
+use crate::measure::summary::{
+    Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
+};
+use crate::stats::Interval;
 
 /// Percentiles that every distribution is given with, and their names.
 const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
@@ -32,16 +34,19 @@ pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary])
         all.insert("threshold_certain".to_owned(), json!(check.certain));
     }
     all.insert("reasons".to_owned(), json!(reasons));
-    let interval = |(of, interval): &(Statistic, crate::stats::Interval)| {
-        let name = match of {
-            Statistic::Throughput => "throughput".to_owned(),
-            Statistic::MeanLatency => "avg".to_owned(),
-            Statistic::Percentile(percentile) => format!("p{percentile}"),
-        };
-        // Neither a rate nor a time is below 0, however little is known of it.
-        (name, json!([interval.low.max(0.0), interval.high]))
-    };
+    // Neither a rate nor a time is below 0, however little is known of it.
+    let ends = |known: &Interval| json!([known.low.max(0.0), known.high]);
+    let interval = |(of, known): &Known| (of.word(), known.as_ref().map_or(Value::Null, ends));
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
+    if let Some(restarts) = &level.restarts {
+        let figure = |figure: &Between| {
+            let known = figure.interval.as_ref().map(ends);
+            (figure.of.word(), json!({ "mean": figure.mean, "interval_95": known, "share_between": figure.share }))
+        };
+        let mut all_starts: Map<String, Value> = restarts.figures.iter().map(figure).collect();
+        all_starts.insert("starts".to_owned(), json!(restarts.starts));
+        all.insert("restarts".to_owned(), Value::Object(all_starts));
+    }
     if !level.client.entries.is_empty() {
         let entry = |(entry, part): (&EntrySummary, &ClientSummary)| {
             let mut figures = client(part, headline);
@@ -135,7 +140,8 @@ fn distribution(times: &Distribution, max_ns: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
+    use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
+    use crate::plan::Statistic;
 
     #[test]
     fn an_open_loop_has_its_three_times_and_its_rates() {
@@ -160,6 +166,20 @@ mod tests {
         assert!((service["p99.9"].as_f64().unwrap() / 1e6 - 1.0).abs() < 0.001);
         assert_eq!(value["schedule_delay_ns"], Value::Null);
         assert_eq!(value.get("time_to_first_response_ns"), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_null() {
+        let mut told = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
+        let known = Interval { low: -5.0, high: 10.0 };
+        told.intervals = vec![(Statistic::Throughput, Some(known)), (Statistic::Percentile(99.0), None)];
+        let value = level(&told, Headline::ServiceTime, &[]);
+        assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
+        assert_eq!(value.get("restarts"), None);
+        let throughput = Between { of: Statistic::Throughput, mean: 5.0, interval: Some(known), share: None };
+        told.restarts = Some(Restarts { starts: 2, figures: vec![throughput] });
+        let figures = json!({ "mean": 5.0, "interval_95": [0.0, 10.0], "share_between": null });
+        assert_eq!(level(&told, Headline::ServiceTime, &[])["restarts"], json!({ "starts": 2, "throughput": figures }));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::abi::{FINAL, Fault, Instance, Request, Response};
 use crate::clock::{self, MICROSECOND, now};
 use crate::model::{Batch, ModelState};
 use crate::request;
-use crate::settings::{DelayMode, FailMode, ReleaseMode, RepeatMode};
+use crate::settings::{DelayLaw, DelayMode, FailMode, ReleaseMode, RepeatMode};
 use crate::stream::Stream;
 use crate::tensor::{Form, View};
 
@@ -73,7 +73,10 @@ impl Report {
 impl InstanceState {
     /// A new instance of a loaded model.
     pub fn new(handle: *mut Instance, model: Arc<ModelState>, seed: u64) -> InstanceState {
-        InstanceState { handle, model, answers: Vec::new(), random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+        let seed = seed.wrapping_add(model.plan.settings.delay_seed);
+        // The first draws after a seed of few bits are alike.
+        let random = (0..16).fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, |state, _| xorshift(state));
+        InstanceState { handle, model, answers: Vec::new(), random }
     }
 
     /// Executes a batch: answers and releases every request.
@@ -124,6 +127,12 @@ impl InstanceState {
         let settings = &self.model.plan.settings;
         let ordinals = batch.first_ordinal..batch.first_ordinal + batch.size as u64;
         let mut delay = settings.delay_us * MICROSECOND;
+        if settings.delay_law != DelayLaw::Fixed {
+            self.random = xorshift(self.random);
+            // The upper bits of a draw, as many as a fraction has.
+            let share = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
+            delay = (delay as f64 * settings.delay_law.quantile(share)) as u64;
+        }
         if settings.jitter_us > 0 {
             self.random = xorshift(self.random);
             delay += self.random % (settings.jitter_us * MICROSECOND + 1);

@@ -2,6 +2,30 @@
 
 use std::collections::BTreeMap;
 
+/// How the delays of executions are distributed; `delay_us` is their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DelayLaw {
+    /// All are alike.
+    #[default]
+    Fixed,
+    /// Exponential.
+    Exponential,
+    /// Four of five take a fifth as long as the others; each by up to half more or less.
+    Bimodal,
+}
+
+impl DelayLaw {
+    /// The delay that a number from 0 to 1, 1 excluded, stands for, as a multiple of the mean.
+    pub fn quantile(self, share: f64) -> f64 {
+        match self {
+            Self::Fixed => 1.0,
+            Self::Exponential => -(1.0 - share).ln(),
+            Self::Bimodal if share < 0.8 => (0.5 + share / 0.8) / 1.8,
+            Self::Bimodal => 5.0 * (0.5 + (share - 0.8) / 0.2) / 1.8,
+        }
+    }
+}
+
 /// How an execution's delay is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DelayMode {
@@ -59,6 +83,10 @@ pub struct Settings {
     pub delay_us: u64,
     /// How that time is spent.
     pub delay_mode: DelayMode,
+    /// How the delay is distributed.
+    pub delay_law: DelayLaw,
+    /// What its draws begin with.
+    pub delay_seed: u64,
     /// Upper bound of the random part of the delay.
     pub jitter_us: u64,
     /// Ordinal of the request whose execution stalls.
@@ -129,6 +157,15 @@ impl Settings {
             "delay_mode" => {
                 self.delay_mode = choice(key, value, &[("sleep", DelayMode::Sleep), ("busy", DelayMode::Busy)])?
             }
+            "delay_law" => {
+                let laws = [
+                    ("fixed", DelayLaw::Fixed),
+                    ("exponential", DelayLaw::Exponential),
+                    ("bimodal", DelayLaw::Bimodal),
+                ];
+                self.delay_law = choice(key, value, &laws)?;
+            }
+            "delay_seed" => self.delay_seed = number(key, value, u64::MAX)?,
             "jitter_us" => self.jitter_us = number(key, value, LONGEST_US)?,
             "stall_after_requests" => self.stall_after_requests = number(key, value, u64::MAX)?,
             "stall_us" => self.stall_us = number(key, value, LONGEST_US)?,
@@ -200,6 +237,8 @@ mod tests {
         let settings = parse(&[
             ("delay_us", "5"),
             ("delay_mode", "busy"),
+            ("delay_law", "bimodal"),
+            ("delay_seed", "7"),
             ("fail_every", "3"),
             ("fail_mode", "execute"),
             ("repeat", "0"),
@@ -211,6 +250,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!((settings.delay_us, settings.delay_mode), (5, DelayMode::Busy));
+        assert_eq!((settings.delay_law, settings.delay_seed), (DelayLaw::Bimodal, 7));
         assert_eq!((settings.fail_every, settings.fail_mode), (3, FailMode::Execute));
         assert_eq!(
             (settings.repeat, settings.final_mode, settings.release),
@@ -229,6 +269,7 @@ mod tests {
             ("delay_us", "3600000001", "3600000000"),
             ("repeat", "1000001", "1000000"),
             ("delay_mode", "spin", "sleep, busy"),
+            ("delay_law", "normal", "fixed, exponential, bimodal"),
             ("accumulate", "yes", "true, false"),
             ("stamp_file", "", "empty"),
             ("dealy_us", "1", "unknown"),
@@ -237,5 +278,14 @@ mod tests {
             let message = parse(&[(key, value)]).unwrap_err();
             assert!(message.contains(key) && message.contains(rule), "{message}");
         }
+    }
+
+    #[test]
+    fn every_law_has_the_same_mean() {
+        for law in [DelayLaw::Fixed, DelayLaw::Exponential, DelayLaw::Bimodal] {
+            let mean = (0..100_000).map(|draw| law.quantile((f64::from(draw) + 0.5) / 1e5)).sum::<f64>() / 1e5;
+            assert!((mean - 1.0).abs() < 1e-3, "{law:?}: {mean}");
+        }
+        assert!(DelayLaw::Bimodal.quantile(0.799) < 1.0 && DelayLaw::Bimodal.quantile(0.8) > 1.3);
     }
 }

@@ -10,6 +10,7 @@ use crate::backends::c_api::ffi::server::{RUNNING, Server};
 use crate::backends::c_api::ffi::status::{Status, c_string};
 use crate::backends::c_api::threads::{self, Threads};
 use crate::clock::Stamp;
+use crate::error::{Error, Result};
 
 /// How often it is looked whether something is gone: soon at first, because it mostly is within a millisecond.
 const FIRST_LOOK: Duration = Duration::from_micros(200);
@@ -18,6 +19,9 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 const GONE_LIMIT: Duration = Duration::from_millis(200);
 /// How long threads of the server may take to come to rest; some backends have threads that never do.
 const REST_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a server may take to give its models up where they are loaded again.
+const UNLOAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// Calls a function of a server that reports through an error object.
 macro_rules! call {
@@ -75,6 +79,26 @@ impl Server {
         waiting("it could not be deleted".to_owned());
         drop(call!(server, TRITONSERVER_ServerDelete));
         are_gone_soon()
+    }
+
+    /// Unloads all models and loads them again, by the rules of an end.
+    ///
+    /// # Errors
+    /// Where a model is not given up, or Triton does not load it.
+    pub fn reload(&self) -> Result<()> {
+        let failed = |what: String| Error::server(format!("the models cannot be loaded anew: {what}"));
+        let noted = Threads::now().map_err(|error| failed(format!("threads cannot be counted: {error}")))?;
+        threads::await_rest(REST_LIMIT);
+        self.unload().map_err(|status| failed(status.message))?;
+        let end = Stamp::now().plus_duration(UNLOAD_LIMIT);
+        // A model is deleted by a thread that says so before it is done.
+        wait_until(|| (self.states().is_empty() && noted.newer().is_ok_and(|left| left == 0)) || Stamp::now() >= end);
+        let left = self.loaded();
+        if !left.is_empty() {
+            return Err(failed(format!("the server still held {}", left.join(", "))));
+        }
+        let models = std::mem::take(&mut *self.named.lock());
+        models.iter().try_for_each(|model| self.load(model))
     }
 
     /// Asks for every model to be unloaded; a server that is stopped with models loaded takes a second.

@@ -1,0 +1,78 @@
+//! `--restarts`: a level that was measured is measured again, with the model loaded anew each time.
+
+use crate::error::Result;
+use crate::measure::restarts::restarts;
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::plan::MeasurementPlan;
+use crate::stdio::note;
+
+/// Adds to `level` what it came to at as many starts as the plan asks for, the one that it has had included. `again` loads the
+/// model anew and measures; it is told whether it is called for the first time. Nothing that happens there costs what was measured
+/// before: where `may_go_on` says no, or a model does not come back, the repetition ends.
+pub fn repeat(
+    plan: &MeasurementPlan,
+    level: &mut LevelSummary,
+    may_go_on: impl Fn() -> bool,
+    again: impl Fn(bool) -> Result<LevelSummary>,
+) {
+    let starts = plan.restarts as usize;
+    if starts < 2 || is_worthless(level) {
+        return;
+    }
+    let mut levels = vec![level.clone()];
+    while levels.len() < starts && may_go_on() {
+        match again(levels.len() == 1) {
+            Ok(level) if is_worthless(&level) => break,
+            Ok(level) => levels.push(level),
+            Err(error) => {
+                note!("{error}");
+                break;
+            }
+        }
+    }
+    if levels.len() < starts {
+        note!("--restarts: {} of {starts} starts were measured", levels.len());
+    }
+    level.restarts = restarts(&levels, plan.percentile);
+}
+
+fn is_worthless(level: &LevelSummary) -> bool {
+    level.client.requests == 0 || matches!(level.ending, Ending::Interrupted | Ending::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::measure::summary::{LevelLoad, sample};
+
+    /// How many starts a level has where the plan asks for five and `again` is called with the number of the start.
+    fn starts(again: impl Fn(u32) -> Result<LevelSummary>, interrupted_after: u32) -> Option<usize> {
+        let plan = MeasurementPlan { restarts: 5, ..sample::plan() };
+        let mut level = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
+        let number = Cell::new(0);
+        let measure = |is_first: bool| {
+            number.set(number.get() + 1);
+            assert_eq!(is_first, number.get() == 1);
+            again(number.get())
+        };
+        repeat(&plan, &mut level, || number.get() < interrupted_after, measure);
+        level.restarts.map(|all| all.starts)
+    }
+
+    #[test]
+    fn what_was_measured_is_kept_whatever_ends_the_repetition() {
+        let level = || sample::level(LevelLoad::Concurrency(1), 100, 1_000);
+        assert_eq!(starts(|_| Ok(level()), 9), Some(5));
+        assert_eq!(starts(|_| Ok(level()), 2), Some(3));
+        assert_eq!(starts(|number| if number < 3 { Ok(level()) } else { Err(Error::server("gone")) }, 9), Some(3));
+        let broken = |number: u32| LevelSummary {
+            ending: if number < 2 { Ending::Stable } else { Ending::Interrupted },
+            ..level()
+        };
+        assert_eq!(starts(|number| Ok(broken(number)), 9), Some(2));
+        assert_eq!(starts(|_| Err(Error::server("gone")), 9), None);
+    }
+}

@@ -1,0 +1,81 @@
+use std::time::Duration;
+
+use super::*;
+use crate::measure::summary::sample;
+use crate::measure::window;
+
+mod coverage;
+
+/// Blocks of a second with as many latencies of 1000, 2000, … ns as `requests` says, shifted by as much as `shift` says.
+fn measured(requests: impl Fn(u64) -> u64, shift: impl Fn(u64) -> u64) -> (Blocks, ClientSummary) {
+    let block = |number: u64| {
+        let mut client = sample::client(0, 0);
+        client.requests = requests(number);
+        for latency in 1..=client.requests {
+            let ns = latency * 1000 + shift(number);
+            client.latency.histogram.record(ns).unwrap();
+            client.latency.sum_ns += u128::from(ns);
+        }
+        client
+    };
+    let mut blocks = Blocks::default();
+    let parts: Vec<ClientSummary> = (0..48).map(block).collect();
+    parts.iter().for_each(|part| blocks.push(Block::of(part)));
+    let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
+    (blocks, all)
+}
+
+fn precise(of: Statistic, share: f64, (blocks, all): &(Blocks, ClientSummary)) -> bool {
+    is_precise(Precision { of, share }, blocks, all)
+}
+
+#[test]
+fn equal_blocks_are_known_well_and_unequal_ones_are_not() {
+    let equal = measured(|_| 200, |_| 0);
+    let unequal = measured(|number| 20 + 20 * (number / 12), |number| 900_000 * (number / 12));
+    for of in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
+        assert!(precise(of, 0.02, &equal), "{of:?}");
+        assert!(of == Statistic::Percentile(50.0) || !precise(of, 0.2, &unequal), "{of:?}");
+    }
+    let mut few = Blocks::default();
+    equal.0.each()[..6].iter().for_each(|block| few.push(block.clone()));
+    assert_eq!(interval(Statistic::Throughput, &few, &equal.1), None, "six blocks do not tell");
+}
+
+#[test]
+fn percentiles_get_wider_where_blocks_drift() {
+    let of = Statistic::Percentile(90.0);
+    let width = |(blocks, all): (Blocks, ClientSummary)| {
+        interval(of, &blocks, &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
+    };
+    let steady = width(measured(|_| 200, |_| 0));
+    assert!(steady < 0.01, "{steady}");
+    assert!(width(measured(|_| 200, |number| 1000 * (number % 3))) < 2.0 * steady, "quick changes even out");
+    assert!(width(measured(|_| 200, |number| 1000 * (number / 8))) > 2.0 * steady);
+}
+
+#[test]
+fn latencies_that_are_all_alike_are_known() {
+    let mut blocks = Blocks::default();
+    let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
+    parts.iter().for_each(|part| blocks.push(Block::of(part)));
+    let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
+    for (of, known) in intervals(&blocks, &all, Some(99.0)) {
+        let known = known.unwrap_or_else(|| panic!("{of:?}"));
+        let value = if of == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
+        assert!(
+            known.low <= value * 1.000_001 && known.high >= value * 0.999_999 && known.high - known.low < value / 500.0
+        );
+    }
+    assert_eq!(all.duration, Duration::from_secs(48));
+}
+
+#[test]
+fn rare_latencies_take_many_samples() {
+    let known = |requests: u64, percentile: f64| {
+        let (blocks, all) = measured(|_| requests, |number| number * 17 % 48 * 400);
+        interval(Statistic::Percentile(percentile), &blocks, &all).is_some()
+    };
+    assert!(known(100, 99.0) && known(20, 90.0));
+    assert!(!known(10, 99.0) && !known(100, 99.9), "480 and 4800 samples");
+}

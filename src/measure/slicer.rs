@@ -1,0 +1,73 @@
+//! Cuts the open window into blocks of time while it goes by.
+
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::measure::blocks::{Block, Blocks};
+use crate::measure::summary::ClientSummary;
+use crate::measure::window::{WindowFacts, summarize};
+use crate::record::Recorder;
+
+/// Blocks of a window whose length is known.
+const OF_A_WINDOW: u32 = 16;
+/// No block is shorter: each takes the recorder's histograms out once. Those of windows whose length is not known begin so.
+const LEAST: Duration = Duration::from_millis(50);
+/// The last block of a window is at least so long: when it begins, the end of the window is told to the recorder, and a thread
+/// that a busy machine holds up for less does not put it off.
+const LEAST_AT_END: Duration = Duration::from_millis(200);
+
+/// The open window: when it ends, and its blocks so far.
+#[derive(Debug)]
+pub(super) struct Slicer {
+    window_end: Stamp,
+    start: Stamp,
+    end: Stamp,
+    blocks: Blocks,
+}
+
+impl Slicer {
+    /// A window from `start` on that ends at `window_end`, or [`Stamp::NEVER`] where that is not known.
+    pub(super) fn new(start: Stamp, window_end: Stamp) -> Self {
+        let length = if window_end == Stamp::NEVER { LEAST } else { LEAST.max((window_end - start) / OF_A_WINDOW) };
+        let mut slicer = Self { window_end, start, end: start, blocks: Blocks::of(length) };
+        slicer.end = slicer.end_after(start);
+        slicer
+    }
+
+    /// When the open block ends, as it was told to the recorder.
+    pub(super) fn end(&self) -> Stamp {
+        self.end
+    }
+
+    /// The recorder has put the end of the open block off.
+    pub(super) fn put_off(&mut self, end: Stamp) {
+        self.end = end;
+    }
+
+    /// When a block ends that begins at `start`; the last one takes in what would be too short.
+    fn end_after(&self, start: Stamp) -> Stamp {
+        let length = self.blocks.length();
+        let end = start.plus_duration(length);
+        let last = LEAST_AT_END.max(length / 2);
+        if end.plus_duration(last) > self.window_end { self.window_end } else { end }
+    }
+
+    /// Opens the next block where one is over. Returns when the window ended, if it has.
+    pub(super) fn look(&mut self, recorder: &Recorder, facts: &WindowFacts) -> Option<Stamp> {
+        if Stamp::now() < self.end {
+            return None;
+        }
+        if self.end >= self.window_end {
+            return Some(self.end);
+        }
+        let (tally, end) = recorder.next_block(self.end_after(self.end));
+        self.blocks.push(Block::of(&summarize(tally, self.start, self.end - self.start, facts)));
+        (self.start, self.end) = (self.end, end);
+        None
+    }
+
+    /// The blocks of the window, which came to `whole`.
+    pub(super) fn blocks(self, whole: &ClientSummary) -> Blocks {
+        self.blocks.completed(whole)
+    }
+}
