@@ -9,7 +9,10 @@
 //! measure   trials, stability, summaries, verdicts
 //! load      when the next request leaves
 //! record    what is remembered of a request
-//! backends  c_api, http, grpc, null: implement the seam
+//! backends  c_api, kserve_http, kserve_grpc, null: implement the seam
+//! engine    requests over a network: connections, deadlines, reconnecting
+//! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
+//! program   servers that we start as programs; processes: what is below us
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
@@ -27,6 +30,7 @@ mod chunks;
 pub mod cli;
 pub mod clock;
 pub mod data;
+pub mod engine;
 pub mod error;
 pub mod exit;
 pub mod inbox;
@@ -36,6 +40,8 @@ pub mod load;
 mod measure;
 pub mod model;
 pub mod plan;
+mod processes;
+mod program;
 pub mod record;
 mod report;
 mod seed;
@@ -44,6 +50,7 @@ mod stats;
 mod stdio;
 mod sync;
 mod traces;
+pub mod wire;
 
 /// For the fuzz target under `fuzz/`.
 #[cfg(fuzzing)]
@@ -58,7 +65,7 @@ use cli::Command;
 /// Both programs: parse, run, print the error once, exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    if let Err(error) = backends::program::launch::become_program(&args) {
+    if let Err(error) = program::launch::become_program(&args) {
         stdio::say(format_args!("error: {error}\n"));
         return ExitCode::from(exit::FAILED);
     }

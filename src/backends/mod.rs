@@ -1,12 +1,10 @@
 //! The ways to reach a server; each implements [`crate::backend::Backend`]. Only [`connect`] knows the kinds.
 
 pub mod c_api;
-pub mod grpc;
-pub mod http;
-pub mod net;
+pub mod kserve_grpc;
+pub mod kserve_http;
 pub mod null;
-pub mod processes;
-pub mod program;
+pub mod regions;
 pub mod traces;
 
 use std::sync::Arc;
@@ -16,6 +14,7 @@ use crate::backend::Backend;
 use crate::backends::traces::{ChangedTraces, TraceControl};
 use crate::error::Result;
 use crate::plan::{Plan, Protocol, ServiceKind, Target};
+use crate::{processes, program};
 
 /// A server that was reached.
 pub struct Connected {
@@ -46,10 +45,10 @@ pub fn connect(plan: &Plan) -> Result<Connected> {
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
         ServiceKind::Triton => match target.connection.protocol {
             Protocol::Http { .. } => {
-                traced(target, Arc::new(http::HttpBackend::connect(&target.connection, metrics_url(target))?))
+                traced(target, Arc::new(kserve_http::HttpBackend::connect(&target.connection, metrics_url(target))?))
             }
             Protocol::Grpc { .. } => {
-                traced(target, Arc::new(grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?))
+                traced(target, Arc::new(kserve_grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?))
             }
         },
     }
@@ -73,7 +72,7 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
 /// Ends what servers started below this process, with the shared memory of python models, for an exit that waits for
 /// nobody. Regions that servers on the network know are unregistered, as far as that is possible at once.
 pub fn abandon_servers() {
-    net::regions::forget_all(FORGET_LIMIT);
+    regions::forget_all(FORGET_LIMIT);
     c_api::hold_still();
     processes::end_all();
     c_api::unlink_python_regions();

@@ -18,7 +18,7 @@ use triton_bench::backend::{
     Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request,
     RequestOptions, Response, SlotId,
 };
-use triton_bench::backends::grpc::GrpcBackend;
+use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};

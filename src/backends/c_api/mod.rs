@@ -17,12 +17,12 @@ pub use log::flush as flush_log;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Request, SlotId, Threading,
 };
-use crate::backends::processes;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::plan::Target;
+use crate::processes;
 use crate::shm;
 
 /// The embedded server.

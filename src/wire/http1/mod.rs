@@ -1,0 +1,8 @@
+//! HTTP/1.1 as a client reads it (RFC 9112): no sockets, no threads, no clock.
+
+mod chunks;
+mod malformed;
+mod reader;
+
+pub use malformed::Malformed;
+pub use reader::{Encoding, Head, Progress, ReplyReader};
