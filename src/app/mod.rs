@@ -37,7 +37,7 @@ use crate::app::session::Session;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
-use crate::plan::{LoadMode, Plan, ServiceKind};
+use crate::plan::{LoadMode, Plan};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
 
@@ -54,7 +54,7 @@ pub fn run(plan: Plan, codes: Codes) -> Result<u8> {
     limits::watch_address_space()?;
     check_output_paths(&plan)?;
     check_devices(&plan)?;
-    if plan.target.service == ServiceKind::TritonCApi {
+    if plan.target.service.is_embedded() {
         phase::loading();
     }
     let outcome = match plan.matrix.clone() {

@@ -23,13 +23,15 @@
 //!   leaked, never freed under it.
 
 mod completion;
+mod failure;
 mod reply;
 mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use completion::{Completion, CompletionSink, InferError, Next, Outputs, Response};
+pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
+pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
@@ -162,15 +164,17 @@ pub enum Threading {
     Driven,
 }
 
-/// How the report names the client's share of a request.
+/// How the report names the client's share of a request: `Avg HTTP time: … (send/recv … + response wait …)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientTimes {
-    /// The backend has no transport of its own to report on.
-    None,
-    /// `Avg HTTP time: … (send/recv … + response wait …)`.
-    Http,
-    /// `Avg gRPC time: … ((un)marshal request/response … + response wait …)`.
-    Grpc,
+pub struct ClientTimes {
+    /// The transport, such as `HTTP`.
+    pub transport: &'static str,
+    /// Sending and receiving together, such as `send/recv`.
+    pub both: &'static str,
+    /// Sending alone, such as `send`.
+    pub send: &'static str,
+    /// Receiving alone, such as `receive`.
+    pub receive: &'static str,
 }
 
 /// What a backend can do, and how reports name it.
@@ -180,8 +184,10 @@ pub struct Capabilities {
     pub service_kind: &'static str,
     /// Who makes progress.
     pub threading: Threading,
-    /// Which client times the report shows.
-    pub client_times: ClientTimes,
+    /// The client times that the report shows; none where the backend has no transport of its own to report on.
+    pub client_times: Option<ClientTimes>,
+    /// Whether a request can be cancelled only while it is its client's only one.
+    pub cancels_alone: bool,
     /// Whether [`Backend::statistics`] works.
     pub statistics: bool,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, Next, OutputView, Outputs,
-    Request, Response, SlotId, Threading,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Next, OutputView, Outputs, Request,
+    Response, SlotId, Threading,
 };
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -21,7 +21,8 @@ impl Backend for NullBackend {
         Capabilities {
             service_kind: "NULL",
             threading: Threading::Driven,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: false,
         }
     }

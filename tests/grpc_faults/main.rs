@@ -54,7 +54,7 @@ impl CompletionSink for Log {
         assert!(completion.first_response <= completion.last_response);
         let outcome = match completion.error {
             None => Ok(completion.responses),
-            Some(error) => Err((error.code.clone(), error.message.clone())),
+            Some(error) => Err((error.code.to_string(), error.message.clone())),
         };
         self.completions.lock().unwrap().push((slot.0, outcome));
         Next::Idle

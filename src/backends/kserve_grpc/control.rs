@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::backend::InferError;
+use crate::backend::{ErrorCode, InferError};
 use crate::backends::kserve_grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::kserve_grpc::metadata::CallHeaders;
 use crate::backends::kserve_grpc::proto::Answer;
-use crate::backends::kserve_grpc::status::{self, BROKEN, LATE};
+use crate::backends::kserve_grpc::status::{self, BROKEN};
 use crate::clock::Stamp;
 use crate::engine::Connector;
 use crate::wire::grpc::{self, MessageReader, Wish};
-use crate::wire::h2::{Encoder, ErrorCode, Events, HeaderList, Message, Reset, Token};
+use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
 
 /// How long a call may take while a run is set up. Nothing here waits for an inference, but the server may be busy with them.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ fn read<A: Answer>(message: &[u8]) -> Result<A, InferError> {
 }
 
 fn late() -> InferError {
-    status::error(LATE, "the server did not answer in time")
+    status::error(ErrorCode::Late, "the server did not answer in time")
 }
 
 /// A call, ready to be made.
@@ -128,7 +128,7 @@ impl SingleCall<'_> {
             }
         };
         // Nothing happens where it has ended.
-        line.h2.reset(stream, ErrorCode::CANCEL);
+        line.h2.reset(stream, h2::ErrorCode::CANCEL);
         line.flush(|_| ())?;
         outcome
     }

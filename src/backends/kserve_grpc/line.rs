@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::backend::InferError;
+use crate::backend::{ConnectionFault, InferError};
 use crate::backends::kserve_grpc::status;
 use crate::clock::Stamp;
 use crate::engine::{Connector, Deadline, Stream, closed, failure};
@@ -62,7 +62,7 @@ impl Line {
             unread = filled && self.may_hold_more();
             if !self.h2.is_settled() && Stamp::now() >= deadline {
                 let silent = "the server does not say its settings in time; does it speak HTTP/2 on this port?";
-                return Err(InferError { code: "Connection timed out".to_owned(), message: silent.to_owned() });
+                return Err(InferError::new(ConnectionFault::TimedOut, silent));
             }
         }
         self.flush(|_| ())

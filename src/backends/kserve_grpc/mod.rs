@@ -51,6 +51,10 @@ use crate::wire::TlsClient;
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
 
+/// How reports name what a request costs the client.
+pub const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "gRPC", both: "(un)marshal request/response", send: "marshal", receive: "unmarshal" };
+
 /// A server that is reached over gRPC.
 pub struct GrpcBackend {
     connector: Arc<Connector>,
@@ -170,7 +174,8 @@ impl Backend for GrpcBackend {
         Capabilities {
             service_kind: "TRITON",
             threading: Threading::Driven,
-            client_times: ClientTimes::Grpc,
+            client_times: Some(CLIENT_TIMES),
+            cancels_alone: self.streaming,
             statistics: self.statistics,
         }
     }

@@ -1,12 +1,12 @@
 //! How a call ended, in gRPC's codes (<https://grpc.github.io/grpc/core/md_doc_statuscodes.html>).
 
-use crate::backend::InferError;
-use crate::wire::h2::{ErrorCode, GoAway, HeaderList, Reset};
+use crate::backend::{ErrorCode, InferError};
+use crate::wire::h2::{self, GoAway, HeaderList, Reset};
 
 /// Words for the codes from 1. Where Triton has an error of the same meaning it is Triton's word, so that a failure has
 /// one name over every transport.
 const WORDS: [&str; 16] = [
-    InferError::CANCELLED,
+    "Cancelled",
     "Unknown",
     "Invalid argument",
     "Deadline exceeded",
@@ -26,16 +26,21 @@ const WORDS: [&str; 16] = [
 
 /// A call's answer broke the rules of gRPC.
 pub const BROKEN: &str = "Protocol error";
-/// The request was given up by us.
-pub const CANCELLED: &str = WORDS[0];
-/// The answer did not come in time.
-pub const LATE: &str = WORDS[3];
 /// The server takes no calls.
 pub const UNAVAILABLE: &str = WORDS[13];
 
-/// An error with one of the words above.
-pub fn error(word: &str, message: impl Into<String>) -> InferError {
-    InferError { code: word.to_owned(), message: message.into() }
+/// An error of that kind.
+pub fn error(code: impl Into<ErrorCode>, message: impl Into<String>) -> InferError {
+    InferError::new(code, message)
+}
+
+/// What one of gRPC's numbers means; `None` for one that it does not have.
+fn code(number: usize) -> Option<ErrorCode> {
+    match number {
+        1 => Some(ErrorCode::Cancelled),
+        4 => Some(ErrorCode::Late),
+        number => WORDS.get(number.checked_sub(1)?).map(|&word| word.into()),
+    }
 }
 
 /// What trailers say: `Ok` for success. `None` where they hold no status.
@@ -46,9 +51,8 @@ pub fn of_trailers(headers: &HeaderList) -> Option<Result<(), InferError>> {
     }
     let text = String::from_utf8_lossy(code);
     let message = headers.get("grpc-message").map(percent_decoded).unwrap_or_default();
-    let word = text.parse::<usize>().ok().and_then(|code| WORDS.get(code.checked_sub(1)?));
-    Some(Err(match word {
-        Some(word) => error(word, message),
+    Some(Err(match text.parse().ok().and_then(self::code) {
+        Some(code) => error(code, message),
         None => error("Unknown", format!("status {text}: {message}")),
     }))
 }
@@ -82,14 +86,14 @@ pub fn of_reset(why: Reset<'_>) -> InferError {
         Reset::Code(code) => code,
         Reset::GoAway(goaway) => return of_goaway(goaway),
     };
-    let word = match code {
-        ErrorCode::REFUSED_STREAM => UNAVAILABLE,
-        ErrorCode::CANCEL => CANCELLED,
-        ErrorCode::ENHANCE_YOUR_CALM => "Resource exhausted",
-        ErrorCode::INADEQUATE_SECURITY => "Permission denied",
-        _ => "Stream reset",
+    let kind = match code {
+        h2::ErrorCode::REFUSED_STREAM => UNAVAILABLE.into(),
+        h2::ErrorCode::CANCEL => ErrorCode::Cancelled,
+        h2::ErrorCode::ENHANCE_YOUR_CALM => "Resource exhausted".into(),
+        h2::ErrorCode::INADEQUATE_SECURITY => "Permission denied".into(),
+        _ => "Stream reset".into(),
     };
-    error(word, format!("the server reset the stream with {code}"))
+    error(kind, format!("the server reset the stream with {code}"))
 }
 
 /// Undoes the escapes of `grpc-message`; what is no escape stays as it is.
@@ -127,9 +131,9 @@ mod tests {
 
     #[test]
     fn resets_and_http_statuses_have_words() {
-        assert_eq!(of_reset(Reset::Code(ErrorCode::REFUSED_STREAM)).code, "Unavailable");
-        assert_eq!(of_reset(Reset::Code(ErrorCode(2))).code, "Stream reset");
-        assert_eq!(of_http(b"503").code, "Unavailable");
+        assert_eq!(of_reset(Reset::Code(h2::ErrorCode::REFUSED_STREAM)).code, "Unavailable".into());
+        assert_eq!(of_reset(Reset::Code(h2::ErrorCode(2))).code, "Stream reset".into());
+        assert_eq!(of_http(b"503").code, "Unavailable".into());
         assert!(of_http(b"418").message.contains("418"));
     }
 }

@@ -345,8 +345,7 @@ impl Client for HttpClient {
         let Some(line) = self.lines.get_mut(slot.index()) else { return true };
         if matches!(line.stage, Stage::Sending | Stage::Receiving) {
             line.hang_up();
-            let error =
-                InferError { code: InferError::CANCELLED.to_owned(), message: "given up by the client".to_owned() };
+            let error = InferError::new(InferError::CANCELLED, "given up by the client");
             self.fail_later(slot.index(), error, Duration::ZERO);
         }
         true

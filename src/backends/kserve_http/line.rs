@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
 
-use crate::backend::{InferError, Request};
+use crate::backend::{ConnectionFault, InferError, Request};
 use crate::backends::kserve_http::body::{KEPT_OF_REFUSAL, Kept, Longest, decompress, not_asked_for};
 use crate::backends::kserve_http::render::JSON_LENGTH;
 use crate::backends::kserve_http::reply::error_text;
@@ -164,10 +164,8 @@ impl Line {
         }
         self.sent = Stamp::now();
         if self.is_dead(wire) {
-            return Err(InferError {
-                code: "Connection lost".to_owned(),
-                message: "the connection was lost before; --reconnect makes lost connections again".to_owned(),
-            });
+            let message = "the connection was lost before; --reconnect makes lost connections again";
+            return Err(InferError::new(ConnectionFault::Lost, message));
         }
         if self.stream.is_none() {
             self.connect_again(wire, slot)?;

@@ -42,7 +42,9 @@ use self::headers::Headers;
 pub use self::metrics::MetricsSource;
 use self::render::{Format, model_path};
 use self::templates::Templates;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+};
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::{Connector, Endpoint, LineTally, ServerWait, tls_advice};
@@ -54,6 +56,10 @@ use crate::wire::TlsClient;
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
+
+/// How reports name what a request costs the client.
+pub const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive" };
 
 /// How a client's requests travel.
 #[derive(Clone)]
@@ -131,9 +137,9 @@ impl HttpBackend {
         let path = format!("{}/v2/health/live", self.format.endpoint.prefix);
         let refusal = |error: &InferError| {
             let url = self.format.endpoint.http_url();
-            let what = match error.code.starts_with("HTTP ") {
-                true => format!("what answers at {url} does not say that it is a live server"),
-                false => format!("no server answers at {url}"),
+            let what = match error.code {
+                ErrorCode::Http(_) => format!("what answers at {url} does not say that it is a live server"),
+                _ => format!("no server answers at {url}"),
             };
             let next = advice(error).unwrap_or_else(|| {
                 "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
@@ -217,7 +223,8 @@ impl Backend for HttpBackend {
         Capabilities {
             service_kind: "TRITON",
             threading: Threading::Driven,
-            client_times: ClientTimes::Http,
+            client_times: Some(CLIENT_TIMES),
+            cancels_alone: false,
             statistics: self.statistics,
         }
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use crate::backend::{InferError, OutputView, Outputs, ReplyForm};
+use crate::backend::{ErrorCode, InferError, OutputView, Outputs, ReplyForm};
 use crate::backends::kserve_http::body::{Kept, count_unpacked, with_unpacked};
 use crate::backends::kserve_http::json;
 use crate::engine::malformed;
@@ -39,7 +39,7 @@ pub(super) fn error_text(status: u16, location: &str, body: &[u8]) -> InferError
     if message.is_empty() {
         message.push_str("the server gave no reason");
     }
-    InferError { code: format!("HTTP {status}"), message }
+    InferError::new(ErrorCode::Http(status), message)
 }
 
 #[derive(Deserialize)]
@@ -121,7 +121,7 @@ pub(super) fn parse<'a, D: DeserializeOwned>(json: &'a [u8]) -> Result<Answer<'a
     match (reply.error, reply.outputs) {
         (Some(error), _) => {
             let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
-            Err(InferError { code: "HTTP 200".to_owned(), message })
+            Err(InferError::new(ErrorCode::Http(200), message))
         }
         (None, None) if reply.model_name.is_none() => Err(malformed("its JSON is no answer to an inference")),
         (None, outputs) => Ok(Answer { model: reply.model_name, outputs: outputs.unwrap_or_default() }),

@@ -113,7 +113,7 @@ impl Templates {
     /// The template of a request.
     pub(super) fn get(&self, request: Request) -> Result<&Template, InferError> {
         let index = request.payload.0 as usize;
-        let unusable = |message: String| InferError { code: "Request".to_owned(), message };
+        let unusable = |message: String| InferError::new("Request", message);
         let forms = self.forms.get(index).ok_or_else(|| unusable(format!("there is no payload {index}")))?;
         let sequence = request.sequence.is_some();
         let form = if sequence { &forms.in_sequence } else { &forms.alone };

@@ -63,9 +63,10 @@ impl Farewell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{ConnectionFault, ErrorCode};
 
-    fn refusal(code: &str, message: &str) -> Result<(), InferError> {
-        Err(InferError { code: code.to_owned(), message: message.to_owned() })
+    fn refusal(code: impl Into<ErrorCode>, message: &str) -> Result<(), InferError> {
+        Err(InferError::new(code, message))
     }
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
         for _ in 0..3 {
             assert!(!farewell.say(|| {
                 asked += 1;
-                refusal("Connection timed out", "the server did not answer in time")
+                refusal(ConnectionFault::TimedOut, "the server did not answer in time")
             }));
         }
         assert_eq!(asked, 1);

@@ -248,7 +248,7 @@ mod tests {
             assert!(matches!(handle, Handle::System { key } if key.starts_with('/')) && bytes >= 64);
             let mut told = self.told.lock();
             told.push(format!("+{name}"));
-            let refusal = || InferError { code: "No".to_owned(), message: "not from you".to_owned() };
+            let refusal = || InferError::new("No", "not from you");
             if told.len() > self.takes { Err(refusal()) } else { Ok(()) }
         }
 

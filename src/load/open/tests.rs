@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, MAX_REPLY_BYTES,
-    Next, OutputPlan, Request, RequestOptions, SlotId,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, InferError, MAX_REPLY_BYTES, Next,
+    OutputPlan, Request, RequestOptions, SlotId,
 };
 use crate::clock::Stamp;
 use crate::data::PayloadId;
@@ -69,7 +69,8 @@ impl Backend for Arc<Server> {
         Capabilities {
             service_kind: "TEST",
             threading: self.threading,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: false,
         }
     }

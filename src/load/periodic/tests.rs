@@ -4,8 +4,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, ClientTimes, InferError, MAX_REPLY_BYTES, OutputPlan, OutputView, Outputs, Request,
-    RequestOptions,
+    Backend, Capabilities, InferError, MAX_REPLY_BYTES, OutputPlan, OutputView, Outputs, Request, RequestOptions,
 };
 use crate::data::PayloadId;
 use crate::error::Error;
@@ -39,7 +38,8 @@ impl Backend for Decoupled {
         Capabilities {
             service_kind: "TEST",
             threading: self.threading,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: false,
         }
     }

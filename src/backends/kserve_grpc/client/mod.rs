@@ -18,7 +18,7 @@ use crate::backends::kserve_grpc::line::{CONNECT_LIMIT, Line};
 use crate::backends::kserve_grpc::metadata::Fields;
 use crate::backends::kserve_grpc::regions::PlacedSlot;
 use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm};
-use crate::backends::kserve_grpc::status::{self, CANCELLED, UNAVAILABLE};
+use crate::backends::kserve_grpc::status::{self, UNAVAILABLE};
 use crate::backends::kserve_grpc::streams::{request_id, stream_token};
 use crate::backends::regions::{InputRegions, OutputLayout, Registry, slot_tag};
 use crate::clock::Stamp;
@@ -344,7 +344,7 @@ impl Client for GrpcClient {
             return true;
         }
         self.calls.now = Stamp::now();
-        let cancelled = || status::error(CANCELLED, "cancelled by the client");
+        let cancelled = || status::error(InferError::CANCELLED, "cancelled by the client");
         let queued = self.calls.slots[slot].phase == Phase::Queued;
         if !self.plan.streaming || queued || self.calls.is_alone(slot) {
             self.give_up(slot, cancelled());
