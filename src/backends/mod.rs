@@ -3,6 +3,7 @@
 pub mod c_api;
 pub mod kserve_grpc;
 pub mod kserve_http;
+mod metrics;
 pub mod null;
 pub mod regions;
 pub mod traces;

@@ -38,7 +38,7 @@ use crate::backends::kserve_grpc::proto::control::{
     Empty, ModelRequest, Ready, ServerMetadata, TraceSetting, TraceValue,
 };
 use crate::backends::kserve_grpc::proto::{Answer, ModelConfigResponse, ModelMetadata};
-use crate::backends::kserve_http::MetricsSource;
+use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::{Connector, Endpoint, LineTally, ServerWait, tls_advice};

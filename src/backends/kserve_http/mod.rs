@@ -1,53 +1,42 @@
-//! KServe v2 over HTTP/1.1, on plain sockets, driven by the worker's own thread.
+//! KServe v2 over HTTP/1.1.
 //!
 //! ```text
-//! HttpBackend ── Control       questions beside the load: metadata, statistics, metrics, shared memory, traces
-//!      │
-//!      ├── Templates           every payload rendered once; only slot tags and sequence fields are patched
-//!      └── HttpClient ── Line  one connection per slot: one writev out, one read back
-//!              └── ReplyReader, Checker    what came back, and whether it is an answer
+//! HttpBackend    models, statistics, shared memory, trace settings; opens clients
+//! service        a client's slots: requests as bytes, answers as responses
+//! templates, template, render    every payload rendered once; only slot tags and sequence fields are patched
+//! reply, outputs, body           what came back, and whether it is an answer
+//! regions        shared memory, as HTTP speaks of it
 //! ```
-//!
-//! HTTP/1.1 answers in the order of requests, and a connection carries one request at a time: so the connection matches
-//! a reply to its request, and every request either completes with the one reply that came on its connection or fails. What
-//! becomes of requests whose connection breaks is told in `client.rs`.
 
 mod body;
-mod client;
-mod control;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod headers;
 mod json;
-mod line;
-mod metrics;
 mod outputs;
 mod regions;
 mod render;
 mod reply;
+mod service;
 mod template;
 mod templates;
-mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use self::client::HttpClient;
-use self::control::{Control, Patience};
-use self::headers::Headers;
-pub use self::metrics::MetricsSource;
 use self::render::{Format, model_path};
+use self::service::KserveHttp;
 use self::templates::Templates;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
 };
+use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
-use crate::engine::{Connector, Endpoint, LineTally, ServerWait, tls_advice};
+use crate::engine::http1::{self, Headers, Patience, Questions};
+use crate::engine::{Connector, Endpoint, Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
@@ -61,18 +50,6 @@ pub const DEFAULT_PORT: u16 = 8000;
 pub const CLIENT_TIMES: ClientTimes =
     ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive" };
 
-/// How a client's requests travel.
-#[derive(Clone)]
-struct Route {
-    connector: Arc<Connector>,
-    /// Whether lost connections are made again.
-    reconnect: bool,
-    /// How long an answer may take.
-    limit: Option<Duration>,
-    /// All connections of the backend's clients.
-    tally: Arc<LineTally>,
-}
-
 /// What a server says of itself, as far as it matters.
 #[derive(Deserialize)]
 struct ServerJson {
@@ -83,7 +60,7 @@ struct ServerJson {
 pub struct HttpBackend {
     route: Route,
     format: Arc<Format>,
-    control: Arc<Control>,
+    control: Arc<Questions>,
     metrics: MetricsSource,
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
@@ -106,9 +83,8 @@ impl HttpBackend {
         endpoint.secure |= connection.tls.enabled;
         let headers = Headers::new(&connection.headers)?;
         let connector = connector(connection, endpoint.clone())?;
-        let control = Arc::new(Control::new(connector.clone(), headers.clone()));
-        let (reconnect, limit) = (connection.reconnect, connection.client_timeout);
-        let route = Route { connector, reconnect, limit, tally: Arc::default() };
+        let control = Arc::new(Questions::new(connector.clone(), headers.clone()));
+        let route = Route::new(connector, connection.reconnect, connection.client_timeout);
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
         let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
         let mut backend = Self {
@@ -259,11 +235,11 @@ impl Backend for HttpBackend {
     }
 
     fn is_gone(&self) -> bool {
-        !self.route.reconnect && self.route.tally.all_lost()
+        self.route.is_gone()
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
-        let templates = self.templates_for(&spec)?;
-        Ok(Box::new(HttpClient::open(self.route.clone(), templates, spec, sink)?))
+        let service = KserveHttp::new(self.templates_for(&spec)?, spec.clone());
+        http1::open(service, self.route.clone(), &spec, sink)
     }
 }

@@ -6,13 +6,13 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::backend::{InferError, OutputView, Outputs};
-use crate::backends::kserve_http::body::{Kept, decompress};
+use crate::backends::kserve_http::body::Kept;
 use crate::backends::kserve_http::json::{self, pack_elements};
 use crate::backends::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
 use crate::backends::regions::SlotOutputs;
 use crate::engine::malformed;
 use crate::model::DataType;
-use crate::wire::http1::Head;
+use crate::wire::http1::{Head, decompress};
 
 /// Where the bytes of an output are.
 enum Place {
@@ -104,11 +104,4 @@ impl Outputs for ReplyOutputs<'_> {
             visitor(OutputView { name: &output.name, datatype: output.datatype, shape: &output.shape, bytes });
         }
     }
-}
-
-/// The outputs of a request that failed.
-pub(super) struct NoOutputs;
-
-impl Outputs for NoOutputs {
-    fn visit(&self, _visitor: &mut dyn FnMut(OutputView<'_>)) {}
 }

@@ -5,10 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 use crate::backend::InferError;
-use crate::backends::kserve_http::control::{Control, Patience};
 use crate::backends::regions::{Handle, Kind, RegionCalls};
+use crate::engine::http1::{Patience, Questions};
 
-impl RegionCalls for Control {
+impl RegionCalls for Questions {
     fn protocol(&self) -> &'static str {
         "http"
     }
@@ -33,14 +33,14 @@ impl RegionCalls for Control {
     }
 }
 
-fn path(control: &Control, kind: Kind, name: &str, verb: &str) -> String {
+fn path(questions: &Questions, kind: Kind, name: &str, verb: &str) -> String {
     let kind = match kind {
         Kind::System => "systemsharedmemory",
         Kind::Cuda => "cudasharedmemory",
     };
-    format!("{}/v2/{kind}/region/{name}/{verb}", control.prefix())
+    format!("{}/v2/{kind}/region/{name}/{verb}", questions.prefix())
 }
 
-fn tell(control: &Control, path: &str, body: &str, patience: Patience) -> Result<(), InferError> {
-    control.post(path, body, patience)?.refusal().map_or(Ok(()), Err)
+fn tell(questions: &Questions, path: &str, body: &str, patience: Patience) -> Result<(), InferError> {
+    questions.post(path, body, patience)?.refusal().map_or(Ok(()), Err)
 }

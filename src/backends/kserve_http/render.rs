@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::backend::{ParameterValue, RequestOptions};
-use crate::backends::kserve_http::headers::{Headers, write_field};
 use crate::backends::kserve_http::json;
-use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress, write_length};
+use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
 use crate::backends::regions::{InputRegions, OutputPlace, TAG_WIDTH};
 use crate::data::{InputTensor, Payload};
 use crate::engine::Endpoint;
+use crate::engine::http1::{Headers, write_field, write_length};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Compression;

@@ -8,39 +8,14 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::backend::{ErrorCode, InferError, OutputView, Outputs, ReplyForm};
-use crate::backends::kserve_http::body::{Kept, count_unpacked, with_unpacked};
+use crate::backends::kserve_http::body::Kept;
 use crate::backends::kserve_http::json;
 use crate::engine::malformed;
 use crate::model::DataType;
-use crate::wire::http1::{Encoding, Head};
+use crate::wire::http1::{Encoding, Head, count_unpacked, with_unpacked};
 
-/// Most characters of a text that is no JSON.
-const SHOWN: usize = 300;
 /// Longest JSON that is remembered as known to be good.
 const KNOWN_JSON: usize = 64 * 1024;
-
-/// The server's refusal in its own words.
-pub(super) fn error_text(status: u16, location: &str, body: &[u8]) -> InferError {
-    let text = match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Object(members)) => members.get("error").map(|error| match error {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }),
-        _ => None,
-    };
-    let mut message = text.unwrap_or_else(|| {
-        let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
-        text.trim().chars().take(SHOWN).collect()
-    });
-    if !location.is_empty() && (300..400).contains(&status) {
-        message =
-            format!("redirected to '{location}', which is not followed; pass the final address with -u. {message}");
-    }
-    if message.is_empty() {
-        message.push_str("the server gave no reason");
-    }
-    InferError::new(ErrorCode::Http(status), message)
-}
 
 #[derive(Deserialize)]
 struct ReplyJson<'a, D> {

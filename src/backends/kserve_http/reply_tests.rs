@@ -187,13 +187,3 @@ fn replies_are_held_against_the_model_where_that_is_wanted() {
     model.id.name = "n".to_owned();
     assert!(check(&model, &body, total).unwrap_err().message.contains("from model 'm'"));
 }
-
-#[test]
-fn refusals_keep_the_servers_words() {
-    let error = error_text(400, "", br#"{"error":"unexpected shape"}"#);
-    assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), "unexpected shape"));
-    assert_eq!(error_text(502, "", b" <html>bad gateway</html>\n").message, "<html>bad gateway</html>");
-    assert!(error_text(302, "http://x/", b"").message.contains("http://x/"));
-    assert_eq!(error_text(500, "", b"").message, "the server gave no reason");
-    assert!(error_text(500, "", &[0xff; 10_000]).message.len() <= 4 * SHOWN);
-}

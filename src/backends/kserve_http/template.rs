@@ -11,12 +11,12 @@ use std::sync::Arc;
 use crate::backend::{CorrelationForm, SequencePosition};
 use crate::backends::kserve_http::body::Longest;
 use crate::backends::regions::TAG_WIDTH;
+use crate::engine::http1::write_length;
+use crate::engine::serial::SLICES;
 use crate::plan::Compression;
 use crate::shm::Region;
 use crate::wire::coding;
 
-/// Buffers of one `writev`.
-pub(super) const SLICES: usize = 16;
 /// Width of [`write_sequence`]'s text.
 pub(super) const SEQUENCE_WIDTH: usize = 80;
 
@@ -130,11 +130,6 @@ pub(super) struct Patch {
     pub(super) sequence: Option<SequencePosition>,
     pub(super) correlation: CorrelationForm,
     pub(super) tag: [u8; TAG_WIDTH],
-}
-
-/// Appends the head's last field and its end.
-pub(super) fn write_length(out: &mut Vec<u8>, length: usize) {
-    out.extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
 }
 
 /// Writes a sequence's parameters, always [`SEQUENCE_WIDTH`] bytes.

@@ -3,6 +3,8 @@
 mod chunks;
 mod malformed;
 mod reader;
+mod unpack;
 
 pub use malformed::Malformed;
 pub use reader::{Encoding, Head, Progress, ReplyReader};
+pub use unpack::{NOT_ASKED_FOR, count_unpacked, decompress, with_unpacked};

@@ -1,15 +1,11 @@
-//! [`Wire`]: what all connections of a client have in common.
+//! [`Common`]: what all connections of a client have in common.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::InferError;
-use crate::backends::kserve_http::Route;
-use crate::backends::kserve_http::render::Format;
 use crate::clock::Stamp;
-use crate::engine::Poller;
-use crate::wire::http1::Encoding;
+use crate::engine::{Poller, Route};
 
 /// How long a connection may take to be made while requests are under way.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -18,22 +14,18 @@ const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
 /// Least pause between two attempts to connect again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What all lines of a client have in common.
-pub(super) struct Wire {
+/// What all connections of a client have in common.
+pub(super) struct Common {
     pub(super) route: Route,
     /// Where sockets do not block.
     pub(super) poller: Option<Poller>,
-    /// Whether outputs are looked at.
-    pub(super) watch: bool,
-    /// What all requests have in common.
-    format: Arc<Format>,
     /// The last attempt to connect again failed: until when no other is made, and why.
     unreachable: RefCell<Option<(Stamp, InferError)>>,
 }
 
-impl Wire {
-    pub(super) fn new(route: Route, watch: bool, format: Arc<Format>) -> Self {
-        Self { route, poller: None, watch, format, unreachable: RefCell::new(None) }
+impl Common {
+    pub(super) fn new(route: Route) -> Self {
+        Self { route, poller: None, unreachable: RefCell::new(None) }
     }
 
     /// Why no connection can be had at the moment, if that is known. An attempt blocks every slot of the client, so slots
@@ -48,11 +40,6 @@ impl Wire {
         let now = Stamp::now();
         let pause = RETRY_PAUSE.max(now - started);
         *self.unreachable.borrow_mut() = Some((now.plus_duration(pause), error.clone()));
-    }
-
-    /// Whether a reply may be compressed in this way.
-    pub(super) fn accepts(&self, encoding: Encoding) -> bool {
-        self.format.accepts(encoding)
     }
 
     /// How long a connection may take to be made while requests are under way.

@@ -17,7 +17,7 @@ const RESERVED: [&str; 7] = [
 
 /// The user's header fields, checked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Headers {
+pub struct Headers {
     fields: Vec<(String, String)>,
 }
 
@@ -26,7 +26,7 @@ impl Headers {
     ///
     /// # Errors
     /// A usage error for a name that is no token, a value with line breaks, and fields that frame the request.
-    pub(super) fn new(given: &[(String, String)]) -> Result<Self> {
+    pub fn new(given: &[(String, String)]) -> Result<Self> {
         let mut fields = Vec::with_capacity(given.len());
         for (name, value) in given {
             let value = value.trim();
@@ -38,7 +38,7 @@ impl Headers {
     }
 
     /// Appends our own field, unless the user gave one of this name.
-    pub(super) fn write_own(&self, out: &mut Vec<u8>, name: &str, value: &str) {
+    pub fn write_own(&self, out: &mut Vec<u8>, name: &str, value: &str) {
         if !self.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name)) {
             write_field(out, name, value);
         }
@@ -46,7 +46,7 @@ impl Headers {
 
     /// Whether a reply may be compressed in this way, because the user's fields ask for it or, where these do not say,
     /// `compression` does.
-    pub(super) fn accept(&self, encoding: Encoding, compression: Compression) -> bool {
+    pub fn accept(&self, encoding: Encoding, compression: Compression) -> bool {
         let asked = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
         let mut asked = asked.map(|(_, codings)| codings.to_ascii_lowercase()).peekable();
         match encoding {
@@ -60,7 +60,7 @@ impl Headers {
     }
 
     /// Appends the user's fields, in their order.
-    pub(super) fn write_given(&self, out: &mut Vec<u8>) {
+    pub fn write_given(&self, out: &mut Vec<u8>) {
         for (name, value) in &self.fields {
             write_field(out, name, value);
         }
@@ -81,10 +81,16 @@ fn check(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
+/// Appends a header field.
+pub fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
     for part in [name, ": ", value, "\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
+}
+
+/// Appends the head's last field and its end.
+pub fn write_length(out: &mut Vec<u8>, length: usize) {
+    out.extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
 }
 
 #[cfg(test)]

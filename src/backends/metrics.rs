@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::InferError;
-use crate::backends::kserve_http::body::KEPT_OF_REFUSAL;
-use crate::backends::kserve_http::control::{Control, Patience};
-use crate::backends::kserve_http::headers::Headers;
-use crate::backends::kserve_http::reply::error_text;
+use crate::engine::http1::{Headers, KEPT_OF_REFUSAL, Patience, Questions, refusal};
 use crate::engine::{Connector, Endpoint, malformed};
 use crate::error::Result;
 use crate::plan::Connection;
@@ -24,7 +21,7 @@ const MAX_LINE: usize = 64 * 1024;
 
 /// Where a server's metrics are read.
 pub struct MetricsSource {
-    control: Control,
+    questions: Questions,
     path: String,
 }
 
@@ -42,7 +39,7 @@ impl MetricsSource {
         let secure = endpoint.secure;
         let tls = secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;
         let connector = Arc::new(Connector::new(endpoint, tls));
-        Ok(Self { control: Control::new(connector, Headers::default()), path })
+        Ok(Self { questions: Questions::new(connector, Headers::default()), path })
     }
 
     /// Calls `line` with every line of the metrics, as they come.
@@ -50,19 +47,19 @@ impl MetricsSource {
     /// # Errors
     /// Where the server cannot be reached, or refuses, with its reason.
     pub fn read(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
-        let unread = |error| self.control.error("metrics", &error);
-        let (mut lines, mut refusal) = (Lines::default(), Vec::new());
+        let unread = |error| self.questions.error("metrics", &error);
+        let (mut lines, mut refused) = (Lines::default(), Vec::new());
         let mut take = |head: &Head, piece: &[u8]| {
             if head.status == 200 {
                 return lines.take(piece, line);
             }
-            let room = (KEPT_OF_REFUSAL as usize).saturating_sub(refusal.len()).min(piece.len());
-            refusal.extend_from_slice(&piece[..room]);
+            let room = (KEPT_OF_REFUSAL as usize).saturating_sub(refused.len()).min(piece.len());
+            refused.extend_from_slice(&piece[..room]);
             Ok(())
         };
-        let head = self.control.stream(&self.path, Patience::Sample, &mut take).map_err(unread)?;
+        let head = self.questions.stream(&self.path, Patience::Sample, &mut take).map_err(unread)?;
         if head.status != 200 {
-            return Err(unread(error_text(head.status, &head.location, &refusal)));
+            return Err(unread(refusal(head.status, &head.location, &refused)));
         }
         lines.end(line).map_err(unread)
     }

@@ -1,4 +1,4 @@
-//! [`Control`]: questions to the server beside the load (metadata, statistics, shared memory), over a connection that is kept.
+//! [`Questions`]: questions to the server beside the load (metadata, statistics, shared memory), over a connection that is kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,13 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use crate::backend::InferError;
-use crate::backends::kserve_http::body::{KEPT_OF_REFUSAL, decompress, not_asked_for};
-use crate::backends::kserve_http::headers::{Headers, write_field};
-use crate::backends::kserve_http::reply::error_text;
-use crate::backends::kserve_http::template::write_length;
 use crate::clock::Stamp;
+use crate::engine::http1::headers::{Headers, write_field, write_length};
+use crate::engine::http1::refusal::{KEPT_OF_REFUSAL, refusal};
 use crate::engine::{Connector, Deadline, Stream, closed, failure, malformed, wait_for};
 use crate::error::{Error, Result};
 use crate::plan::Compression;
-use crate::wire::http1::{Head, ReplyReader};
+use crate::wire::http1::{Head, NOT_ASKED_FOR, ReplyReader, decompress};
 
 /// Longest answer that is taken, packed and unpacked: metadata of half a million tensors.
 const MAX_ANSWER: u64 = 64 * 1024 * 1024;
@@ -24,7 +22,7 @@ const BUFFER: usize = 64 * 1024;
 
 /// How long an answer may take in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub enum Patience {
     /// While a run is set up.
     Setup,
     /// While a server is waited for, which may take this long.
@@ -45,14 +43,14 @@ impl Patience {
 
 /// Asks the server, over a connection that is kept until the server closes it. Questions that are asked at the same time
 /// have a connection each.
-pub(super) struct Control {
+pub struct Questions {
     connector: Arc<Connector>,
     headers: Headers,
     idle: Mutex<Option<Stream>>,
 }
 
 /// What the bytes of an answer's body are given to.
-pub(super) type Taker<'a> = dyn FnMut(&Head, &[u8]) -> Result<(), InferError> + 'a;
+pub type Taker<'a> = dyn FnMut(&Head, &[u8]) -> Result<(), InferError> + 'a;
 
 /// Why there is no answer.
 struct Unanswered {
@@ -63,41 +61,50 @@ struct Unanswered {
 
 /// A server's answer of whatever status.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Its body, unpacked.
+    pub body: Vec<u8>,
     location: String,
 }
 
 impl Answer {
     /// Why the server refused, if it did.
-    pub(super) fn refusal(&self) -> Option<InferError> {
-        (self.status != 200).then(|| error_text(self.status, &self.location, &self.body))
+    pub fn refusal(&self) -> Option<InferError> {
+        (self.status != 200).then(|| refusal(self.status, &self.location, &self.body))
     }
 }
 
-impl Control {
-    pub(super) fn new(connector: Arc<Connector>, headers: Headers) -> Self {
+impl Questions {
+    /// For questions with `headers` over connections that `connector` makes.
+    pub fn new(connector: Arc<Connector>, headers: Headers) -> Self {
         Self { connector, headers, idle: Mutex::new(None) }
     }
 
     /// Path prefix of the server's URL.
-    pub(super) fn prefix(&self) -> &str {
+    pub fn prefix(&self) -> &str {
         &self.connector.endpoint().prefix
     }
 
     /// The server's URL, for messages.
-    pub(super) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         self.connector.endpoint().http_url()
     }
 
-    /// The answer to a GET, or why there was none.
-    pub(super) fn get(&self, path: &str, patience: Patience) -> Result<Answer, InferError> {
+    /// The answer to a GET.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn get(&self, path: &str, patience: Patience) -> Result<Answer, InferError> {
         self.ask("GET", path, None, patience)
     }
 
-    /// The answer to a POST of JSON, or why there was none.
-    pub(super) fn post(&self, path: &str, body: &str, patience: Patience) -> Result<Answer, InferError> {
+    /// The answer to a POST of JSON.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn post(&self, path: &str, body: &str, patience: Patience) -> Result<Answer, InferError> {
         self.ask("POST", path, Some(body), patience)
     }
 
@@ -105,7 +112,7 @@ impl Control {
     ///
     /// # Errors
     /// Where the server cannot be reached, refuses, or does not answer with such JSON; `what` is named.
-    pub(super) fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
+    pub fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
         let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
         if let Some(refusal) = answer.refusal() {
             return Err(self.error(what, &refusal));
@@ -122,12 +129,12 @@ impl Control {
     ///
     /// # Errors
     /// Why there is no answer, and whatever `take` finds wrong with it.
-    pub(super) fn stream(&self, path: &str, patience: Patience, take: &mut Taker<'_>) -> Result<Head, InferError> {
+    pub fn stream(&self, path: &str, patience: Patience, take: &mut Taker<'_>) -> Result<Head, InferError> {
         self.exchange(&self.render("GET", path, None), Deadline::within(patience.limit()), take)
     }
 
     /// The error of a question about `what`.
-    pub(super) fn error(&self, what: &str, error: &InferError) -> Error {
+    pub fn error(&self, what: &str, error: &InferError) -> Error {
         Error::server(format!("HTTP server {}: {what}: {error}", self.connector.endpoint().http_url()))
     }
 
@@ -219,7 +226,7 @@ impl Control {
             bytes = &bytes[progress.taken..];
             if let Some(head) = reader.head() {
                 if !self.headers.accept(head.encoding, Compression::None) {
-                    return Err(malformed(not_asked_for()));
+                    return Err(malformed(NOT_ASKED_FOR));
                 }
                 take(head, progress.body)?;
             }

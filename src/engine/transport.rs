@@ -1,0 +1,69 @@
+//! [`Transport`]: how exchanges share connections; and [`Route`], what all connections of a backend have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::engine::{Connector, Exchanges, LineTally};
+use crate::error::Result;
+
+/// How the connections of a backend's clients are made.
+#[derive(Clone)]
+pub struct Route {
+    /// Makes them.
+    pub connector: Arc<Connector>,
+    /// Whether lost connections are made again.
+    pub reconnect: bool,
+    /// How long an answer may take.
+    pub limit: Option<Duration>,
+    /// All connections of the backend's clients.
+    pub tally: Arc<LineTally>,
+}
+
+impl Route {
+    /// Over connections that `connector` makes.
+    pub fn new(connector: Arc<Connector>, reconnect: bool, limit: Option<Duration>) -> Self {
+        Self { connector, reconnect, limit, tally: Arc::default() }
+    }
+
+    /// Whether the server has ended every connection that requests went over, and none is made again.
+    pub fn is_gone(&self) -> bool {
+        !self.reconnect && self.tally.all_lost()
+    }
+}
+
+/// How exchanges share connections: one at a time on each ([`serial`](crate::engine::serial)), or many on one
+/// ([`calls`](crate::engine::calls)). Whatever happens to an exchange is said to the [`Exchanges`].
+pub trait Transport: Send {
+    /// Makes sure that there are so many slots.
+    ///
+    /// # Errors
+    /// Where a connection cannot be made, or the service cannot serve another slot.
+    fn grow(&mut self, slots: usize) -> Result<()>;
+
+    /// Starts the request that has begun in a slot. One that cannot be sent fails.
+    ///
+    /// # Errors
+    /// Where the client is broken.
+    fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()>;
+
+    /// Lets what was started leave.
+    fn flush(&mut self, exchanges: &mut Exchanges);
+
+    /// Waits until something comes or can leave, for no longer than `until`, and acts on it.
+    ///
+    /// # Errors
+    /// Where the client is broken.
+    fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
+
+    /// Gives the request in a slot up, which is pending: the server is told, as far as the protocol can. It then fails with
+    /// `error`. Nothing happens, and the answer is `false`, where `politely` forbids what would end other requests, too.
+    fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool;
+
+    /// The request in a slot is over, and the sink is about to be told.
+    fn release(&mut self, slot: usize);
+
+    /// Ends all connections.
+    fn close(&mut self);
+}
