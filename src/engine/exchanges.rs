@@ -250,7 +250,7 @@ impl Exchanges {
     }
 
     /// The slots whose requests are over; `empty` takes their place.
-    pub(super) fn take_over(&mut self, empty: Vec<u32>) -> Vec<u32> {
+    pub(crate) fn take_over(&mut self, empty: Vec<u32>) -> Vec<u32> {
         std::mem::replace(&mut self.over, empty)
     }
 

@@ -6,8 +6,10 @@
 //! exchanges     what is known of the request in each slot             url, connector, stream   addresses and sockets
 //! transport     how exchanges share connections                       poller, deadline         waiting
 //! serial        one at a time on each connection                      tally   which connections are lost
+//! calls         many on one: gRPC over HTTP/2, and single calls beside the load
 //! ```
 
+pub mod calls;
 mod client;
 mod connector;
 mod deadline;

@@ -5,19 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, ReplyForm, RequestOptions, Response,
-    SlotId,
+    ClientSpec, Completion, CompletionSink, InferError, MAX_REPLY_BYTES, Next, OutputPlan, ReplyForm, Request,
+    RequestOptions, Response, SlotId,
 };
-use crate::backends::kserve_grpc::call::Phase;
-use crate::backends::kserve_grpc::calls::Calls;
 use crate::backends::kserve_grpc::model;
 use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
 use crate::backends::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, StreamReply};
-use crate::backends::kserve_grpc::streams::{request_id, stream_token};
-use crate::clock::Stamp;
+use crate::backends::kserve_grpc::request::RequestForm;
+use crate::backends::kserve_grpc::service::KserveGrpc;
+use crate::backends::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::data::{Payload, PayloadId};
+use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::streams::{request_id, stream_token};
+use crate::engine::calls::{Method, status};
+use crate::engine::{ExchangeId, Exchanges};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::plan::Compression;
 use crate::shm::Placement;
 use crate::wire::fuzzing::{STREAMS, feed, opened};
 use crate::wire::h2::{FrameHeader, Token};
@@ -54,40 +58,67 @@ pub fn control(bytes: &[u8]) {
 pub fn calls(bytes: &[u8]) {
     let Some((&setup, records)) = bytes.split_first() else { return };
     let (streaming, watch, decoupled, every) = (setup & 1 != 0, setup & 2 != 0, setup & 4 != 0, setup & 8 != 0);
-    let spec = spec_of(model_of(0, decoupled), watch, every);
-    let mut calls = Calls::new(Arc::new(Deaf), &spec, None);
-    calls.streams.grow(STREAMS as usize);
-    for slot in 0..STREAMS as usize {
-        calls.add_slot(&spec);
-        calls.outputs.push(None);
-        calls.slots[slot].begin(Stamp::now(), PayloadId(0), (0, decoupled));
-        calls.slots[slot].phase = Phase::Outstanding;
-        calls.slots[slot].stream = 2 * slot as u32 + 1;
-        calls.slots[slot].shared = slot;
+    let mut exchanges = Exchanges::new(Arc::new(Deaf), watch);
+    let mut method = unconnected(spec_of(model_of(0, decoupled), watch, every), streaming);
+    let mut calls = CallTable::new(None);
+    let slots = STREAMS as usize;
+    exchanges.grow(slots);
+    calls.grow(slots);
+    calls.streams.grow(slots);
+    method.grow(slots).expect("nothing to connect to");
+    for slot in 0..slots {
+        exchanges.begin(slot, Request { payload: PayloadId(0), sequence: None });
+        exchanges.sends(slot);
+        (calls.slots[slot].stream, calls.slots[slot].shared) = (2 * slot as u32 + 1, slot);
         if streaming {
             calls.streams.opened(slot, 2 * slot as u32 + 1);
         }
     }
-    let tokens: Vec<Token> = (0..STREAMS as usize).map(|slot| calls.token(slot)).collect();
-    let token = |number: u64| if streaming { stream_token(number as usize) } else { tokens[number as usize] };
+    let ids: Vec<ExchangeId> = (0..slots).map(|slot| exchanges.id(slot)).collect();
+    let token = |number: u64| if streaming { stream_token(number as usize) } else { Token(ids[number as usize].0) };
     let mut connection = opened(token);
-    let frames = as_frames(records, &tokens);
-    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut calls);
+    let frames = as_frames(records, &ids);
+    let mut heard = Heard { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
+    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut heard);
     if ended.is_err() {
-        let error = crate::backends::kserve_grpc::status::error("Lost", "");
-        calls.fail_all(&error);
+        exchanges.fail_all(&status::error("Lost", ""));
     }
-    let mut over = calls.over.clone();
+    let mut over = exchanges.take_over(Vec::new());
+    let ended = over.len();
     over.sort_unstable();
     over.dedup();
-    assert_eq!(over.len(), calls.over.len(), "a request ended twice");
+    assert_eq!(over.len(), ended, "a request ended twice");
+}
+
+/// Requests that no server knows of.
+fn unconnected(spec: ClientSpec, streaming: bool) -> KserveGrpc {
+    struct Nobody;
+    impl RegionCalls for Nobody {
+        fn protocol(&self) -> &'static str {
+            "none"
+        }
+
+        fn server(&self) -> String {
+            String::new()
+        }
+
+        fn register(&self, _: &str, _: Handle<'_>, _: u64) -> Result<(), InferError> {
+            Ok(())
+        }
+
+        fn unregister(&self, _: &str, _: Kind) -> Result<(), InferError> {
+            Ok(())
+        }
+    }
+    let form = RequestForm { encoding: Compression::None, streaming };
+    KserveGrpc::new(spec, Arc::new(Registry::new(Arc::new(Nobody))), form).expect("plain payloads")
 }
 
 /// Records as frames. A length from 250 stands for the id of a request in a response.
-fn as_frames(mut records: &[u8], tokens: &[Token]) -> Vec<u8> {
+fn as_frames(mut records: &[u8], ids: &[ExchangeId]) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some((&[kind, flags, stream, length], rest)) = records.split_first_chunk() {
-        let id = [&[3 << 3 | 2, 17][..], &request_id(tokens[usize::from(length) % tokens.len()])].concat();
+        let id = [&[3 << 3 | 2, 17][..], &request_id(ids[usize::from(length) % ids.len()])].concat();
         let named = [&[0, 0, 0, 0, 21, 2 << 3 | 2, 19][..], &id].concat();
         let (payload, rest) = match length {
             250.. => (&named[..], rest),

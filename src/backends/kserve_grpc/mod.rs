@@ -1,47 +1,40 @@
-//! KServe v2 over gRPC, on an HTTP/2 client of our own: what it costs is part of what is measured.
+//! KServe v2 over gRPC.
 //!
 //! ```text
 //! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
-//! client        a worker's slots on one connection      control   single calls that are waited for
-//! calls, call   what events mean for requests           request   requests, encoded once
-//! streams       which stream a request goes on, with --streaming
-//! regions       shared memory, as gRPC speaks of it
-//! rules         what answers must be                    line     socket and connection
-//! status, metadata  how calls begin and end              proto     protocol buffers
+//! service       a client's slots: requests as messages, messages as responses
+//! request       requests, encoded once              control   single calls that are waited for
+//! rules         what answers must be                regions   shared memory, as gRPC speaks of it
+//! proto         protocol buffers                    model     models from metadata and configuration
 //! ```
 
-mod call;
-mod calls;
-mod client;
 mod control;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod line;
-mod metadata;
 mod model;
 mod proto;
 mod regions;
 mod request;
 mod rules;
-mod status;
-mod streams;
+mod service;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
-use crate::backends::kserve_grpc::client::{CallPlan, GrpcClient};
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
-use crate::backends::kserve_grpc::metadata::CallHeaders;
 use crate::backends::kserve_grpc::proto::control::{
     Empty, ModelRequest, Ready, ServerMetadata, TraceSetting, TraceValue,
 };
 use crate::backends::kserve_grpc::proto::{Answer, ModelConfigResponse, ModelMetadata};
+use crate::backends::kserve_grpc::request::RequestForm;
+use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
-use crate::engine::{Connector, Endpoint, LineTally, ServerWait, tls_advice};
+use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
+use crate::engine::{Connector, Endpoint, Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
@@ -51,24 +44,23 @@ use crate::wire::TlsClient;
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
 
+/// The service that all calls are to.
+const SERVICE: &str = "inference.GRPCInferenceService";
+
 /// How reports name what a request costs the client.
 pub const CLIENT_TIMES: ClientTimes =
     ClientTimes { transport: "gRPC", both: "(un)marshal request/response", send: "marshal", receive: "unmarshal" };
 
 /// A server that is reached over gRPC.
 pub struct GrpcBackend {
-    connector: Arc<Connector>,
+    route: Route,
     headers: CallHeaders,
     control: Arc<Control>,
     registry: Arc<Registry>,
     metrics: MetricsSource,
     streaming: bool,
     compression: Compression,
-    reconnect: bool,
     wait: ServerWait,
-    deadline: Option<Duration>,
-    /// All connections of the backend's clients.
-    tally: Arc<LineTally>,
     statistics: bool,
 }
 
@@ -85,22 +77,19 @@ impl GrpcBackend {
         let endpoint = Endpoint::parse(&connection.url, DEFAULT_PORT)?;
         let secure = endpoint.secure || connection.tls.enabled;
         let tls = secure.then(|| TlsClient::new(&connection.tls, &["h2"])).transpose()?;
-        let headers = CallHeaders::new(&endpoint, secure, connection)?;
+        let headers = CallHeaders::new(SERVICE, &endpoint, secure, connection)?;
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
         let connector = Arc::new(Connector::new(endpoint, tls));
-        let control = Arc::new(Control::new(Arc::clone(&connector), headers.clone()));
+        let control = Arc::new(Control(Questions::new(Arc::clone(&connector), headers.clone())));
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
             control,
             metrics,
-            connector,
+            route: Route::new(connector, connection.reconnect, connection.client_timeout),
             headers,
             streaming,
             compression,
-            reconnect: connection.reconnect,
             wait: ServerWait::new(connection.server_wait),
-            deadline: connection.client_timeout,
-            tally: Arc::default(),
             statistics: false,
         };
         backend.await_ready("the server", |limit| {
@@ -120,7 +109,7 @@ impl GrpcBackend {
 
     /// An error of this server, with what was being done.
     fn failed(&self, doing: &str, error: &InferError) -> Error {
-        Error::server(format!("gRPC server {}: {doing}: {error}", self.connector.endpoint()))
+        Error::server(format!("gRPC server {}: {doing}: {error}", self.route.connector.endpoint()))
     }
 
     /// Asks until it works, or until the time to wait is over; at least once.
@@ -211,26 +200,23 @@ impl Backend for GrpcBackend {
     }
 
     fn awaits_server(&self) -> bool {
-        self.reconnect
+        self.route.reconnect
     }
 
     fn is_gone(&self) -> bool {
-        !self.reconnect && self.tally.all_lost()
+        self.route.is_gone()
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
+        // A deadline of a stream would be one for all its requests together.
+        let deadline = self.route.limit.filter(|_| !self.streaming);
         let plan = CallPlan {
-            connector: Arc::clone(&self.connector),
-            registry: Arc::clone(&self.registry),
-            // A deadline of a stream would be one for all its requests together.
-            fields: self.headers.fields(method, Some(self.compression), self.deadline.filter(|_| !self.streaming)),
+            route: self.route.clone(),
+            fields: self.headers.fields(method, Some(self.compression), deadline),
             streaming: self.streaming,
-            compression: self.compression,
-            deadline: self.deadline,
-            reconnect: self.reconnect,
-            tally: Arc::clone(&self.tally),
         };
-        Ok(Box::new(GrpcClient::open(plan, spec, sink)?))
+        let form = RequestForm { encoding: self.compression, streaming: self.streaming };
+        calls::open(KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?, plan, &spec, sink)
     }
 }

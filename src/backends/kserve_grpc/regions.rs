@@ -5,8 +5,8 @@ use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
 use crate::backends::kserve_grpc::proto::wire::put_bytes;
 use crate::backends::kserve_grpc::proto::{InferReply, put_parameter};
-use crate::backends::kserve_grpc::status::{self, BROKEN};
 use crate::backends::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
+use crate::engine::calls::status::{self, BROKEN};
 
 /// Field of requested outputs in `ModelInferRequest`.
 const OUTPUTS: u32 = 6;
@@ -17,7 +17,7 @@ impl RegionCalls for Control {
     }
 
     fn server(&self) -> String {
-        self.address()
+        self.0.address()
     }
 
     fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {

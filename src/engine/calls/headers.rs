@@ -10,12 +10,10 @@ use crate::wire::coding;
 /// Header fields, names in lower case.
 pub type Fields = Vec<(String, String)>;
 
-/// The service that all calls are to.
-const SERVICE: &str = "inference.GRPCInferenceService";
-
 /// What the calls to one server have in common.
 #[derive(Clone, Debug)]
 pub struct CallHeaders {
+    service: &'static str,
     scheme: &'static str,
     authority: String,
     prefix: String,
@@ -23,14 +21,14 @@ pub struct CallHeaders {
 }
 
 impl CallHeaders {
-    /// For calls to `endpoint`, with the metadata of `connection`.
+    /// For calls to `service`, with its package, at `endpoint`, with the metadata of `connection`.
     ///
     /// # Errors
     /// A usage error where a metadata name or value cannot be sent.
-    pub fn new(endpoint: &Endpoint, secure: bool, connection: &Connection) -> Result<Self> {
+    pub fn new(service: &'static str, endpoint: &Endpoint, secure: bool, connection: &Connection) -> Result<Self> {
         let metadata = connection.headers.iter().map(checked).collect::<Result<_>>()?;
         let scheme = if secure { "https" } else { "http" };
-        Ok(Self { scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
+        Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
     }
 
     /// The fields of a call to `method`. Without an `encoding` neither side compresses; with one, if only
@@ -40,7 +38,7 @@ impl CallHeaders {
         let mut fields: Fields = [
             (":method", "POST"),
             (":scheme", self.scheme),
-            (":path", &format!("{}/{SERVICE}/{method}", self.prefix)),
+            (":path", &format!("{}/{}/{method}", self.prefix, self.service)),
             (":authority", &self.authority),
             ("te", "trailers"),
             ("content-type", "application/grpc"),

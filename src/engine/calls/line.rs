@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::backend::{ConnectionFault, InferError};
-use crate::backends::kserve_grpc::status;
 use crate::clock::Stamp;
+use crate::engine::calls::status;
 use crate::engine::{Connector, Deadline, Stream, closed, failure};
 use crate::wire::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
 

@@ -1,4 +1,4 @@
-//! The streams of `ModelStreamInfer`: one per slot, opened at its first request and kept open.
+//! Streams that stay open for many requests: one per slot, opened at its first request.
 //!
 //! Triton answers the requests of one stream in the order in which they came, and promises no order between streams. So
 //! requests that have nothing to do with each other go on streams of their own, and those of a sequence all on one.
@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::backend::{InferError, SequencePosition};
+use crate::engine::ExchangeId;
 use crate::plan::Compression;
 use crate::wire::grpc::MessageReader;
 use crate::wire::h2::Token;
@@ -182,20 +183,21 @@ pub fn stream_of(token: Token) -> Option<usize> {
 }
 
 /// A request's id on a stream.
-pub fn request_id(token: Token) -> [u8; ID_LEN] {
+pub fn request_id(id: ExchangeId) -> [u8; ID_LEN] {
+    let ExchangeId(exchange) = id;
     let mut id = [b'-'; ID_LEN];
     let digit = |value: u64, place: usize| b"0123456789abcdef"[(value >> (4 * (7 - place)) & 15) as usize];
     for place in 0..8 {
-        id[place] = digit(token.0 & 0xffff_ffff, place);
-        id[9 + place] = digit(token.0 >> 32, place);
+        id[place] = digit(exchange & 0xffff_ffff, place);
+        id[9 + place] = digit(exchange >> 32, place);
     }
     id
 }
 
-/// Slot and generation of the request that an id names.
-pub fn parse_id(id: &str) -> Option<(usize, u32)> {
+/// The request that an id of [`Method::encode`](crate::engine::calls::Method::encode) names.
+pub fn parse_id(id: &str) -> Option<ExchangeId> {
     let (slot, generation) = id.split_once('-').filter(|_| id.len() == ID_LEN)?;
-    Some((u32::from_str_radix(slot, 16).ok()? as usize, u32::from_str_radix(generation, 16).ok()?))
+    Some(ExchangeId::new(u32::from_str_radix(slot, 16).ok()? as usize, u32::from_str_radix(generation, 16).ok()?))
 }
 
 #[cfg(test)]
@@ -214,10 +216,10 @@ mod tests {
 
     #[test]
     fn ids_name_slot_and_generation() {
-        let token = Token(0xdead_beef_0000_0102);
-        let id = String::from_utf8(request_id(token).to_vec()).unwrap();
+        let request = ExchangeId::new(0x102, 0xdead_beef);
+        let id = String::from_utf8(request_id(request).to_vec()).unwrap();
         assert_eq!(id, "00000102-deadbeef");
-        assert_eq!(parse_id(&id), Some((0x102, 0xdead_beef)));
+        assert_eq!(parse_id(&id), Some(request));
         for bad in ["", "1-2", "0000000g-00000000", "00000000000000000"] {
             assert_eq!(parse_id(bad), None, "{bad:?}");
         }
