@@ -60,17 +60,23 @@ use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
 
+use backends::Connect;
 use cli::Command;
 
 /// Both programs: parse, run, print the error once, exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
+    main_with(args, codes, backends::connect)
+}
+
+/// The same for a service that is none of ours: the server is reached through `connect`.
+pub fn main_with(args: impl IntoIterator<Item = OsString>, codes: exit::Codes, connect: Connect) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let Err(error) = program::launch::become_program(&args) {
         stdio::say(format_args!("error: {error}\n"));
         return ExitCode::from(exit::FAILED);
     }
     // A panic, which has been told, must not run into the destructors of a server that is still there.
-    let outcome = panic::catch_unwind(|| run(args, codes)).unwrap_or(Ok(exit::PANICKED));
+    let outcome = panic::catch_unwind(|| run(args, codes, connect)).unwrap_or(Ok(exit::PANICKED));
     let code = outcome.unwrap_or_else(|error| {
         stdio::say(format_args!("error: {error}\n"));
         exit::FAILED
@@ -78,9 +84,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
     app::end(codes.spoken(code))
 }
 
-fn run(args: Vec<OsString>, codes: exit::Codes) -> error::Result<u8> {
+fn run(args: Vec<OsString>, codes: exit::Codes, connect: Connect) -> error::Result<u8> {
     match cli::parse(args)? {
-        Command::Run(plan) => app::run(*plan, codes),
+        Command::Run(plan) => app::run(*plan, codes, connect),
         Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
         Command::Help(text) => stdio::print(&text).map(|()| exit::OK),
         Command::Version(line) => {

@@ -34,6 +34,7 @@ use crate::app::observe::Observers;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
+use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
@@ -45,7 +46,7 @@ use crate::stdio::{self, note};
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(plan: Plan, codes: Codes) -> Result<u8> {
+pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
     // Before there are further threads.
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     // Before there are files.
@@ -59,15 +60,15 @@ pub fn run(plan: Plan, codes: Codes) -> Result<u8> {
     }
     let outcome = match plan.matrix.clone() {
         Some(kind) => matrix::run(&plan, &kind, interrupts),
-        None => measure(plan, codes, interrupts),
+        None => measure(plan, codes, interrupts, connect),
     };
     // What an interrupt broke, such as a load, was not at fault.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }
 
 /// Measures level after level, and reports.
-fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize) -> Result<u8> {
-    let session = Session::open(&mut plan)?;
+fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: Connect) -> Result<u8> {
+    let session = Session::open(&mut plan, connect)?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }

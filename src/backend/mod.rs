@@ -38,7 +38,7 @@ pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, Sl
 use crate::clock::Stamp;
 use crate::data::Payload;
 pub use crate::data::{OutputView, Parameter, ParameterValue};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::shm::Placements;
@@ -58,13 +58,17 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// Where the server refuses or cannot be reached.
-    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot>;
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        Err(Error::server(format!("model '{id}': this service keeps no statistics")))
+    }
 
     /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.
     ///
     /// # Errors
     /// Where the server keeps none, cannot be reached, or breaks off.
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()>;
+    fn metrics(&self, _line: &mut dyn FnMut(&str)) -> Result<()> {
+        Err(Error::server("this service keeps no metrics"))
+    }
 
     /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot
     /// go on then.

@@ -31,6 +31,9 @@ impl From<Arc<dyn Backend>> for Connected {
     }
 }
 
+/// How the server that a plan names is reached: [`connect`], or what another crate has for a service of its own.
+pub type Connect = fn(&Plan) -> Result<Connected>;
+
 /// How long servers on the network are asked to forget regions by a program that leaves at once.
 const FORGET_LIMIT: Duration = Duration::from_millis(500);
 

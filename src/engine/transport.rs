@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::{Connector, Exchanges, LineTally};
+use crate::engine::{Connector, Endpoint, Exchanges, LineTally};
 use crate::error::Result;
+use crate::plan::Connection;
+use crate::wire::TlsClient;
 
 /// How the connections of a backend's clients are made.
 #[derive(Clone)]
@@ -22,9 +24,26 @@ pub struct Route {
 }
 
 impl Route {
-    /// Over connections that `connector` makes.
-    pub fn new(connector: Arc<Connector>, reconnect: bool, limit: Option<Duration>) -> Self {
-        Self { connector, reconnect, limit, tally: Arc::default() }
+    /// To the server that `connection` names, at `port` where it names none. Where the connection is encrypted, `protocols` are
+    /// offered by ALPN.
+    ///
+    /// # Errors
+    /// Where the address or a certificate is wrong.
+    pub fn to(connection: &Connection, port: u16, protocols: &[&str]) -> Result<Self> {
+        let mut endpoint = Endpoint::parse(&connection.url, port)?;
+        endpoint.secure |= connection.tls.enabled;
+        let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, protocols)).transpose()?;
+        Ok(Self {
+            connector: Arc::new(Connector::new(endpoint, tls)),
+            reconnect: connection.reconnect,
+            limit: connection.client_timeout,
+            tally: Arc::default(),
+        })
+    }
+
+    /// Where the server is.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.connector.endpoint()
     }
 
     /// Whether the server has ended every connection that requests went over, and none is made again.

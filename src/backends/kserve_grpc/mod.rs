@@ -34,12 +34,11 @@ use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
-use crate::engine::{Connector, Endpoint, Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, Connection, Protocol};
-use crate::wire::TlsClient;
 
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
@@ -74,18 +73,16 @@ impl GrpcBackend {
         let Protocol::Grpc { streaming, compression } = connection.protocol else {
             return Err(Error::usage("the plan asks for another protocol than gRPC"));
         };
-        let endpoint = Endpoint::parse(&connection.url, DEFAULT_PORT)?;
-        let secure = endpoint.secure || connection.tls.enabled;
-        let tls = secure.then(|| TlsClient::new(&connection.tls, &["h2"])).transpose()?;
-        let headers = CallHeaders::new(SERVICE, &endpoint, secure, connection)?;
-        let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
-        let connector = Arc::new(Connector::new(endpoint, tls));
-        let control = Arc::new(Control(Questions::new(Arc::clone(&connector), headers.clone())));
+        let route = Route::to(connection, DEFAULT_PORT, &["h2"])?;
+        let endpoint = route.endpoint();
+        let headers = CallHeaders::new(SERVICE, endpoint, connection)?;
+        let metrics = MetricsSource::new(connection, endpoint, metrics_url)?;
+        let control = Arc::new(Control(Questions::new(Arc::clone(&route.connector), headers.clone())));
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
             control,
             metrics,
-            route: Route::new(connector, connection.reconnect, connection.client_timeout),
+            route,
             headers,
             streaming,
             compression,
@@ -109,7 +106,7 @@ impl GrpcBackend {
 
     /// An error of this server, with what was being done.
     fn failed(&self, doing: &str, error: &InferError) -> Error {
-        Error::server(format!("gRPC server {}: {doing}: {error}", self.route.connector.endpoint()))
+        Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()))
     }
 
     /// Asks until it works, or until the time to wait is over; at least once.

@@ -36,12 +36,11 @@ use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::http1::{self, Headers, Patience, Questions};
-use crate::engine::{Connector, Endpoint, Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Connection, Protocol, TraceSettings};
-use crate::wire::TlsClient;
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
@@ -79,12 +78,10 @@ impl HttpBackend {
             return Err(Error::usage("the plan asks for another protocol than HTTP"));
         };
         let wait = ServerWait::new(connection.server_wait);
-        let mut endpoint = Endpoint::parse(&connection.url, DEFAULT_PORT)?;
-        endpoint.secure |= connection.tls.enabled;
+        let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
+        let endpoint = route.endpoint().clone();
         let headers = Headers::new(&connection.headers)?;
-        let connector = connector(connection, endpoint.clone())?;
-        let control = Arc::new(Questions::new(connector.clone(), headers.clone()));
-        let route = Route::new(connector, connection.reconnect, connection.client_timeout);
+        let control = Arc::new(Questions::new(route.connector.clone(), headers.clone()));
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
         let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
         let mut backend = Self {
@@ -187,11 +184,6 @@ impl TraceControl for HttpBackend {
             self.control.post(&path, &body, Patience::Sample).map_err(|error| self.control.error(&what, &error))?;
         answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal)))
     }
-}
-
-fn connector(connection: &Connection, endpoint: Endpoint) -> Result<Arc<Connector>> {
-    let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;
-    Ok(Arc::new(Connector::new(endpoint, tls)))
 }
 
 impl Backend for HttpBackend {

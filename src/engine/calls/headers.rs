@@ -25,9 +25,9 @@ impl CallHeaders {
     ///
     /// # Errors
     /// A usage error where a metadata name or value cannot be sent.
-    pub fn new(service: &'static str, endpoint: &Endpoint, secure: bool, connection: &Connection) -> Result<Self> {
+    pub fn new(service: &'static str, endpoint: &Endpoint, connection: &Connection) -> Result<Self> {
         let metadata = connection.headers.iter().map(checked).collect::<Result<_>>()?;
-        let scheme = if secure { "https" } else { "http" };
+        let scheme = if endpoint.secure { "https" } else { "http" };
         Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
     }
 
