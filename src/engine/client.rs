@@ -58,6 +58,7 @@ impl<T: Transport> NetworkClient<T> {
     }
 
     fn begin(&mut self, slot: usize, request: Request) -> Result<()> {
+        self.transport.enter(slot, &mut self.exchanges);
         self.exchanges.begin(slot, request);
         if let Some(limit) = self.limit {
             self.deadlines.push_back((Stamp::now().plus_duration(limit), self.exchanges.id(slot)));

@@ -61,6 +61,10 @@ pub trait Transport: Send {
     /// Where a connection cannot be made, or the service cannot serve another slot.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
+    /// A request is about to begin in a slot. A connection may have waited for its first one for long: whether it is still there
+    /// is found out before the request depends on it.
+    fn enter(&mut self, slot: usize, exchanges: &mut Exchanges);
+
     /// Starts the request that has begun in a slot. One that cannot be sent fails.
     ///
     /// # Errors

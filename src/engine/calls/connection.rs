@@ -228,17 +228,17 @@ impl<M: Method> Transport for Connection<M> {
         self.method.grow(slots)
     }
 
-    fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
+    #[inline]
+    fn enter(&mut self, _: usize, exchanges: &mut Exchanges) {
         if self.place.enter() {
-            // The connection may have waited for its first request for long.
             let mut takes = 0;
             while takes < MOST_TAKES && self.take(exchanges) {
                 takes += 1;
             }
-            if !exchanges.is_pending(slot) {
-                return Ok(());
-            }
         }
+    }
+
+    fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
         let request = exchanges.request(slot);
         self.calls.slots[slot].begin();
         if self.plan.streaming {

@@ -86,6 +86,14 @@ impl Line {
         self.stream.is_none() && self.link == Link::Lost && !common.route.reconnect
     }
 
+    /// A request is about to begin.
+    #[inline]
+    pub(super) fn enter(&mut self) {
+        if self.place.enter() {
+            self.look_before_first_use();
+        }
+    }
+
     /// Begins to send the slot's request of `total` bytes, on a new connection where the old one is gone.
     ///
     /// # Errors
@@ -98,9 +106,6 @@ impl Line {
         (total, exchanges): (usize, &mut Exchanges),
     ) -> Result<(), InferError> {
         (self.sending, self.written, self.total, self.answered) = (true, 0, total, false);
-        if self.place.enter() {
-            self.look_before_first_use();
-        }
         exchanges.sends(slot);
         if self.is_dead(common) {
             let message = "the connection was lost before; --reconnect makes lost connections again";

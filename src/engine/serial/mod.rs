@@ -184,6 +184,11 @@ impl<D: Dialogue> Transport for Connections<D> {
         Ok(())
     }
 
+    #[inline]
+    fn enter(&mut self, slot: usize, _: &mut Exchanges) {
+        self.lines[slot].enter();
+    }
+
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
         let Self { common, lines, dialogue, .. } = self;
         let line = &mut lines[slot];
