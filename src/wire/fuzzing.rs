@@ -4,6 +4,7 @@ use std::io::IoSlice;
 
 use crate::wire::grpc::{MessageReader, Wish};
 use crate::wire::h2::{Connection, ConnectionError, Decoder, Encoder, Events, HeaderList, Message, Reset, Token};
+use crate::wire::sse::{Event, EventReader};
 
 /// Streams that are open before anything is read.
 pub const STREAMS: u64 = 3;
@@ -151,6 +152,30 @@ fn arrived(piece: usize, bytes: &[u8], keep: bool) -> Messages {
         loop {
             match reader.next(&mut part, Wish { keep, limit: 1 << 12 }) {
                 Ok(Some(arrived)) => list.push((arrived.compressed, arrived.bytes.map(<[u8]>::to_vec))),
+                Ok(None) => break,
+                Err(reason) => return (list, Err(reason)),
+            }
+        }
+    }
+    (list, Ok(reader.is_inside()))
+}
+
+/// Reads a stream of events in one piece and in pieces; both must come to the same.
+///
+/// # Panics
+/// Where a promise is broken.
+pub fn events(piece: usize, bytes: &[u8]) {
+    assert_eq!(events_of(bytes.len().max(1), bytes), events_of(piece.max(1), bytes));
+}
+
+type EventsRead = (Vec<(Vec<u8>, Vec<u8>)>, Result<bool, String>);
+
+fn events_of(piece: usize, bytes: &[u8]) -> EventsRead {
+    let (mut reader, mut list) = (EventReader::new(1 << 12), Vec::new());
+    for mut part in bytes.chunks(piece) {
+        loop {
+            match reader.next(&mut part) {
+                Ok(Some(Event { name, data })) => list.push((name.to_vec(), data.to_vec())),
                 Ok(None) => break,
                 Err(reason) => return (list, Err(reason)),
             }

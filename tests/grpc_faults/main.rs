@@ -26,6 +26,9 @@ use triton_bench::plan::{Compression, Connection, Protocol, Tls};
 use triton_bench::shm::{Placement, Region};
 
 pub const REQUEST: Request = Request { payload: PayloadId(0), sequence: None };
+/// Frame type and flag of acknowledged settings.
+const SETTINGS: u8 = 4;
+const ACK: u8 = 1;
 /// Nothing here may take longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -441,6 +444,26 @@ fn a_lost_connection_is_made_again_if_asked_for() {
     });
     assert!(bench.infer().is_err());
     assert_eq!(bench.infer(), Ok(1));
+    assert_eq!(bench.infer(), Ok(1));
+}
+
+#[test]
+fn a_connection_that_ended_before_its_first_request_costs_none() {
+    let (ended, has_ended) = std::sync::mpsc::sync_channel(1);
+    let mut bench = Bench::new(Setup { reconnect: true, ..PLAIN }, move |number, mut peer| {
+        peer.shake_hands(WIDE);
+        if number == 0 {
+            // Only then has the client its connection.
+            while peer.frame().is_some_and(|frame| (frame.kind, frame.flags) != (SETTINGS, ACK)) {}
+            drop(peer);
+            ended.send(()).unwrap();
+            return;
+        }
+        while let Some((stream, _)) = peer.request() {
+            peer.say(&answer(stream, &fitting(b"x")));
+        }
+    });
+    has_ended.recv_timeout(PATIENCE).unwrap();
     assert_eq!(bench.infer(), Ok(1));
 }
 
