@@ -9,7 +9,6 @@ use crate::backend::{
     ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
 };
 use crate::backends::kserve_grpc::proto::put_parameter;
-use crate::backends::kserve_grpc::proto::wire::{put_bytes, put_prefix, put_varint};
 use crate::backends::kserve_grpc::regions::put_place;
 use crate::backends::regions::{InputRegions, is_shared};
 use crate::data::{InputTensor, Payload};
@@ -19,6 +18,7 @@ use crate::plan::Compression;
 use crate::shm::Region;
 use crate::wire::coding;
 use crate::wire::grpc::{self, MAX_MESSAGE, PREFIX_LEN};
+use crate::wire::protobuf::{put_bytes, put_prefix, put_varint};
 
 /// Tensors below this size are copied into each request; larger ones are written from where they are.
 const COPY_BELOW: usize = 4096;

@@ -1,8 +1,8 @@
 //! Answers of the control plane, each with the most bytes that it may have. A message of two bytes can stand for a struct of
 //! hundreds, so those that may be long are read by hand, with a bound on whatever they list.
 
-use crate::backends::kserve_grpc::proto::wire::{Fields, Value, take_varint};
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
+use crate::wire::protobuf::{Fields, Value, take_varint};
 
 /// Most bytes of an answer that describes something.
 const LONG: u64 = 64 << 20;
@@ -317,7 +317,7 @@ fn counted(message: &[u8]) -> Result<CountedTime, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::kserve_grpc::proto::wire::{put_bytes, put_number, put_varint};
+    use crate::wire::protobuf::{put_bytes, put_number, put_varint};
 
     fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -1,8 +1,8 @@
 //! `ModelInferResponse` and `ModelStreamInferResponse`, read in place: no field is copied before somebody asks for it.
 
 use crate::backend::{OutputView, Outputs};
-use crate::backends::kserve_grpc::proto::wire::{self, Fields, Value};
 use crate::model::DataType;
+use crate::wire::protobuf::{self, Fields, Value};
 
 /// What a `ModelStreamInferResponse` says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,7 +121,7 @@ fn visit_output(output: &[u8], bytes: &[u8], visitor: &mut dyn FnMut(OutputView<
             (2, value) => datatype = value.text().and_then(DataType::parse),
             (3, Value::Number(dim)) => shape.push(dim as i64),
             (3, Value::Bytes(mut packed)) => {
-                while let Some(dim) = wire::take_varint(&mut packed) {
+                while let Some(dim) = protobuf::take_varint(&mut packed) {
                     shape.push(dim as i64);
                 }
             }
@@ -136,7 +136,7 @@ fn visit_output(output: &[u8], bytes: &[u8], visitor: &mut dyn FnMut(OutputView<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{put_bytes, put_number};
+    use protobuf::{put_bytes, put_number};
 
     fn flag(name: &str, value: u64) -> Vec<u8> {
         let mut parameter = Vec::new();
@@ -149,7 +149,7 @@ mod tests {
 
     fn response() -> Vec<u8> {
         let mut shape = Vec::new();
-        [2_u64, 300].iter().for_each(|&dim| wire::put_varint(&mut shape, dim));
+        [2_u64, 300].iter().for_each(|&dim| protobuf::put_varint(&mut shape, dim));
         let mut output = Vec::new();
         put_bytes(&mut output, 1, b"OUT");
         put_bytes(&mut output, 2, b"INT8");

@@ -4,7 +4,6 @@ mod answer;
 pub mod control;
 mod infer;
 mod parameter;
-pub mod wire;
 
 pub use answer::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, TensorFlags, TensorMetadata};
 pub use infer::{InferReply, StreamReply};

@@ -1,7 +1,7 @@
 //! `InferParameter`, the typed values in requests' parameter maps.
 
 use crate::backend::ParameterValue;
-use crate::backends::kserve_grpc::proto::wire::{put_bytes, put_double, put_number, put_prefix, varint_len};
+use crate::wire::protobuf::{put_bytes, put_double, put_number, put_prefix, varint_len};
 
 /// Appends an entry of a map from string to `InferParameter`.
 pub fn put_parameter(out: &mut Vec<u8>, field: u32, name: &str, value: &ParameterValue) {
@@ -28,7 +28,7 @@ pub fn put_parameter(out: &mut Vec<u8>, field: u32, name: &str, value: &Paramete
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::kserve_grpc::proto::wire::{Fields, Value};
+    use crate::wire::protobuf::{Fields, Value};
 
     #[test]
     fn every_type_of_value_is_read_back() {
