@@ -44,7 +44,8 @@ impl EventReader {
 
     /// Whether an event, or a line, has begun and not ended: a stream that ends here is cut short.
     pub fn is_inside(&self) -> bool {
-        !self.line.is_empty() || (!self.handed_out && !(self.name.is_empty() && self.data.is_empty()))
+        let event = !self.handed_out && (!self.name.is_empty() || !self.data.is_empty());
+        event || !self.line.is_empty()
     }
 
     fn forget(&mut self) {

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, CorrelationForm, InferError, ReplyChecks, Request};
-use crate::backends::kserve_http::body::Kept;
+use crate::backends::kserve_http::body::{Kept, Longest};
 use crate::backends::kserve_http::outputs::ReplyOutputs;
 use crate::backends::kserve_http::render::JSON_LENGTH;
 use crate::backends::kserve_http::reply::{Checker, Wanted};
@@ -24,6 +24,7 @@ struct Slot {
     /// The front of a request that is patched.
     scratch: Vec<u8>,
     kept: Kept,
+    longest: Longest,
     /// Which replies are held against the model.
     checks: ReplyChecks,
     /// Where outputs go; none where they come in replies.
@@ -66,6 +67,7 @@ impl HttpService for KserveHttp {
                 request: Request { payload: PayloadId(0), sequence: None },
                 scratch: Vec::new(),
                 kept: Kept::default(),
+                longest: Longest::default(),
                 checks: ReplyChecks::new(&self.spec),
                 outputs,
             });
@@ -74,9 +76,10 @@ impl HttpService for KserveHttp {
     }
 
     fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError> {
-        let Slot { request: current, scratch, outputs, .. } = &mut self.slots[slot];
+        let Slot { request: current, scratch, outputs, longest, .. } = &mut self.slots[slot];
         *current = request;
         let template = self.templates.get(request)?;
+        *longest = template.longest;
         if !template.changes() {
             return Ok(template.total(&template.front));
         }
@@ -95,8 +98,8 @@ impl HttpService for KserveHttp {
         if !self.templates.format().accepts(head.encoding) {
             return Err(malformed(NOT_ASKED_FOR));
         }
-        let Slot { request, kept, .. } = &mut self.slots[slot];
-        kept.begin(head, self.spec.watch_responses, self.templates.get(*request)?.longest)
+        let Slot { kept, longest, .. } = &mut self.slots[slot];
+        kept.begin(head, self.spec.watch_responses, *longest)
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 //!
 //! What becomes of a request when its connection breaks: it completes with an error that says how. A connection that the
 //! *server or the network* ended is made again only with `--reconnect`; without, every later request in that slot completes
-//! with `Connection lost`, each after a pause of [`PAUSE`], so that a load whose server is gone neither spins nor hangs. A
+//! with `Connection lost`, each after a short pause, so that a load whose server is gone neither spins nor hangs. A
 //! connection that *we* ended (after a cancelled request or a malformed answer), and one whose end the server announced, is
 //! made again with the next request, whose latency includes it.
 //!
