@@ -272,3 +272,70 @@ struct NoOutputs;
 impl Outputs for NoOutputs {
     fn visit(&self, _: &mut dyn FnMut(OutputView<'_>)) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::backend::Completion;
+    use crate::data::PayloadId;
+
+    /// Writes down how requests ended: the slot, its responses, and whether it failed.
+    #[derive(Default)]
+    struct Log(Mutex<Vec<(u32, u32, bool)>>);
+
+    impl CompletionSink for Log {
+        fn response(&self, _: SlotId, _: &Response<'_>) {}
+
+        fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
+            self.0.lock().push((slot.0, completion.responses, completion.error.is_some()));
+            Next::Idle
+        }
+    }
+
+    const REQUEST: Request = Request { payload: PayloadId(0), sequence: None };
+
+    fn begun(slots: usize) -> (Arc<Log>, Exchanges) {
+        let log = Arc::new(Log::default());
+        let mut exchanges = Exchanges::new(log.clone(), false);
+        exchanges.grow(slots);
+        for slot in 0..slots {
+            exchanges.begin(slot, REQUEST);
+            exchanges.sends(slot);
+        }
+        (log, exchanges)
+    }
+
+    #[test]
+    fn what_comes_late_for_an_earlier_request_is_nobodys() {
+        let (log, mut exchanges) = begun(2);
+        let first = exchanges.id(1);
+        assert_eq!((exchanges.find(first), first.slot()), (Some(1), 1));
+        exchanges.responded(1);
+        exchanges.end(1);
+        assert!(exchanges.find(first).is_none() && !exchanges.is_current(first) && !exchanges.is_free(1));
+        assert_eq!(exchanges.take_over(Vec::new()), [1]);
+        exchanges.complete(1);
+        exchanges.begin(1, REQUEST);
+        exchanges.sends(1);
+        assert_eq!((exchanges.find(first), exchanges.find(exchanges.id(1))), (None, Some(1)));
+        assert_eq!((exchanges.unfinished(), &log.0.lock()[..]), (2, &[(1, 1, false)][..]));
+    }
+
+    #[test]
+    fn a_failure_that_waits_is_over_after_its_pause_and_can_be_given_up_no_more() {
+        let (log, mut exchanges) = begun(2);
+        exchanges.fail_later(0, InferError::new("No", "not yet"), Duration::from_secs(3600));
+        exchanges.fail_later(1, InferError::new("No", "at once"), Duration::ZERO);
+        assert!(!exchanges.is_pending(0) && !exchanges.is_pending(1));
+        exchanges.fail_all(&InferError::new("No", "twice"));
+        assert!(!exchanges.any_over(), "each ends once");
+        exchanges.end_failing();
+        assert_eq!(exchanges.take_over(Vec::new()), [1]);
+        exchanges.complete(1);
+        assert_eq!(log.0.lock()[..], [(1, 0, true)]);
+        let left = exchanges.next_failure().from_now();
+        assert!(left > Duration::from_secs(3000) && left <= Duration::from_secs(3600), "{left:?}");
+    }
+}

@@ -93,6 +93,7 @@ fn talk(stream: impl Read + Write) {
             ("describe", _) if rest == "nothing" => "! no such model\n".to_owned(),
             ("describe", _) => "model\n".to_owned(),
             (_, Err(_)) => "! no number\n".to_owned(),
+            ("count", Ok(_)) => "+ 1\n+ 2\n= 3\n".to_owned(),
             ("refuse", Ok(_)) => "! not today\n".to_owned(),
             ("babble", Ok(_)) => "? what\n".to_owned(),
             (_, Ok(number)) => format!("= {}\n", number.wrapping_mul(2)),
@@ -145,6 +146,23 @@ fn levels_are_measured_and_reported_under_the_services_own_names() {
         let number = |value: &serde_json::Value| value.as_i64().or_else(|| value[0].as_i64()).unwrap() as i32;
         let (sent, answered) = (&request["request_inputs"]["IN"], &request["response_outputs"][0]["OUT"]);
         assert_eq!(number(sent).wrapping_mul(2), number(answered), "{request}");
+    }
+}
+
+#[test]
+fn a_request_may_have_many_responses() {
+    for load in ["--concurrency-range 1", "--concurrency-range 4"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("export.json");
+        let flags = format!("{load} --request-count 40 --profile-export-file {}", file.display());
+        let finished = run(&plain(), "count", &flags);
+        assert!(finished.is_good() && finished.numbers("Request count: ") == [40.0], "{finished:#?}");
+        let export: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let requests = export["experiments"][0]["requests"].as_array().unwrap();
+        assert_eq!(requests.len(), 40);
+        for request in requests {
+            assert_eq!(request["response_timestamps"].as_array().unwrap().len(), 3, "{request}");
+        }
     }
 }
 
