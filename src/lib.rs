@@ -9,7 +9,10 @@
 //! measure   trials, stability, summaries, verdicts
 //! load      when the next request leaves
 //! record    what is remembered of a request
-//! backends  c_api, http, grpc, null: implement the seam
+//! backends  c_api, kserve_http, kserve_grpc, null: implement the seam
+//! engine    requests over a network: connections, deadlines, reconnecting
+//! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
+//! program   servers that we start as programs; processes: what is below us
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
@@ -28,6 +31,7 @@ mod chunks;
 pub mod cli;
 pub mod clock;
 pub mod data;
+pub mod engine;
 pub mod error;
 pub mod exit;
 pub mod inbox;
@@ -38,6 +42,8 @@ mod machine;
 mod measure;
 pub mod model;
 pub mod plan;
+mod processes;
+mod program;
 pub mod record;
 mod report;
 mod seed;
@@ -46,6 +52,7 @@ mod stats;
 mod stdio;
 mod sync;
 mod traces;
+pub mod wire;
 
 /// For the fuzz target under `fuzz/`.
 #[cfg(fuzzing)]
@@ -55,17 +62,23 @@ use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
 
+use backends::Connect;
 use cli::Command;
 
 /// Both programs: parse, run, print the error once, exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
+    main_with(args, codes, backends::connect)
+}
+
+/// The same for a service that is none of ours: the server is reached through `connect`.
+pub fn main_with(args: impl IntoIterator<Item = OsString>, codes: exit::Codes, connect: Connect) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    if let Err(error) = backends::program::launch::become_program(&args) {
+    if let Err(error) = program::launch::become_program(&args) {
         stdio::say(format_args!("error: {error}\n"));
         return ExitCode::from(exit::FAILED);
     }
     // A panic, which has been told, must not run into the destructors of a server that is still there.
-    let outcome = panic::catch_unwind(|| run(args, codes)).unwrap_or(Ok(exit::PANICKED));
+    let outcome = panic::catch_unwind(|| run(args, codes, connect)).unwrap_or(Ok(exit::PANICKED));
     let code = outcome.unwrap_or_else(|error| {
         stdio::say(format_args!("error: {error}\n"));
         exit::FAILED
@@ -73,9 +86,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> Exi
     app::end(codes.spoken(code))
 }
 
-fn run(args: Vec<OsString>, codes: exit::Codes) -> error::Result<u8> {
+fn run(args: Vec<OsString>, codes: exit::Codes, connect: Connect) -> error::Result<u8> {
     match cli::parse(args)? {
-        Command::Run(plan) => app::run(*plan, codes),
+        Command::Run(plan) => app::run(*plan, codes, connect),
         Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
         Command::Doctor(_) if codes == exit::Codes::PerfAnalyzers => {
             Err(error::Error::usage("perf_analyzer has no command 'doctor'; it is triton-bench's: triton-bench doctor"))

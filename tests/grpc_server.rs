@@ -14,7 +14,7 @@ use triton_bench::backend::{
     Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, MAX_REPLY_BYTES, Next, OutputPlan, Parameter,
     ParameterValue, Request, RequestOptions, Response, SequencePosition, SlotId,
 };
-use triton_bench::backends::grpc::GrpcBackend;
+use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};

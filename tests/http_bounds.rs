@@ -25,7 +25,7 @@ use load::{Run, RunSpec};
 use support::Program;
 use support::program::{Finished, Running};
 use triton_bench::backend::Backend;
-use triton_bench::backends::http::HttpBackend;
+use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, Connection, Protocol, Tls};
 

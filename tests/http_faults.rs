@@ -17,7 +17,7 @@ use http_server::{Act, HttpServer, Received, answer_parts, good_answer, reply};
 use load::{Run, RunSpec};
 use skip::skip;
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
-use triton_bench::backends::http::HttpBackend;
+use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
@@ -445,7 +445,7 @@ fn a_server_that_is_not_there_is_waited_for_only_if_asked() {
 
 #[test]
 fn a_server_that_says_nothing_is_waited_for_only_if_asked() {
-    use triton_bench::backends::grpc::GrpcBackend;
+    use triton_bench::backends::kserve_grpc::GrpcBackend;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = listener.local_addr().unwrap().to_string();
     let grpc = Protocol::Grpc { streaming: false, compression: Compression::None };

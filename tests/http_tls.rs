@@ -18,7 +18,7 @@ use authority::Authority;
 use http_server::{Act, HttpServer, good_answer};
 use load::{Run, RunSpec};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use triton_bench::backends::http::HttpBackend;
+use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::plan::{Compression, Connection, CredentialFile, Protocol, Tls};
 
 /// A server that shows a certificate; with `clients`, only to clients whose certificate the authority signed.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use load::{Run, RunSpec};
 use support::{Model, Repository, TritonServer};
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
-use triton_bench::backends::http::HttpBackend;
+use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};

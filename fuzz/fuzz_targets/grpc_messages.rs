@@ -2,6 +2,6 @@
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Some((piece, messages)) = bytes.split_first() {
-        triton_bench::backends::grpc::fuzzing::messages(usize::from(*piece), messages);
+        triton_bench::wire::fuzzing::messages(usize::from(*piece), messages);
     }
 });

@@ -2,6 +2,6 @@
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Some((piece, frames)) = bytes.split_first() {
-        triton_bench::backends::grpc::fuzzing::frames(usize::from(*piece), frames);
+        triton_bench::wire::fuzzing::frames(usize::from(*piece), frames);
     }
 });

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| triton_bench::backends::grpc::fuzzing::header_blocks(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| triton_bench::wire::fuzzing::header_blocks(bytes));

@@ -2,6 +2,6 @@
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Some((piece, reply)) = bytes.split_first() {
-        triton_bench::backends::http::fuzzing::reply(usize::from(*piece), reply);
+        triton_bench::backends::kserve_http::fuzzing::reply(usize::from(*piece), reply);
     }
 });

@@ -1,11 +1,14 @@
 #![no_main]
 
-use triton_bench::metrics::{MetricsFold, parse};
+use triton_bench::metrics::{MetricsFold, Page};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Ok(page) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut fold = MetricsFold::new("m");
-    fold.add(&parse(page));
-    fold.add(&parse(page));
+    for _ in 0..2 {
+        let mut page = Page::new("m");
+        text.lines().for_each(|line| page.line(line));
+        fold.absorb(&page.fold());
+    }
     let _ = (fold.gpus(), fold.host());
 });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::affinity::client_processors;
 use crate::app::session::{Lanes, Session};
+use crate::backend::Capabilities;
 use crate::error::Result;
 use crate::load::closed;
 use crate::load::feed::Deal;
@@ -12,7 +13,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop};
 use crate::measure::summary::LevelLoad;
-use crate::plan::{Distribution, LoadMode, Plan, Protocol, StageLoad};
+use crate::plan::{Distribution, LoadMode, Plan, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -35,13 +36,6 @@ pub struct Job {
     pub warm_up: Option<Box<Job>>,
 }
 
-/// Whether requests are cancelled that share a thread's stream: only the one that is alone there can be, so that each
-/// request should have a thread.
-fn cancels_on_streams(plan: &Plan) -> bool {
-    plan.data.cancel_after.is_some()
-        && matches!(plan.target.connection.protocol, Protocol::Grpc { streaming: true, .. })
-}
-
 impl Job {
     /// A number of requests is kept outstanding.
     pub fn closed(plan: &Plan, session: &Session, concurrency: u32) -> Self {
@@ -55,8 +49,9 @@ impl Job {
 
     fn outstanding(plan: &Plan, session: &Session, concurrency: u32, synchronous: bool) -> Self {
         let outstanding = concurrency as usize;
-        let threading = session.backend.capabilities().threading;
-        let processors = match cancels_on_streams(plan) {
+        let Capabilities { threading, cancels_alone, .. } = session.backend.capabilities();
+        // Where only a request that is alone on its thread can be cancelled, each should have a thread.
+        let processors = match plan.data.cancel_after.is_some() && cancels_alone {
             true => usize::MAX,
             false => client_processors(plan.load.worker_cpus.as_deref()),
         };

@@ -38,10 +38,11 @@ use crate::app::observe::Observers;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
+use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
-use crate::plan::{LoadMode, OnDisturbance, Plan, ServiceKind};
+use crate::plan::{LoadMode, OnDisturbance, Plan};
 use crate::report::{self, console};
 use crate::stdio::{self, note};
 
@@ -49,7 +50,7 @@ use crate::stdio::{self, note};
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
+pub fn run(mut plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
     // Before there are further threads.
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     // Before there are files.
@@ -61,20 +62,20 @@ pub fn run(mut plan: Plan, codes: Codes) -> Result<u8> {
     plan.measurement.on_disturbance.get_or_insert(usual);
     check_output_paths(&plan)?;
     check_devices(&plan)?;
-    if plan.target.service == ServiceKind::TritonCApi {
+    if plan.target.service.is_embedded() {
         phase::loading();
     }
     let outcome = match plan.matrix.clone() {
         Some(kind) => matrix::run(&plan, &kind, interrupts),
-        None => measure(plan, codes, interrupts),
+        None => measure(plan, codes, interrupts, connect),
     };
     // What an interrupt broke, such as a load, was not at fault.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }
 
 /// Measures level after level, and reports.
-fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize) -> Result<u8> {
-    let session = Session::open(&mut plan)?;
+fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: Connect) -> Result<u8> {
+    let session = Session::open(&mut plan, connect)?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }

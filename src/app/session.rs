@@ -10,7 +10,7 @@ use crate::app::recorded::Recorded;
 use crate::app::surroundings;
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::traces::ChangedTraces;
-use crate::backends::{self, Connected, null::NullBackend};
+use crate::backends::{Connect, Connected, null::NullBackend};
 use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
@@ -95,13 +95,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects, reads the data, packs them, and measures the client's own cost.
+    /// Connects through `connect`, reads the data, packs them, and measures the client's own cost.
     ///
     /// # Errors
     /// Where the server, the model or the data cannot be used.
-    pub fn open(plan: &mut Plan) -> Result<Self> {
+    pub fn open(plan: &mut Plan, connect: Connect) -> Result<Self> {
         let recorded = Recorded::read(plan)?;
-        let session = Self::with(backends::connect(plan)?, plan, recorded)?;
+        let session = Self::with(connect(plan)?, plan, recorded)?;
         plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         Ok(session)
     }

@@ -15,10 +15,10 @@ use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 use crate::app::ending;
 use crate::app::phase::{self, Phase};
-use crate::backends::program;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
+use crate::program;
 use crate::shm;
 use crate::stdio;
 

@@ -1,10 +1,10 @@
 //! What else runs on this machine, and where the server is among it.
 
-use crate::backends::net::Endpoint;
-use crate::backends::{grpc, http};
+use crate::backends::{kserve_grpc, kserve_http};
+use crate::engine::Endpoint;
 use crate::machine::gauge::{Machine, Server};
 use crate::machine::listener::{self, Place};
-use crate::plan::{OnDisturbance, Plan, Protocol, ServiceKind};
+use crate::plan::{OnDisturbance, Plan, Protocol};
 
 /// What tells of disturbances, unless the plan says that nobody looks.
 pub fn gauge(plan: &Plan) -> Option<Machine> {
@@ -13,13 +13,13 @@ pub fn gauge(plan: &Plan) -> Option<Machine> {
 }
 
 fn server(plan: &Plan) -> Server {
-    if plan.target.service != ServiceKind::Triton {
+    if !plan.target.service.is_remote() {
         return Server::NotAmongOthers;
     }
     let connection = &plan.target.connection;
     let port = match connection.protocol {
-        Protocol::Http { .. } => http::DEFAULT_PORT,
-        Protocol::Grpc { .. } => grpc::DEFAULT_PORT,
+        Protocol::Http { .. } => kserve_http::DEFAULT_PORT,
+        Protocol::Grpc { .. } => kserve_grpc::DEFAULT_PORT,
     };
     let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
     match listener::place(&endpoint.host) {

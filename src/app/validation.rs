@@ -98,7 +98,7 @@ fn check_all(
                 match validate(payload, &responses, *tolerance) {
                     Ok(()) => load.export(record, pool),
                     Err(mismatch) => {
-                        let error = InferError { code: "Validation".to_owned(), message: mismatch.to_string() };
+                        let error = InferError::new("Validation", mismatch.to_string());
                         let source = Source { writer: 0, entry: payload.model };
                         load.recorder.mismatch(source, record.end, &error);
                         pool.give_back(record);

@@ -1,8 +1,6 @@
 //! What a backend reports, and to whom.
 
-use std::fmt;
-
-use crate::backend::{Request, SlotId};
+use crate::backend::{InferError, Request, SlotId};
 use crate::clock::Stamp;
 use crate::data::OutputView;
 
@@ -59,33 +57,3 @@ pub trait Outputs {
     /// Visits every output in the response's order.
     fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>));
 }
-
-/// Why an inference failed: the server's code word and text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct InferError {
-    /// A short stable word for grouping, such as `Internal` or `Connection reset`.
-    pub code: String,
-    /// The server's own text.
-    pub message: String,
-}
-
-impl InferError {
-    /// The code word of requests that were given up, the same over every transport.
-    pub const CANCELLED: &str = "Cancelled";
-
-    /// The code word of responses that are not of the model that was asked ([`ReplyForm`](crate::backend::ReplyForm)).
-    pub const MISFIT: &str = "Unexpected response";
-
-    /// Whether the request was given up.
-    pub fn is_cancelled(&self) -> bool {
-        self.code == Self::CANCELLED
-    }
-}
-
-impl fmt::Display for InferError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)
-    }
-}
-
-impl std::error::Error for InferError {}

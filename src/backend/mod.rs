@@ -23,20 +23,22 @@
 //!   leaked, never freed under it.
 
 mod completion;
+mod failure;
 mod reply;
 mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use completion::{Completion, CompletionSink, InferError, Next, Outputs, Response};
+pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
+pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
 use crate::clock::Stamp;
 use crate::data::Payload;
 pub use crate::data::{OutputView, Parameter, ParameterValue};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::shm::{Placement, Placements};
@@ -56,13 +58,17 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// Where the server refuses or cannot be reached.
-    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot>;
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        Err(Error::server(format!("model '{id}': this service keeps no statistics")))
+    }
 
     /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.
     ///
     /// # Errors
     /// Where the server keeps none, cannot be reached, or breaks off.
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()>;
+    fn metrics(&self, _line: &mut dyn FnMut(&str)) -> Result<()> {
+        Err(Error::server("this service keeps no metrics"))
+    }
 
     /// Loads all models anew, while no client is open. Returns whether it could: where not, nothing has changed.
     ///
@@ -192,15 +198,17 @@ pub enum Threading {
     Driven,
 }
 
-/// How the report names the client's share of a request.
+/// How the report names the client's share of a request: `Avg HTTP time: … (send/recv … + response wait …)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientTimes {
-    /// The backend has no transport of its own to report on.
-    None,
-    /// `Avg HTTP time: … (send/recv … + response wait …)`.
-    Http,
-    /// `Avg gRPC time: … ((un)marshal request/response … + response wait …)`.
-    Grpc,
+pub struct ClientTimes {
+    /// The transport, such as `HTTP`.
+    pub transport: &'static str,
+    /// Sending and receiving together, such as `send/recv`.
+    pub both: &'static str,
+    /// Sending alone, such as `send`.
+    pub send: &'static str,
+    /// Receiving alone, such as `receive`.
+    pub receive: &'static str,
 }
 
 /// What a backend can do, and how reports name it.
@@ -210,8 +218,10 @@ pub struct Capabilities {
     pub service_kind: &'static str,
     /// Who makes progress.
     pub threading: Threading,
-    /// Which client times the report shows.
-    pub client_times: ClientTimes,
+    /// The client times that the report shows; none where the backend has no transport of its own to report on.
+    pub client_times: Option<ClientTimes>,
+    /// Whether a request can be cancelled only while it is its client's only one.
+    pub cancels_alone: bool,
     /// Whether [`Backend::statistics`] works.
     pub statistics: bool,
 }

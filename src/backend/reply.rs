@@ -178,7 +178,7 @@ impl ReplyForm<'_> {
 
     fn misfit(&self, what: impl Display) -> InferError {
         let message = format!("the response does not fit model '{}': {what}", self.model.id);
-        InferError { code: InferError::MISFIT.to_owned(), message }
+        InferError::new(InferError::MISFIT, message)
     }
 }
 

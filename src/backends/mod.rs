@@ -1,12 +1,11 @@
 //! The ways to reach a server; each implements [`crate::backend::Backend`]. Only [`connect`] knows the kinds.
 
 pub mod c_api;
-pub mod grpc;
-pub mod http;
-pub mod net;
+pub mod kserve_grpc;
+pub mod kserve_http;
+mod metrics;
 pub mod null;
-pub mod processes;
-pub mod program;
+pub mod regions;
 pub mod traces;
 
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use crate::backend::Backend;
 use crate::backends::traces::{ChangedTraces, TraceControl};
 use crate::error::Result;
 use crate::plan::{Plan, Protocol, ServiceKind, Target};
+use crate::{processes, program};
 
 /// A server that was reached.
 pub struct Connected {
@@ -30,6 +30,9 @@ impl From<Arc<dyn Backend>> for Connected {
         Self { backend, traces: None }
     }
 }
+
+/// How the server that a plan names is reached: [`connect`], or what another crate has for a service of its own.
+pub type Connect = fn(&Plan) -> Result<Connected>;
 
 /// How long servers on the network are asked to forget regions by a program that leaves at once.
 const FORGET_LIMIT: Duration = Duration::from_millis(500);
@@ -46,10 +49,10 @@ pub fn connect(plan: &Plan) -> Result<Connected> {
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
         ServiceKind::Triton => match target.connection.protocol {
             Protocol::Http { .. } => {
-                traced(target, Arc::new(http::HttpBackend::connect(&target.connection, metrics_url(target))?))
+                traced(target, Arc::new(kserve_http::HttpBackend::connect(&target.connection, metrics_url(target))?))
             }
             Protocol::Grpc { .. } => {
-                traced(target, Arc::new(grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?))
+                traced(target, Arc::new(kserve_grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?))
             }
         },
     }
@@ -73,7 +76,7 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
 /// Ends what servers started below this process, with the shared memory of python models, for an exit that waits for
 /// nobody. Regions that servers on the network know are unregistered, as far as that is possible at once.
 pub fn abandon_servers() {
-    net::regions::forget_all(FORGET_LIMIT);
+    regions::forget_all(FORGET_LIMIT);
     c_api::hold_still();
     processes::end_all();
     c_api::unlink_python_regions();

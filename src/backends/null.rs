@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, Next, OutputView, Outputs,
-    Request, Response, SlotId, Threading,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Next, OutputView, Outputs, Request,
+    Response, SlotId, Threading,
 };
 use crate::clock::Stamp;
-use crate::error::{Error, Result};
-use crate::model::statistics::StatisticsSnapshot;
-use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::error::Result;
+use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 
 /// The backend that completes requests without a server.
 pub struct NullBackend;
@@ -21,40 +20,16 @@ impl Backend for NullBackend {
         Capabilities {
             service_kind: "NULL",
             threading: Threading::Driven,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: false,
         }
     }
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
-        let tensor = |name: &str| TensorSpec {
-            name: name.to_owned(),
-            datatype: DataType::Fp32,
-            shape: vec![16],
-            optional: false,
-            shape_tensor: false,
-        };
-        Ok(ModelSpec {
-            id: id.clone(),
-            versions: vec!["1".to_owned()],
-            platform: "null".to_owned(),
-            max_batch_size: 1 << 20,
-            inputs: vec![tensor("INPUT0")],
-            outputs: vec![tensor("OUTPUT0")],
-            scheduler: Scheduler::Default,
-            sequences: false,
-            decoupled: false,
-            response_cache: false,
-            composing: Vec::new(),
-        })
-    }
-
-    fn statistics(&self, _id: &ModelId) -> Result<StatisticsSnapshot> {
-        Err(Error::server("the null backend keeps no statistics"))
-    }
-
-    fn metrics(&self, _: &mut dyn FnMut(&str)) -> Result<()> {
-        Err(Error::server("the null backend keeps no metrics"))
+        let tensor = |name: &str| vec![TensorSpec::plain(name, DataType::Fp32, vec![16])];
+        let plain = ModelSpec::plain(id, tensor("INPUT0"), tensor("OUTPUT0"));
+        Ok(ModelSpec { versions: vec!["1".to_owned()], platform: "null".to_owned(), max_batch_size: 1 << 20, ..plain })
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -366,7 +366,8 @@ impl Headline {
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
-    use crate::backend::{ClientTimes, Threading};
+    use crate::backend::Threading;
+    use crate::backends::kserve_http;
     use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule};
 
     /// A distribution of `count` equal values.
@@ -451,7 +452,8 @@ pub(crate) mod sample {
             capabilities: Capabilities {
                 service_kind: "TRITON",
                 threading: Threading::Driven,
-                client_times: ClientTimes::Http,
+                client_times: Some(kserve_http::CLIENT_TIMES),
+                cancels_alone: false,
                 statistics: true,
             },
             decoupled: false,

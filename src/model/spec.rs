@@ -56,6 +56,11 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
+    /// A tensor that every request has, with a batch dimension where the model has one.
+    pub fn plain(name: impl Into<String>, datatype: DataType, shape: Vec<i64>) -> Self {
+        Self { name: name.into(), datatype, shape, optional: false, shape_tensor: false }
+    }
+
     /// Elements of one batch element, if every dimension is fixed.
     pub fn fixed_elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(u64::try_from(dim).ok()?))
@@ -108,6 +113,23 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
+    /// A model of which nothing but its tensors is known: it neither batches nor keeps sequences, and answers each request once.
+    pub fn plain(id: &ModelId, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Self {
+        Self {
+            id: id.clone(),
+            versions: Vec::new(),
+            platform: String::new(),
+            max_batch_size: 0,
+            inputs,
+            outputs,
+            scheduler: Scheduler::Default,
+            decoupled: false,
+            response_cache: false,
+            sequences: false,
+            composing: Vec::new(),
+        }
+    }
+
     /// Reads `metadata` (as of `/v2/models/M`) and `config` (as of `/v2/models/M/config`) of model `id`.
     ///
     /// # Errors

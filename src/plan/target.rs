@@ -18,6 +18,18 @@ pub enum ServiceKind {
     Null,
 }
 
+impl ServiceKind {
+    /// Whether the server is reached over a network: what is sent has an address, header fields, perhaps TLS.
+    pub fn is_remote(self) -> bool {
+        self == Self::Triton
+    }
+
+    /// Whether the server runs in this process, and is set up by it.
+    pub fn is_embedded(self) -> bool {
+        self == Self::TritonCApi
+    }
+}
+
 /// Which model, where.
 #[derive(Clone, Debug)]
 pub struct Target {

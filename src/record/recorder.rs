@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn cancelled_requests_are_counted_apart_where_they_were_asked_for() {
-        let error = InferError { code: InferError::CANCELLED.into(), message: "given up".into() };
+        let error = InferError { code: InferError::CANCELLED, message: "given up".into() };
         for cancels in [true, false] {
             let recorder = Recorder::new(RecorderSpec { cancels, ..RecorderSpec::default() }, 1);
             recorder.fail(FIRST, Stamp(1), &error);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{ClientTimes, OutputView, Response};
+use crate::backend::{OutputView, Response};
+use crate::backends::kserve_grpc;
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
@@ -218,7 +219,7 @@ fn plain_reports() {
 
 #[test]
 fn other_transports() {
-    let grpc = |run: &mut Run| run.run.capabilities.client_times = ClientTimes::Grpc;
+    let grpc = |run: &mut Run| run.run.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
     same_report(
         fixture!("grpc_batch.txt"),
         &Run::of(|run| {
@@ -240,7 +241,7 @@ fn in_process() -> Run {
     Run::verbose(|run| {
         run.plan.target.service = ServiceKind::TritonCApi;
         run.run.capabilities.service_kind = "TRITON_C_API";
-        run.run.capabilities.client_times = ClientTimes::None;
+        run.run.capabilities.client_times = None;
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use flate2::{Compression as Level, write::GzEncoder};
 use triton_bench::backend::Backend;
-use triton_bench::backends::grpc::GrpcBackend;
+use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::model::ModelId;
 
 use crate::peer::{

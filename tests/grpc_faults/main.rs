@@ -18,7 +18,7 @@ use triton_bench::backend::{
     Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request,
     RequestOptions, Response, SlotId,
 };
-use triton_bench::backends::grpc::GrpcBackend;
+use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
@@ -26,6 +26,9 @@ use triton_bench::plan::{Compression, Connection, Protocol, Tls};
 use triton_bench::shm::{Placement, Region};
 
 pub const REQUEST: Request = Request { payload: PayloadId(0), sequence: None };
+/// Frame type and flag of acknowledged settings.
+const SETTINGS: u8 = 4;
+const ACK: u8 = 1;
 /// Nothing here may take longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -54,7 +57,7 @@ impl CompletionSink for Log {
         assert!(completion.first_response <= completion.last_response);
         let outcome = match completion.error {
             None => Ok(completion.responses),
-            Some(error) => Err((error.code.clone(), error.message.clone())),
+            Some(error) => Err((error.code.to_string(), error.message.clone())),
         };
         self.completions.lock().unwrap().push((slot.0, outcome));
         Next::Idle
@@ -441,6 +444,26 @@ fn a_lost_connection_is_made_again_if_asked_for() {
     });
     assert!(bench.infer().is_err());
     assert_eq!(bench.infer(), Ok(1));
+    assert_eq!(bench.infer(), Ok(1));
+}
+
+#[test]
+fn a_connection_that_ended_before_its_first_request_costs_none() {
+    let (ended, has_ended) = std::sync::mpsc::sync_channel(1);
+    let mut bench = Bench::new(Setup { reconnect: true, ..PLAIN }, move |number, mut peer| {
+        peer.shake_hands(WIDE);
+        if number == 0 {
+            // Only then has the client its connection.
+            while peer.frame().is_some_and(|frame| (frame.kind, frame.flags) != (SETTINGS, ACK)) {}
+            drop(peer);
+            ended.send(()).unwrap();
+            return;
+        }
+        while let Some((stream, _)) = peer.request() {
+            peer.say(&answer(stream, &fitting(b"x")));
+        }
+    });
+    has_ended.recv_timeout(PATIENCE).unwrap();
     assert_eq!(bench.infer(), Ok(1));
 }
 

@@ -108,7 +108,7 @@ impl CompletionSink for Counter {
                 self.latencies.lock().unwrap().push(completion.last_response.since(completion.sent));
             }
             Some(error) => {
-                *self.failures.lock().unwrap().entry((error.code.clone(), error.message.clone())).or_default() += 1;
+                *self.failures.lock().unwrap().entry((error.code.to_string(), error.message.clone())).or_default() += 1;
             }
         }
         self.take(slot).map_or(Next::Idle, Next::Issue)

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicUsize;
 use crate::app::matrix::Way;
 use crate::backend::Backend;
 use crate::backends;
-use crate::backends::http::DEFAULT_PORT;
-use crate::backends::net::Endpoint;
-use crate::backends::program::TritonProgram;
+use crate::backends::kserve_http::DEFAULT_PORT;
+use crate::engine::Endpoint;
 use crate::error::{Error, Result};
 use crate::plan::{Compression, Matrix, Plan, Protocol, ServiceKind};
+use crate::program::TritonProgram;
 use crate::shm::Placement;
 
 /// The server program that the network's ways lead to, where the plan names no running server and wants any.

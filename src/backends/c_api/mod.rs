@@ -14,15 +14,13 @@ pub use ffi::stop_servers;
 use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
 pub use log::flush as flush_log;
 
-use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Request, SlotId, Threading,
-};
-use crate::backends::processes;
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, Request, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::plan::Target;
+use crate::processes;
 use crate::shm;
 
 /// The embedded server.
@@ -155,7 +153,8 @@ impl Backend for TritonInProcess {
         Capabilities {
             service_kind: "TRITON_C_API",
             threading: Threading::Own,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: true,
         }
     }

@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, Next, Request,
-    SlotId,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, InferError, Next, Request, SlotId,
 };
 use crate::clock::Stamp;
 use crate::data::PayloadId;
@@ -68,7 +67,8 @@ impl Backend for Arc<Server> {
         Capabilities {
             service_kind: "TEST",
             threading: self.threading,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: false,
         }
     }

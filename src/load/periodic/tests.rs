@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, Completion, CompletionSink, InferError, OutputView,
-    Outputs, Request, Response, Threading,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, InferError, OutputView, Outputs, Request,
+    Response, Threading,
 };
 use crate::data::PayloadId;
 use crate::error::Error;
@@ -39,7 +39,8 @@ impl Backend for Decoupled {
         Capabilities {
             service_kind: "TEST",
             threading: self.threading,
-            client_times: ClientTimes::None,
+            client_times: None,
+            cancels_alone: false,
             statistics: false,
         }
     }

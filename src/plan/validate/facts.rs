@@ -1,6 +1,6 @@
 //! What several rules ask about a draft.
 
-use crate::plan::{Draft, LoadMode, ServiceKind};
+use crate::plan::{Draft, LoadMode};
 
 /// Flags that each ask for a load of their own.
 const LOADS: [&str; 8] = [
@@ -55,5 +55,5 @@ pub fn has_several_levels(draft: &Draft) -> bool {
 
 /// Whether the server is on the network.
 pub fn on_network(draft: &Draft) -> bool {
-    draft.plan.target.service == ServiceKind::Triton
+    draft.plan.target.service.is_remote()
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, ModelNote, ServiceKind, StageLoad};
+use crate::plan::{DataSource, Draft, LoadMode, ModelNote, StageLoad};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -94,7 +94,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--triton-server-directory", "--model-repository"],
-        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::TritonCApi),
+        idle: Idle::Plan(|draft| !draft.plan.target.service.is_embedded()),
         rule: "only Triton in this process, --service-kind triton_c_api, has a use for that",
     },
     Row {

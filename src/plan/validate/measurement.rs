@@ -2,7 +2,7 @@
 
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, has_several_levels, loads, shown_range};
-use crate::plan::{Draft, LoadMode, ServiceKind};
+use crate::plan::{Draft, LoadMode};
 
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.matrix.is_some() && draft.plan.target.service != ServiceKind::TritonCApi,
+        broken: |draft| draft.plan.matrix.is_some() && !draft.plan.target.service.is_embedded(),
         message: |draft| {
             format!(
                 "{} starts from Triton in this process: use --service-kind triton_c_api",

@@ -3,7 +3,7 @@
 use crate::backend::{Parameter, ParameterValue};
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
+use crate::plan::{DataSource, Draft, LoadMode, Protocol};
 use crate::shm::Placement;
 
 /// A request parameter without sign for which a signed one has no room.
@@ -104,15 +104,11 @@ pub(super) const DATA_RULES: &[Rule] = &[
 /// Rules of the server.
 pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
-        broken: |draft| {
-            draft.plan.target.service == ServiceKind::TritonCApi && draft.plan.target.server.repositories.is_empty()
-        },
+        broken: |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
         message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
     },
     Rule {
-        broken: |draft| {
-            draft.plan.target.service != ServiceKind::TritonCApi && !draft.given.among(EMBEDDED_ONLY).is_empty()
-        },
+        broken: |draft| !draft.plan.target.service.is_embedded() && !draft.given.among(EMBEDDED_ONLY).is_empty(),
         message: |draft| {
             let flags = draft.given.among(EMBEDDED_ONLY).join(" and ");
             format!("{flags} sets up the embedded server: use it with --service-kind triton_c_api")
@@ -163,7 +159,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             draft.plan.target.metrics.is_some()
-                && draft.plan.target.service == ServiceKind::TritonCApi
+                && draft.plan.target.service.is_embedded()
                 && !draft.plan.target.server.metrics
         },
         message: |_| "--collect-metrics needs the metrics that --server-metrics off switches off: leave one out".into(),

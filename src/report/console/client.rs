@@ -103,21 +103,15 @@ fn transport(client: &ClientSummary, run: &RunSummary, verbose: bool) -> String 
     let total = whole_us(client.service_time().mean_ns());
     let both = whole_us(client.send_ns + client.receive_ns);
     let wait = total.saturating_sub(both);
-    let times = if run.decoupled { ClientTimes::None } else { run.capabilities.client_times };
-    let text = match (times, verbose) {
-        (ClientTimes::None, _) => String::new(),
-        (ClientTimes::Http, false) => {
-            format!("Avg HTTP time: {total} usec (send/recv {both} usec + response wait {wait} usec)")
+    let times = run.capabilities.client_times.filter(|_| !run.decoupled);
+    let parts = |names: ClientTimes| match verbose {
+        false => format!("{} {both} usec + response wait {wait} usec", names.both),
+        true => {
+            let ClientTimes { send: sending, receive: receiving, .. } = names;
+            format!("{sending} {send} usec + response wait {wait} usec + {receiving} {receive} usec")
         }
-        (ClientTimes::Http, true) => format!(
-            "Avg HTTP time: {total} usec (send {send} usec + response wait {wait} usec + receive {receive} usec)"
-        ),
-        (ClientTimes::Grpc, false) => format!(
-            "Avg gRPC time: {total} usec ((un)marshal request/response {both} usec + response wait {wait} usec)"
-        ),
-        (ClientTimes::Grpc, true) => format!(
-            "Avg gRPC time: {total} usec (marshal {send} usec + response wait {wait} usec + unmarshal {receive} usec)"
-        ),
     };
+    let line = |names: ClientTimes| format!("Avg {} time: {total} usec ({})", names.transport, parts(names));
+    let text = times.map(line).unwrap_or_default();
     format!("    {text}\n")
 }

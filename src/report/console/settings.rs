@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use crate::measure::summary::{Headline, RunSummary};
-use crate::plan::{Distribution, LoadMode, Plan, ServiceKind, Stage, StageLoad, TokenInput, WindowRule};
+use crate::plan::{Distribution, LoadMode, Plan, Stage, StageLoad, TokenInput, WindowRule};
 use crate::report::number::{msec, significant};
 use crate::shm::Placement;
 
 /// The settings, ending with an empty line.
 pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     let mut text = "*** Measurement Settings ***\n".to_owned();
-    if plan.target.service == ServiceKind::Triton || plan.data.batch_size > 1 {
+    if plan.target.service.is_remote() || plan.data.batch_size > 1 {
         let _ = writeln!(text, "  Batch size: {}", plan.data.batch_size);
     }
     let _ = writeln!(text, "  Service Kind: {}", run.capabilities.service_kind);
@@ -57,7 +57,7 @@ fn placements(plan: &Plan) -> String {
         Placement::Cuda(device) => format!("memory of GPU {device}"),
     };
     let data = &plan.data;
-    let network = plan.target.service == ServiceKind::Triton;
+    let network = plan.target.service.is_remote();
     let outputs = match (network && !data.shared_memory, data.output_placement) {
         (true, _) => "outputs in the responses".to_owned(),
         (false, Placement::Pageable) => "outputs in pageable memory".to_owned(),
@@ -69,8 +69,8 @@ fn placements(plan: &Plan) -> String {
 
 /// Where outputs of decoupled models are that do not go where the plan puts them.
 fn further_responses(plan: &Plan) -> &'static str {
-    match (plan.target.service, plan.data.output_placement) {
-        (ServiceKind::TritonCApi, Placement::System | Placement::Pinned | Placement::Cuda(_)) => {
+    match (plan.target.service.is_embedded(), plan.data.output_placement) {
+        (true, Placement::System | Placement::Pinned | Placement::Cuda(_)) => {
             "  Of responses to a request that are alive at once, all but the first have their outputs in pageable memory\n"
         }
         _ => "",

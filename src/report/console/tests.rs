@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{ClientTimes, InferError};
+use crate::backend::InferError;
+use crate::backends::kserve_grpc;
 use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::summary::{
     DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
@@ -180,13 +181,13 @@ fn windows_are_listed_when_asked_for() {
 #[test]
 fn grpc_and_in_process_name_their_times() {
     let (mut plan, mut run) = (plans::plan(), sample::run());
-    run.capabilities.client_times = ClientTimes::Grpc;
+    run.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
     let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
     assert!(plans::printed(&plan, &run, &level(), 3).contains(line));
     plan.output.verbosity = 1;
     let line = "    Avg gRPC time: 11001 usec (marshal 100 usec + response wait 10844 usec + unmarshal 57 usec)\n";
     assert!(plans::printed(&plan, &run, &level(), 3).contains(line));
-    run.capabilities.client_times = ClientTimes::None;
+    run.capabilities.client_times = None;
     assert!(plans::printed(&plan, &run, &level(), 3).contains(" usec\n    \n  Server: \n"));
 }
 
@@ -321,7 +322,7 @@ fn failures_are_counted_by_reason() {
     let mut level = level();
     level.ending = Ending::Unstable;
     level.client.failed = 11;
-    level.client.errors = vec![(InferError { code: "Internal".to_owned(), message: "went\nwrong".to_owned() }, 11)];
+    level.client.errors = vec![(InferError::new("Internal", "went\nwrong"), 11)];
     level.verdict = Verdict::Invalid(vec![Complaint::Errors(11, 100)]);
     let report = plans::printed(&plan, &run, &level, 3);
     let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
@@ -395,7 +396,7 @@ fn names_cannot_forge_lines() {
     level.client.entries = vec![sample::client(89, LATENCY_NS)];
     level.gpus = Some(vec![GpuMetrics { uuid: bad.to_owned(), power_watts: Some(1.0), ..GpuMetrics::default() }]);
     level.client.failed = 1;
-    level.client.errors = vec![(InferError { code: "HTTP 500".to_owned(), message: "a\u{202e}b".to_owned() }, 1)];
+    level.client.errors = vec![(InferError::new("HTTP 500", "a\u{202e}b"), 1)];
     let entry = |name: &str| EntrySummary { name: name.to_owned(), share: 0.5 };
     let run = RunSummary { entries: vec![entry(bad), entry("b")], ..sample::run() };
     let text = results(&plans::plan(), &run, &level);

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
 
-use crate::backend::InferError;
+use crate::backend::{ErrorCode, InferError};
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::sys;
 use crate::error::Error;
@@ -12,7 +12,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct Status {
     /// Code word, such as `Invalid argument`.
-    pub code: String,
+    pub code: ErrorCode,
     /// The server's text.
     pub message: String,
 }
@@ -46,15 +46,15 @@ impl Library {
     }
 
     /// The code's word: Triton's own, except for cancelled requests, for which releases up to 24.10 have none.
-    fn code_word(&self, error: *mut sys::TRITONSERVER_Error) -> String {
+    fn code_word(&self, error: *mut sys::TRITONSERVER_Error) -> ErrorCode {
         // SAFETY: the caller has a live error object.
         let cancelled = self.api.TRITONSERVER_ErrorCode.is_ok()
             && unsafe { self.api.TRITONSERVER_ErrorCode(error) } == sys::ERROR_CANCELLED;
         if cancelled {
-            return InferError::CANCELLED.to_owned();
+            return InferError::CANCELLED;
         }
         // SAFETY: the error object is live, and its strings are copied.
-        unsafe { text(self.api.TRITONSERVER_ErrorCodeString(error)) }
+        unsafe { text(self.api.TRITONSERVER_ErrorCodeString(error)) }.into()
     }
 
     /// A new error object to hand to the server, which then owns it.

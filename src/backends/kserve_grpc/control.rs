@@ -1,0 +1,32 @@
+//! The control plane's calls, with their messages.
+
+use std::time::Duration;
+
+use crate::backend::InferError;
+use crate::backends::kserve_grpc::proto::Answer;
+use crate::engine::calls::Questions;
+use crate::engine::calls::status::{self, BROKEN};
+
+/// How long a call may take while a run is set up. Nothing here waits for an inference, but the server may be busy with them.
+pub const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// How long a call may take between windows, and when a run ends: a server that has died must not hold up the report.
+pub const SAMPLE_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Makes the control plane's calls.
+pub struct Control(pub Questions);
+
+impl Control {
+    /// Calls `method` and waits for its answer, for at most `limit`.
+    ///
+    /// # Errors
+    /// What the server answers, or why it does not.
+    pub fn call<Q: prost::Message, A: Answer>(
+        &self,
+        method: &str,
+        request: &Q,
+        limit: Duration,
+    ) -> Result<A, InferError> {
+        let message = self.0.ask(method, &request.encode_to_vec(), A::MOST, limit)?;
+        A::read(&message).map_err(|reason| status::error(BROKEN, format!("the server's answer {reason}")))
+    }
+}

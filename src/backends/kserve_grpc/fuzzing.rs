@@ -1,0 +1,196 @@
+//! Entries for the fuzz targets under `fuzz/`: what a gRPC server says, read as answers.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{
+    ClientSpec, Completion, CompletionSink, InferError, MAX_REPLY_BYTES, Next, OutputPlan, ReplyForm, Request,
+    RequestOptions, Response, SlotId,
+};
+use crate::backends::kserve_grpc::model;
+use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
+use crate::backends::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, StreamReply};
+use crate::backends::kserve_grpc::request::RequestForm;
+use crate::backends::kserve_grpc::service::KserveGrpc;
+use crate::backends::regions::{Handle, Kind, RegionCalls, Registry};
+use crate::data::{Payload, PayloadId};
+use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::streams::{request_id, stream_token};
+use crate::engine::calls::{Method, status};
+use crate::engine::{ExchangeId, Exchanges};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::plan::Compression;
+use crate::shm::Placement;
+use crate::wire::fuzzing::{STREAMS, feed, opened};
+use crate::wire::h2::{FrameHeader, Token};
+
+/// Reads bytes as an answer to an inference, and holds it against a model.
+pub fn answer(bytes: &[u8]) {
+    thread_local! {
+        static MODELS: [ModelSpec; 3] = [model_of(0, false), model_of(8, false), model_of(8, true)];
+    }
+    let reply = StreamReply::parse(bytes).map(|reply| reply.response).or_else(|| InferReply::parse(bytes));
+    let Some(reply) = reply else { return };
+    MODELS.with(|models| {
+        for model in models {
+            let form = ReplyForm { model, batch: 2, contents: !reply.lacks_contents() };
+            let _ = form.check(reply.model_name(), &reply);
+        }
+    });
+}
+
+/// Reads bytes as every answer of the control plane.
+pub fn control(bytes: &[u8]) {
+    let _ = (Ready::read(bytes), ServerMetadata::read(bytes), TraceSetting::read(bytes));
+    let _ = StatisticsSnapshot::read(bytes);
+    let (metadata, config) = (ModelMetadata::read(bytes), ModelConfigResponse::read(bytes));
+    let config = config.ok().and_then(|response| response.config).unwrap_or_default();
+    let _ = model::model(&ModelId::latest("m"), metadata.unwrap_or_default(), &config);
+}
+
+/// Hands frames to the requests of a client, each record one: type, flags, stream, length, contents. The first byte says how the
+/// client was set up. Every request must end at most once.
+///
+/// # Panics
+/// Where one ends twice.
+pub fn calls(bytes: &[u8]) {
+    let Some((&setup, records)) = bytes.split_first() else { return };
+    let (streaming, watch, decoupled, every) = (setup & 1 != 0, setup & 2 != 0, setup & 4 != 0, setup & 8 != 0);
+    let mut exchanges = Exchanges::new(Arc::new(Deaf), watch);
+    let mut method = unconnected(spec_of(model_of(0, decoupled), watch, every), streaming);
+    let mut calls = CallTable::new(None);
+    let slots = STREAMS as usize;
+    exchanges.grow(slots);
+    calls.grow(slots);
+    calls.streams.grow(slots);
+    method.grow(slots).expect("nothing to connect to");
+    for slot in 0..slots {
+        exchanges.begin(slot, Request { payload: PayloadId(0), sequence: None });
+        exchanges.sends(slot);
+        (calls.slots[slot].stream, calls.slots[slot].shared) = (2 * slot as u32 + 1, slot);
+        if streaming {
+            calls.streams.opened(slot, 2 * slot as u32 + 1);
+        }
+    }
+    let ids: Vec<ExchangeId> = (0..slots).map(|slot| exchanges.id(slot)).collect();
+    let token = |number: u64| if streaming { stream_token(number as usize) } else { Token(ids[number as usize].0) };
+    let mut connection = opened(token);
+    let frames = as_frames(records, &ids);
+    let mut heard = Heard { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
+    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut heard);
+    if ended.is_err() {
+        exchanges.fail_all(&status::error("Lost", ""));
+    }
+    let mut over = exchanges.take_over(Vec::new());
+    let ended = over.len();
+    over.sort_unstable();
+    over.dedup();
+    assert_eq!(over.len(), ended, "a request ended twice");
+}
+
+/// Requests that no server knows of.
+fn unconnected(spec: ClientSpec, streaming: bool) -> KserveGrpc {
+    struct Nobody;
+    impl RegionCalls for Nobody {
+        fn protocol(&self) -> &'static str {
+            "none"
+        }
+
+        fn server(&self) -> String {
+            String::new()
+        }
+
+        fn register(&self, _: &str, _: Handle<'_>, _: u64) -> Result<(), InferError> {
+            Ok(())
+        }
+
+        fn unregister(&self, _: &str, _: Kind) -> Result<(), InferError> {
+            Ok(())
+        }
+    }
+    let form = RequestForm { encoding: Compression::None, streaming };
+    KserveGrpc::new(spec, Arc::new(Registry::new(Arc::new(Nobody))), form).expect("plain payloads")
+}
+
+/// Records as frames. A length from 250 stands for the id of a request in a response.
+fn as_frames(mut records: &[u8], ids: &[ExchangeId]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some((&[kind, flags, stream, length], rest)) = records.split_first_chunk() {
+        let id = [&[3 << 3 | 2, 17][..], &request_id(ids[usize::from(length) % ids.len()])].concat();
+        let named = [&[0, 0, 0, 0, 21, 2 << 3 | 2, 19][..], &id].concat();
+        let (payload, rest) = match length {
+            250.. => (&named[..], rest),
+            _ => rest.split_at(rest.len().min(usize::from(length))),
+        };
+        records = rest;
+        let header = FrameHeader {
+            length: payload.len() as u32,
+            kind: kind & 15,
+            flags: flags & 0x2d,
+            stream: u32::from(stream % 8),
+        };
+        out.extend_from_slice(&header.bytes());
+        out.extend_from_slice(payload);
+    }
+    out
+}
+
+fn model_of(max_batch_size: u64, decoupled: bool) -> ModelSpec {
+    let tensor = |name: &str, datatype, shape: &[i64]| TensorSpec {
+        name: name.to_owned(),
+        datatype,
+        shape: shape.to_vec(),
+        optional: false,
+        shape_tensor: false,
+    };
+    ModelSpec {
+        id: ModelId::latest("m"),
+        versions: Vec::new(),
+        platform: String::new(),
+        max_batch_size,
+        inputs: Vec::new(),
+        outputs: vec![tensor("O", DataType::Uint8, &[-1]), tensor("S", DataType::Bytes, &[2])],
+        scheduler: Scheduler::Default,
+        sequences: false,
+        decoupled,
+        response_cache: false,
+        composing: Vec::new(),
+    }
+}
+
+fn spec_of(model: ModelSpec, watch_responses: bool, validate_replies: bool) -> ClientSpec {
+    thread_local! {
+        static PAYLOADS: RefCell<Arc<[Payload]>> = RefCell::new(
+            [Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None }]
+                .into(),
+        );
+    }
+    ClientSpec {
+        models: [model].into(),
+        payloads: PAYLOADS.with_borrow(Arc::clone),
+        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
+        slots: STREAMS as usize,
+        load_slots: STREAMS as usize,
+        options: Arc::new(RequestOptions::default()),
+        max_reply_bytes: MAX_REPLY_BYTES,
+        validate_replies,
+        watch_responses,
+        cancels: false,
+        drain_limit: Duration::ZERO,
+    }
+}
+
+/// Looks at every output and keeps nothing.
+struct Deaf;
+
+impl CompletionSink for Deaf {
+    fn response(&self, _: SlotId, response: &Response<'_>) {
+        response.outputs.visit(&mut |output| _ = std::hint::black_box(output.bytes.len()));
+    }
+
+    fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {
+        Next::Idle
+    }
+}

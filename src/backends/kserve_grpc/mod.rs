@@ -1,0 +1,219 @@
+//! KServe v2 over gRPC.
+//!
+//! ```text
+//! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
+//! service       a client's slots: requests as messages, messages as responses
+//! request       requests, encoded once              control   single calls that are waited for
+//! rules         what answers must be                regions   shared memory, as gRPC speaks of it
+//! proto         protocol buffers                    model     models from metadata and configuration
+//! ```
+
+mod control;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod model;
+mod proto;
+mod regions;
+mod request;
+mod rules;
+mod service;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
+use crate::backends::kserve_grpc::proto::control::{
+    Empty, ModelRequest, Ready, ServerMetadata, TraceSetting, TraceValue,
+};
+use crate::backends::kserve_grpc::proto::{Answer, ModelConfigResponse, ModelMetadata};
+use crate::backends::kserve_grpc::request::RequestForm;
+use crate::backends::kserve_grpc::service::KserveGrpc;
+use crate::backends::metrics::MetricsSource;
+use crate::backends::regions::Registry;
+use crate::backends::traces::{TraceControl, TraceValues};
+use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
+use crate::engine::{Route, ServerWait, tls_advice};
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::{Compression, Connection, Protocol};
+
+/// Port of a server's gRPC endpoint where `-u` names none.
+pub const DEFAULT_PORT: u16 = 8001;
+
+/// The service that all calls are to.
+const SERVICE: &str = "inference.GRPCInferenceService";
+
+/// How reports name what a request costs the client.
+pub const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "gRPC", both: "(un)marshal request/response", send: "marshal", receive: "unmarshal" };
+
+/// A server that is reached over gRPC.
+pub struct GrpcBackend {
+    route: Route,
+    headers: CallHeaders,
+    control: Arc<Control>,
+    registry: Arc<Registry>,
+    metrics: MetricsSource,
+    streaming: bool,
+    compression: Compression,
+    wait: ServerWait,
+    statistics: bool,
+}
+
+impl GrpcBackend {
+    /// Connects to the server that `connection` names, and waits until it is ready, for as long as the plan allows. Metrics
+    /// come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
+    ///
+    /// # Errors
+    /// Where the plan cannot be followed, or the server does not answer or is not ready in time, with its reason.
+    pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
+        let Protocol::Grpc { streaming, compression } = connection.protocol else {
+            return Err(Error::usage("the plan asks for another protocol than gRPC"));
+        };
+        let route = Route::to(connection, DEFAULT_PORT, &["h2"])?;
+        let endpoint = route.endpoint();
+        let headers = CallHeaders::new(SERVICE, endpoint, connection)?;
+        let metrics = MetricsSource::new(connection, endpoint, metrics_url)?;
+        let control = Arc::new(Control(Questions::new(Arc::clone(&route.connector), headers.clone())));
+        let mut backend = Self {
+            registry: Arc::new(Registry::new(control.clone())),
+            control,
+            metrics,
+            route,
+            headers,
+            streaming,
+            compression,
+            wait: ServerWait::new(connection.server_wait),
+            statistics: false,
+        };
+        backend.await_ready("the server", |limit| {
+            let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
+            answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
+        })?;
+        let metadata: ServerMetadata = backend
+            .call("ServerMetadata", &Empty {})
+            .map_err(|error| backend.failed("reading its metadata", &error))?;
+        backend.statistics = metadata.extensions.iter().any(|extension| extension == "statistics");
+        Ok(backend)
+    }
+
+    fn call<Q: prost::Message, A: Answer>(&self, method: &str, request: &Q) -> Result<A, InferError> {
+        self.control.call(method, request, CALL_LIMIT)
+    }
+
+    /// An error of this server, with what was being done.
+    fn failed(&self, doing: &str, error: &InferError) -> Error {
+        Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()))
+    }
+
+    /// Asks until it works, or until the time to wait is over; at least once.
+    fn await_ready(&self, what: &str, ask: impl FnMut(Duration) -> Result<(), InferError>) -> Result<()> {
+        self.wait.retry(ask, |reason| advice(reason).is_some()).map_err(|reason| match advice(&reason) {
+            Some(advice) => self.failed(&format!("{what} is not ready"), &reason).advice(advice),
+            None => {
+                let waited = self.wait.seconds();
+                self.failed(&format!("{what} was not ready within {waited} s (--server-wait)"), &reason)
+            }
+        })
+    }
+
+    /// Why a model is not ready, as the server says it where it is asked for the model itself.
+    fn not_ready(&self, id: &ModelId) -> InferError {
+        let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
+        unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, format!("model '{id}' is not ready")))
+    }
+}
+
+/// What to change where TLS is what failed.
+fn advice(error: &InferError) -> Option<String> {
+    tls_advice(error, "--ssl-grpc-root-certifications-file", "")
+}
+
+fn named(id: &ModelId) -> ModelRequest {
+    let version = id.version.map_or_else(String::new, |version| version.to_string());
+    ModelRequest { name: id.name.clone(), version }
+}
+
+impl TraceControl for GrpcBackend {
+    fn traces(&self, model: Option<&str>) -> Result<TraceValues> {
+        let request = TraceSetting { settings: HashMap::new(), model_name: model.unwrap_or_default().to_owned() };
+        let answer: TraceSetting =
+            self.call("TraceSetting", &request).map_err(|error| self.failed("reading its trace settings", &error))?;
+        Ok(answer.settings.into_iter().map(|(name, words)| (name, Some(words.value))).collect())
+    }
+
+    fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()> {
+        // An empty list is the server's own.
+        let value = |words: &Option<Vec<String>>| TraceValue { value: words.clone().unwrap_or_default() };
+        let settings = values.iter().map(|(name, words)| (name.clone(), value(words))).collect();
+        let request = TraceSetting { settings, model_name: model.to_owned() };
+        let set: Result<TraceSetting, InferError> = self.control.call("TraceSetting", &request, SAMPLE_LIMIT);
+        set.map(drop).map_err(|error| self.failed(&format!("trace settings of model '{model}'"), &error))
+    }
+}
+
+impl Backend for GrpcBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "TRITON",
+            threading: Threading::Driven,
+            client_times: Some(CLIENT_TIMES),
+            cancels_alone: self.streaming,
+            statistics: self.statistics,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let request = named(id);
+        self.await_ready(&format!("model '{id}'"), |limit| {
+            match self.control.call("ModelReady", &request, limit)? {
+                Ready { ready: true } => Ok(()),
+                Ready { ready: false } => Err(self.not_ready(id)),
+            }
+        })?;
+        let metadata: ModelMetadata = self
+            .call("ModelMetadata", &request)
+            .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;
+        let doing = format!("reading the configuration of model '{id}'");
+        let config: ModelConfigResponse =
+            self.call("ModelConfig", &request).map_err(|error| self.failed(&doing, &error))?;
+        let config = config
+            .config
+            .ok_or_else(|| self.failed(&doing, &status::error(status::BROKEN, "the answer holds no configuration")))?;
+        model::model(id, metadata, &config)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        self.control
+            .call("ModelStatistics", &named(id), SAMPLE_LIMIT)
+            .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))
+    }
+
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.metrics.read(line)
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
+    fn is_gone(&self) -> bool {
+        self.route.is_gone()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
+        // A deadline of a stream would be one for all its requests together.
+        let deadline = self.route.limit.filter(|_| !self.streaming);
+        let plan = CallPlan {
+            route: self.route.clone(),
+            fields: self.headers.fields(method, Some(self.compression), deadline),
+            streaming: self.streaming,
+        };
+        let form = RequestForm { encoding: self.compression, streaming: self.streaming };
+        calls::open(KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?, plan, &spec, sink)
+    }
+}

@@ -1,0 +1,412 @@
+//! Answers of the control plane, each with the most bytes that it may have. A message of two bytes can stand for a struct of
+//! hundreds, so those that may be long are read by hand, with a bound on whatever they list.
+
+use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
+use crate::wire::protobuf::{Fields, Value, take_varint};
+
+/// Most bytes of an answer that describes something.
+const LONG: u64 = 64 << 20;
+/// Most bytes of all others.
+const SHORT: u64 = 1 << 20;
+
+/// Most tensors of a model, inputs and outputs together.
+const MOST_TENSORS: usize = 100_000;
+/// Most dimensions of a tensor.
+const MOST_DIMS: usize = 64;
+/// Most versions of a model, and most steps of an ensemble.
+const MOST_ENTRIES: usize = 10_000;
+
+/// An answer of the control plane.
+pub trait Answer: Sized {
+    /// Most bytes of its message.
+    const MOST: u64;
+
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// What is wrong with it, to follow "the server's answer".
+    fn read(message: &[u8]) -> Result<Self, String>;
+}
+
+impl<M: prost::Message + Default> Answer for M {
+    const MOST: u64 = SHORT;
+
+    fn read(message: &[u8]) -> Result<Self, String> {
+        M::decode(message).map_err(|error| format!("is malformed: {error}"))
+    }
+}
+
+/// `ModelMetadataResponse`, as far as it is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelMetadata {
+    /// Versions that are ready.
+    pub versions: Vec<String>,
+    /// Kind of model.
+    pub platform: String,
+    /// Inputs, in order.
+    pub inputs: Vec<TensorMetadata>,
+    /// Outputs, in order.
+    pub outputs: Vec<TensorMetadata>,
+}
+
+/// `TensorMetadata`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorMetadata {
+    /// Name in the model.
+    pub name: String,
+    /// Datatype's name.
+    pub datatype: String,
+    /// Dimensions, the batch included; -1 where one is open.
+    pub shape: Vec<i64>,
+}
+
+/// `ModelConfig`, as far as it is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelConfig {
+    /// 0 where the model does not batch.
+    pub max_batch_size: i32,
+    /// Flags of inputs.
+    pub input: Vec<TensorFlags>,
+    /// Flags of outputs.
+    pub output: Vec<TensorFlags>,
+    /// Whether the dynamic batcher is on.
+    pub dynamic_batching: bool,
+    /// Whether requests come in sequences.
+    pub sequence_batching: bool,
+    /// Models of an ensemble's steps, with their versions; `None` where it is none.
+    pub ensemble_steps: Option<Vec<(String, i64)>>,
+    /// Whether it is decoupled.
+    pub decoupled: bool,
+    /// Whether responses may come from a cache.
+    pub response_cache: bool,
+}
+
+/// What a configuration says of a tensor that metadata do not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorFlags {
+    /// Name in the model.
+    pub name: String,
+    /// A shape tensor.
+    pub is_shape_tensor: bool,
+    /// May be left out.
+    pub optional: bool,
+}
+
+/// Hands every field to `act`.
+fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
+    let mut fields = Fields::of(message);
+    fields.by_ref().try_for_each(|(field, value)| act(field, value))?;
+    if fields.is_broken() { Err(malformed()) } else { Ok(()) }
+}
+
+fn malformed() -> String {
+    "is malformed".to_owned()
+}
+
+fn text(value: Value<'_>) -> Result<String, String> {
+    value.text().map(str::to_owned).ok_or_else(malformed)
+}
+
+fn nested(value: Value<'_>) -> Result<&[u8], String> {
+    value.bytes().ok_or_else(malformed)
+}
+
+fn number(value: Value<'_>) -> Result<u64, String> {
+    if let Value::Number(number) = value { Ok(number) } else { Err(malformed()) }
+}
+
+/// Appends to a list that may have so many entries.
+fn push<T>(list: &mut Vec<T>, (most, what): (usize, &str), entry: T) -> Result<(), String> {
+    if list.len() == most {
+        return Err(format!("lists more than {most} {what}"));
+    }
+    list.push(entry);
+    Ok(())
+}
+
+const TENSORS: (usize, &str) = (MOST_TENSORS, "tensors");
+const DIMS: (usize, &str) = (MOST_DIMS, "dimensions of a tensor");
+const VERSIONS: (usize, &str) = (MOST_ENTRIES, "versions of a model");
+const STEPS: (usize, &str) = (MOST_ENTRIES, "steps of an ensemble");
+
+impl Answer for ModelMetadata {
+    const MOST: u64 = LONG;
+
+    fn read(message: &[u8]) -> Result<Self, String> {
+        let mut metadata = Self::default();
+        each(message, |field, value| match field {
+            2 => push(&mut metadata.versions, VERSIONS, text(value)?),
+            3 => text(value).map(|platform| metadata.platform = platform),
+            4 => push(&mut metadata.inputs, TENSORS, tensor(nested(value)?)?),
+            5 => push(&mut metadata.outputs, TENSORS, tensor(nested(value)?)?),
+            _ => Ok(()),
+        })?;
+        Ok(metadata)
+    }
+}
+
+fn tensor(message: &[u8]) -> Result<TensorMetadata, String> {
+    let mut tensor = TensorMetadata::default();
+    each(message, |field, value| match (field, value) {
+        (1, value) => text(value).map(|name| tensor.name = name),
+        (2, value) => text(value).map(|datatype| tensor.datatype = datatype),
+        (3, Value::Number(dim)) => push(&mut tensor.shape, DIMS, dim as i64),
+        (3, Value::Bytes(mut packed)) => {
+            while !packed.is_empty() {
+                let dim = take_varint(&mut packed).ok_or_else(malformed)?;
+                push(&mut tensor.shape, DIMS, dim as i64)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    })?;
+    Ok(tensor)
+}
+
+/// `ModelConfigResponse`: its configuration, if it has one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelConfigResponse {
+    /// The configuration.
+    pub config: Option<ModelConfig>,
+}
+
+impl Answer for ModelConfigResponse {
+    const MOST: u64 = LONG;
+
+    fn read(message: &[u8]) -> Result<Self, String> {
+        let mut response = Self::default();
+        each(message, |field, value| match field {
+            1 => config(nested(value)?).map(|config| response.config = Some(config)),
+            _ => Ok(()),
+        })?;
+        Ok(response)
+    }
+}
+
+fn config(message: &[u8]) -> Result<ModelConfig, String> {
+    let mut config = ModelConfig::default();
+    each(message, |field, value| {
+        match field {
+            4 => config.max_batch_size = number(value)? as i32,
+            5 => push(&mut config.input, TENSORS, flags(nested(value)?)?)?,
+            6 => push(&mut config.output, TENSORS, flags(nested(value)?)?)?,
+            11 => config.dynamic_batching = true,
+            13 => config.sequence_batching = true,
+            15 => {
+                let listed = config.ensemble_steps.get_or_insert_default();
+                each(nested(value)?, |field, value| match field {
+                    1 => push(listed, STEPS, step(nested(value)?)?),
+                    _ => Ok(()),
+                })?;
+            }
+            19 => config.decoupled = is_set(nested(value)?)?,
+            24 => config.response_cache = is_set(nested(value)?)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(config)
+}
+
+fn flags(message: &[u8]) -> Result<TensorFlags, String> {
+    let mut flags = TensorFlags::default();
+    each(message, |field, value| {
+        match field {
+            1 => flags.name = text(value)?,
+            6 => flags.is_shape_tensor = number(value)? != 0,
+            // Of inputs only: outputs have no such field.
+            8 => flags.optional = number(value)? != 0,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(flags)
+}
+
+fn step(message: &[u8]) -> Result<(String, i64), String> {
+    let mut step = (String::new(), 0);
+    each(message, |field, value| {
+        match field {
+            1 => step.0 = text(value)?,
+            2 => step.1 = number(value)? as i64,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(step)
+}
+
+/// The first field of a message that holds nothing else of interest, a flag.
+fn is_set(message: &[u8]) -> Result<bool, String> {
+    let mut set = false;
+    each(message, |field, value| {
+        if field == 1 {
+            set = number(value)? != 0;
+        }
+        Ok(())
+    })?;
+    Ok(set)
+}
+
+/// `ModelStatisticsResponse`. What an older server does not tell is 0.
+impl Answer for StatisticsSnapshot {
+    const MOST: u64 = LONG;
+
+    fn read(message: &[u8]) -> Result<Self, String> {
+        let mut snapshot = Self::default();
+        let mut entries = 0;
+        each(message, |field, value| {
+            if field == 1 {
+                entries += 1;
+                if entries > MOST_ENTRIES {
+                    return Err(format!("lists more than {MOST_ENTRIES} versions of a model"));
+                }
+                let (key, counters) = model_statistics(nested(value)?)?;
+                snapshot.models.insert(key, counters);
+            }
+            Ok(())
+        })?;
+        Ok(snapshot)
+    }
+}
+
+fn model_statistics(message: &[u8]) -> Result<((String, String), ModelStatistics), String> {
+    let (mut key, mut counters) = ((String::new(), String::new()), ModelStatistics::default());
+    each(message, |field, value| {
+        match field {
+            1 => key.0 = text(value)?,
+            2 => key.1 = text(value)?,
+            4 => counters.inferences = number(value)?,
+            5 => counters.executions = number(value)?,
+            6 => each(nested(value)?, |field, value| {
+                let time = match field {
+                    1 => &mut counters.success,
+                    2 => &mut counters.fail,
+                    3 => &mut counters.queue,
+                    4 => &mut counters.compute_input,
+                    5 => &mut counters.compute_infer,
+                    6 => &mut counters.compute_output,
+                    7 => &mut counters.cache_hit,
+                    8 => &mut counters.cache_miss,
+                    _ => return Ok(()),
+                };
+                *time = counted(nested(value)?)?;
+                Ok(())
+            })?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((key, counters))
+}
+
+/// `StatisticDuration`: events, and their nanoseconds together.
+fn counted(message: &[u8]) -> Result<CountedTime, String> {
+    let mut time = CountedTime::default();
+    each(message, |field, value| {
+        match field {
+            1 => time.count = number(value)?,
+            2 => time.ns = number(value)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::protobuf::{put_bytes, put_number, put_varint};
+
+    fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
+        let mut out = Vec::new();
+        fields.iter().for_each(|(field, bytes)| put_bytes(&mut out, *field, bytes));
+        out
+    }
+
+    fn numbers(fields: &[(u32, u64)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        fields.iter().for_each(|&(field, value)| put_number(&mut out, field, value));
+        out
+    }
+
+    #[test]
+    fn metadata_are_read_packed_or_not() {
+        let mut packed = Vec::new();
+        [-1_i64, 16].iter().for_each(|&dim| put_varint(&mut packed, dim as u64));
+        let first = message(&[(1, b"A"), (2, b"FP32"), (3, &packed)]);
+        let second = [message(&[(1, b"B"), (2, b"BYTES")]), numbers(&[(3, u64::MAX), (3, 7)])].concat();
+        let read =
+            ModelMetadata::read(&message(&[(1, b"m"), (2, b"1"), (2, b"3"), (3, b"p"), (4, &first), (5, &second)]));
+        let tensor = |name: &str, datatype: &str, shape: &[i64]| TensorMetadata {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: shape.to_vec(),
+        };
+        let expected = ModelMetadata {
+            versions: vec!["1".to_owned(), "3".to_owned()],
+            platform: "p".to_owned(),
+            inputs: vec![tensor("A", "FP32", &[-1, 16])],
+            outputs: vec![tensor("B", "BYTES", &[-1, 7])],
+        };
+        assert_eq!(read, Ok(expected));
+    }
+
+    #[test]
+    fn configurations_are_read() {
+        let input = [message(&[(1, b"A")]), numbers(&[(8, 1)])].concat();
+        let output = [message(&[(1, b"B")]), numbers(&[(6, 1)])].concat();
+        let step = [message(&[(1, b"s")]), numbers(&[(2, u64::MAX)])].concat();
+        let ensemble = message(&[(1, &step)]);
+        let fields = message(&[(5, &input), (6, &output), (11, &[]), (15, &ensemble), (19, &[8, 1]), (24, &[8, 0])]);
+        let whole = message(&[(1, &[numbers(&[(4, 8)]), fields].concat())]);
+        let expected = ModelConfig {
+            max_batch_size: 8,
+            input: vec![TensorFlags { name: "A".to_owned(), is_shape_tensor: false, optional: true }],
+            output: vec![TensorFlags { name: "B".to_owned(), is_shape_tensor: true, optional: false }],
+            dynamic_batching: true,
+            ensemble_steps: Some(vec![("s".to_owned(), -1)]),
+            decoupled: true,
+            ..ModelConfig::default()
+        };
+        assert_eq!(ModelConfigResponse::read(&whole).unwrap().config, Some(expected));
+        assert_eq!(ModelConfigResponse::read(&[]).unwrap().config, None);
+    }
+
+    #[test]
+    fn counters_that_an_older_server_lacks_are_zero() {
+        let success = numbers(&[(1, 2), (2, 30)]);
+        let stats = message(&[(1, &success)]);
+        let entry = [message(&[(1, b"m"), (2, b"1")]), numbers(&[(4, 4)]), message(&[(6, &stats)])].concat();
+        let snapshot = StatisticsSnapshot::read(&message(&[(1, &entry)])).unwrap();
+        let counted = &snapshot.models[&("m".to_owned(), "1".to_owned())];
+        assert_eq!((counted.inferences, counted.success), (4, CountedTime { count: 2, ns: 30 }));
+        assert_eq!(counted.cache_hit, CountedTime::default());
+    }
+
+    #[test]
+    fn lists_end() {
+        let many = |field: u32, count: usize| message(&vec![(field, &[][..]); count]);
+        assert!(StatisticsSnapshot::read(&many(1, MOST_ENTRIES)).is_ok());
+        for (refused, word) in [
+            (StatisticsSnapshot::read(&many(1, MOST_ENTRIES + 1)).map(drop), "10000 versions"),
+            (ModelMetadata::read(&many(2, MOST_ENTRIES + 1)).map(drop), "10000 versions"),
+            (ModelMetadata::read(&many(5, MOST_TENSORS + 1)).map(drop), "100000 tensors"),
+            (ModelMetadata::read(&message(&[(4, &message(&[(3, &[1; 65])]))])).map(drop), "64 dimensions"),
+            (config(&many(5, MOST_TENSORS + 1)).map(drop), "100000 tensors"),
+            (config(&message(&[(15, &many(1, MOST_ENTRIES + 1))])).map(drop), "10000 steps"),
+        ] {
+            assert!(refused.unwrap_err().contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn malformed_answers_are_errors() {
+        for bytes in [&[0x0a, 5, 1][..], &[0x08, 1], &[0x0a, 2, 0x0a, 9]] {
+            assert!(StatisticsSnapshot::read(bytes).is_err(), "{bytes:?}");
+            assert!(ModelConfigResponse::read(bytes).is_err(), "{bytes:?}");
+        }
+        assert!(ModelMetadata::read(&message(&[(3, &[0xff])])).is_err());
+    }
+}

@@ -1,0 +1,201 @@
+//! `ModelInferResponse` and `ModelStreamInferResponse`, read in place: no field is copied before somebody asks for it.
+
+use crate::backend::{OutputView, Outputs};
+use crate::model::DataType;
+use crate::wire::protobuf::{self, Fields, Value};
+
+/// What a `ModelStreamInferResponse` says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamReply<'a> {
+    /// Why the request failed; empty if it did not.
+    pub error: &'a str,
+    /// The response itself.
+    pub response: InferReply<'a>,
+}
+
+impl<'a> StreamReply<'a> {
+    /// Reads a message; `None` where it is malformed.
+    pub fn parse(message: &'a [u8]) -> Option<Self> {
+        let mut reply = Self::default();
+        let mut fields = Fields::of(message);
+        for (field, value) in fields.by_ref() {
+            match field {
+                1 => reply.error = value.text()?,
+                2 => reply.response = InferReply::parse(value.bytes()?)?,
+                _ => {}
+            }
+        }
+        (!fields.is_broken()).then_some(reply)
+    }
+}
+
+/// What a `ModelInferResponse` says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InferReply<'a> {
+    /// The model's name; empty where the server does not say.
+    model: &'a str,
+    /// The request's id.
+    pub id: &'a str,
+    /// Whether it is the request's last response, where it says so.
+    pub last: Option<bool>,
+    /// Whether it has outputs.
+    pub has_outputs: bool,
+    /// How many outputs have no raw contents; negative where there are more contents than outputs.
+    bare: i64,
+    message: &'a [u8],
+}
+
+impl<'a> InferReply<'a> {
+    /// Reads a message; `None` where it is malformed. Outputs are looked at only when they are visited.
+    pub fn parse(message: &'a [u8]) -> Option<Self> {
+        let mut reply = Self { message, ..Self::default() };
+        let mut fields = Fields::of(message);
+        for (field, value) in fields.by_ref() {
+            match field {
+                1 => reply.model = value.text()?,
+                3 => reply.id = value.text()?,
+                4 => {
+                    if let Some(last) = final_flag(value.bytes()?) {
+                        reply.last = Some(last);
+                    }
+                }
+                5 => {
+                    reply.has_outputs = true;
+                    reply.bare += 1;
+                }
+                6 => reply.bare -= 1,
+                _ => {}
+            }
+        }
+        (!fields.is_broken()).then_some(reply)
+    }
+
+    /// The model's name, where the server says it.
+    pub fn model_name(&self) -> Option<&'a str> {
+        (!self.model.is_empty()).then_some(self.model)
+    }
+
+    /// Whether outputs and raw contents are not as many, and the outputs have no typed contents instead.
+    pub fn lacks_contents(&self) -> bool {
+        let typed = |output: &[u8]| Fields::of(output).any(|(field, _)| field == 5);
+        let mut outputs = Fields::of(self.message).filter(|field| field.0 == 5);
+        self.bare != 0 && !outputs.all(|(_, output)| output.bytes().is_some_and(typed))
+    }
+}
+
+/// The value of a `triton_final_response` entry of a parameter map.
+fn final_flag(entry: &[u8]) -> Option<bool> {
+    let mut named = false;
+    let mut flag = None;
+    for (field, value) in Fields::of(entry) {
+        match field {
+            1 => named = value.bytes() == Some(b"triton_final_response"),
+            2 => {
+                let bools = Fields::of(value.bytes()?).filter(|field| field.0 == 1);
+                flag = bools.last().map(|field| field.1 == Value::Number(1));
+            }
+            _ => {}
+        }
+    }
+    flag.filter(|_| named)
+}
+
+impl Outputs for InferReply<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+        let nth = |wanted: u32| Fields::of(self.message).filter(move |field| field.0 == wanted);
+        let mut raw = nth(6);
+        for (_, output) in nth(5) {
+            let bytes = raw.next().and_then(|field| field.1.bytes()).unwrap_or_default();
+            let Some(output) = output.bytes() else { continue };
+            visit_output(output, bytes, visitor);
+        }
+    }
+}
+
+/// Visits one `InferOutputTensor`; one with a datatype that is unknown is left out.
+fn visit_output(output: &[u8], bytes: &[u8], visitor: &mut dyn FnMut(OutputView<'_>)) {
+    let (mut name, mut datatype, mut shape) = ("", None, Vec::new());
+    for (field, value) in Fields::of(output) {
+        match (field, value) {
+            (1, value) => name = value.text().unwrap_or_default(),
+            (2, value) => datatype = value.text().and_then(DataType::parse),
+            (3, Value::Number(dim)) => shape.push(dim as i64),
+            (3, Value::Bytes(mut packed)) => {
+                while let Some(dim) = protobuf::take_varint(&mut packed) {
+                    shape.push(dim as i64);
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(datatype) = datatype {
+        visitor(OutputView { name, datatype, shape: &shape, bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protobuf::{put_bytes, put_number};
+
+    fn flag(name: &str, value: u64) -> Vec<u8> {
+        let mut parameter = Vec::new();
+        put_number(&mut parameter, 1, value);
+        let mut entry = Vec::new();
+        put_bytes(&mut entry, 1, name.as_bytes());
+        put_bytes(&mut entry, 2, &parameter);
+        entry
+    }
+
+    fn response() -> Vec<u8> {
+        let mut shape = Vec::new();
+        [2_u64, 300].iter().for_each(|&dim| protobuf::put_varint(&mut shape, dim));
+        let mut output = Vec::new();
+        put_bytes(&mut output, 1, b"OUT");
+        put_bytes(&mut output, 2, b"INT8");
+        put_bytes(&mut output, 3, &shape);
+        let mut message = Vec::new();
+        put_bytes(&mut message, 3, b"id-1");
+        put_bytes(&mut message, 4, &flag("triton_final_response", 0));
+        put_bytes(&mut message, 4, &flag("other", 1));
+        put_bytes(&mut message, 5, &output);
+        put_bytes(&mut message, 6, &[9; 600]);
+        message
+    }
+
+    #[test]
+    fn ids_flags_and_outputs_are_found() {
+        let mut message = Vec::new();
+        put_bytes(&mut message, 1, b"sorry");
+        put_bytes(&mut message, 2, &response());
+        let reply = StreamReply::parse(&message).unwrap();
+        assert_eq!((reply.error, reply.response.id, reply.response.last), ("sorry", "id-1", Some(false)));
+        assert!(reply.response.has_outputs);
+        let mut seen = 0;
+        reply.response.visit(&mut |output| {
+            assert_eq!((output.name, output.datatype, output.shape), ("OUT", DataType::Int8, &[2, 300][..]));
+            assert_eq!(output.bytes, [9; 600]);
+            seen += 1;
+        });
+        assert_eq!(seen, 1);
+    }
+
+    #[test]
+    fn a_missing_flag_is_told_from_a_false_one() {
+        assert_eq!(InferReply::parse(&[]).unwrap().last, None);
+        let mut message = Vec::new();
+        put_bytes(&mut message, 4, &flag("triton_final_response", 1));
+        assert_eq!(InferReply::parse(&message).unwrap().last, Some(true));
+    }
+
+    #[test]
+    fn any_cut_is_survived() {
+        let message = response();
+        for end in 0..message.len() {
+            if let Some(reply) = InferReply::parse(&message[..end]) {
+                reply.visit(&mut |_| ());
+            }
+        }
+        assert!(StreamReply::parse(&[0x12, 9, 1]).is_none());
+    }
+}

@@ -1,0 +1,10 @@
+//! The messages of `inference.GRPCInferenceService`: those of inference by hand, the others by prost.
+
+mod answer;
+pub mod control;
+mod infer;
+mod parameter;
+
+pub use answer::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, TensorFlags, TensorMetadata};
+pub use infer::{InferReply, StreamReply};
+pub use parameter::put_parameter;

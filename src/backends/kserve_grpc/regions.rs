@@ -1,0 +1,129 @@
+//! How gRPC speaks of shared memory.
+
+use crate::backend::{InferError, OutputView, Outputs, ParameterValue};
+use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
+use crate::backends::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
+use crate::backends::kserve_grpc::proto::{InferReply, put_parameter};
+use crate::backends::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
+use crate::engine::calls::status::{self, BROKEN};
+use crate::wire::protobuf::put_bytes;
+
+/// Field of requested outputs in `ModelInferRequest`.
+const OUTPUTS: u32 = 6;
+
+impl RegionCalls for Control {
+    fn protocol(&self) -> &'static str {
+        "grpc"
+    }
+
+    fn server(&self) -> String {
+        self.0.address()
+    }
+
+    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
+        let (name, byte_size) = (name.to_owned(), bytes);
+        match handle {
+            Handle::System { key } => {
+                let request = SystemRegister { name, key: key.to_owned(), offset: 0, byte_size };
+                self.call("SystemSharedMemoryRegister", &request, CALL_LIMIT).map(|_: Empty| ())
+            }
+            Handle::Cuda { device, raw } => {
+                let request = CudaRegister { name, raw_handle: raw.to_vec(), device_id: device.into(), byte_size };
+                self.call("CudaSharedMemoryRegister", &request, CALL_LIMIT).map(|_: Empty| ())
+            }
+        }
+    }
+
+    fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {
+        let method = match kind {
+            Kind::System => "SystemSharedMemoryUnregister",
+            Kind::Cuda => "CudaSharedMemoryUnregister",
+        };
+        self.call(method, &RegionName { name: name.to_owned() }, SAMPLE_LIMIT).map(|_: Empty| ())
+    }
+}
+
+/// Parameters that say where in a region a tensor is.
+pub fn put_place(out: &mut Vec<u8>, field: u32, name: &str, (offset, len): (usize, usize)) {
+    put_parameter(out, field, "shared_memory_region", &ParameterValue::Text(name.to_owned()));
+    put_parameter(out, field, "shared_memory_byte_size", &ParameterValue::Int(len as i64));
+    if offset > 0 {
+        put_parameter(out, field, "shared_memory_offset", &ParameterValue::Int(offset as i64));
+    }
+}
+
+/// Where one slot's outputs go, and the fields of a request that ask for them there, by model.
+pub struct PlacedSlot {
+    slot: SlotOutputs,
+    requested: Vec<Vec<u8>>,
+}
+
+impl PlacedSlot {
+    /// For `models` models.
+    pub fn new(slot: SlotOutputs, models: usize) -> Self {
+        let requested = (0..models).map(|model| requested(slot.places(model), slot.region_name())).collect();
+        Self { slot, requested }
+    }
+
+    /// Fields of a request to a model that ask for its outputs here.
+    pub fn requested(&self, model: usize) -> &[u8] {
+        &self.requested[model]
+    }
+}
+
+/// The requested outputs of a `ModelInferRequest`.
+fn requested(places: &[OutputPlace], region: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    for OutputPlace { name, offset, room } in places {
+        let mut message = Vec::new();
+        put_bytes(&mut message, 1, name.as_bytes());
+        put_place(&mut message, 2, region, (*offset, *room));
+        put_bytes(&mut out, OUTPUTS, &message);
+    }
+    out
+}
+
+/// The outputs of a reply, those in shared memory included.
+pub struct PlacedOutputs<'a> {
+    reply: &'a InferReply<'a>,
+    /// What shared memory held of each output, in the reply's order; empty where no output is there.
+    placed: Vec<Option<Vec<u8>>>,
+}
+
+impl<'a> PlacedOutputs<'a> {
+    /// The outputs of a reply to a request for the model with that index; what shared memory holds is read where it is
+    /// to be watched.
+    ///
+    /// # Errors
+    /// Where an output does not fit its shared memory, or has no contents although it was asked for in the reply.
+    pub fn read(
+        reply: &'a InferReply<'a>,
+        slot: Option<&PlacedSlot>,
+        (model, watch): (usize, bool),
+    ) -> Result<Self, InferError> {
+        if slot.is_none() && reply.lacks_contents() {
+            return Err(status::error(BROKEN, "an answer has another number of outputs than of their contents"));
+        }
+        let (mut placed, mut failure) = (Vec::new(), None);
+        if let Some(PlacedSlot { slot, .. }) = slot.filter(|_| watch) {
+            reply.visit(&mut |output| {
+                let read = slot.read(model, output.name, output.datatype, output.shape).transpose();
+                placed.push(read.unwrap_or_else(|why| {
+                    failure = Some(status::error(BROKEN, format!("output '{}' {why}", output.name)));
+                    None
+                }));
+            });
+        }
+        failure.map_or(Ok(Self { reply, placed }), Err)
+    }
+}
+
+impl Outputs for PlacedOutputs<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+        let mut placed = self.placed.iter();
+        self.reply.visit(&mut |output| match placed.next() {
+            Some(Some(bytes)) => visitor(OutputView { bytes, ..output }),
+            _ => visitor(output),
+        });
+    }
+}

@@ -1,0 +1,268 @@
+//! `ModelInferRequest`s, encoded once per payload: what changes from request to request is its id and its place in a
+//! sequence. Field order is free in protocol buffers, so these stand between the fixed fields and the tensors.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::backend::{
+    ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
+};
+use crate::backends::kserve_grpc::proto::put_parameter;
+use crate::backends::kserve_grpc::regions::put_place;
+use crate::backends::regions::{InputRegions, is_shared};
+use crate::data::{InputTensor, Payload};
+use crate::error::{Error, Result};
+use crate::model::ModelSpec;
+use crate::plan::Compression;
+use crate::shm::Region;
+use crate::wire::coding;
+use crate::wire::grpc::{self, MAX_MESSAGE, PREFIX_LEN};
+use crate::wire::protobuf::{put_bytes, put_prefix, put_varint};
+
+/// Tensors below this size are copied into each request; larger ones are written from where they are.
+const COPY_BELOW: usize = 4096;
+/// Room for an id and sequence parameters, for the check of the message limit.
+const VARIABLE_MOST: usize = 512;
+
+/// Fields of `ModelInferRequest`.
+mod field {
+    pub const MODEL_NAME: u32 = 1;
+    pub const MODEL_VERSION: u32 = 2;
+    pub const ID: u32 = 3;
+    pub const PARAMETERS: u32 = 4;
+    pub const INPUTS: u32 = 5;
+    pub const RAW_INPUTS: u32 = 7;
+}
+
+/// A tensor's bytes where they are.
+struct TensorBytes {
+    region: Arc<Region>,
+    offset: usize,
+    len: usize,
+}
+
+impl TensorBytes {
+    fn slice(&self) -> Result<std::borrow::Cow<'_, [u8]>> {
+        self.region.bytes(self.offset, self.len)
+    }
+}
+
+/// Borrowed from host memory, which stays as it is once a payload exists.
+struct Borrowed(TensorBytes);
+
+impl AsRef<[u8]> for Borrowed {
+    fn as_ref(&self) -> &[u8] {
+        match self.0.slice() {
+            Ok(std::borrow::Cow::Borrowed(slice)) => slice,
+            _ => &[],
+        }
+    }
+}
+
+/// The bytes of an input: by reference from host memory, copied from a device.
+fn tensor_bytes(input: &InputTensor) -> Result<Bytes> {
+    let tensor = TensorBytes { region: Arc::clone(&input.region), offset: input.offset, len: input.len };
+    let copied = match tensor.slice()? {
+        std::borrow::Cow::Borrowed(_) => None,
+        std::borrow::Cow::Owned(copy) => Some(copy),
+    };
+    Ok(copied.map_or_else(|| Bytes::from_owner(Borrowed(tensor)), Bytes::from))
+}
+
+/// The fixed part of a payload's requests.
+#[derive(Clone, Debug)]
+struct Template {
+    /// Fixed fields, and tensors up to the first large one.
+    head: Vec<u8>,
+    /// The other tensors, each after the bytes that announce it.
+    tensors: Vec<Bytes>,
+    tensors_len: usize,
+    /// The whole body, prefix included, where nothing changes and it is compressed.
+    packed: Option<Vec<u8>>,
+}
+
+impl Template {
+    fn new(head: Vec<u8>, tensors: &[Bytes]) -> Self {
+        let mut template = Self { head, tensors: Vec::new(), tensors_len: 0, packed: None };
+        for tensor in tensors {
+            if tensor.len() < COPY_BELOW && template.tensors.is_empty() {
+                put_bytes(&mut template.head, field::RAW_INPUTS, tensor);
+                continue;
+            }
+            let mut prefix = Vec::with_capacity(8);
+            put_prefix(&mut prefix, field::RAW_INPUTS, tensor.len());
+            template.tensors_len += prefix.len() + tensor.len();
+            template.tensors.extend([Bytes::from(prefix), tensor.clone()]);
+        }
+        template
+    }
+
+    /// Every byte of the message that stands around `variable`, and `variable`.
+    fn parts<'a>(&'a self, variable: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        [&self.head[..], variable].into_iter().chain(self.tensors.iter().map(|part| &part[..]))
+    }
+}
+
+/// What a client's requests have in common on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestForm {
+    /// Compression of each message.
+    pub encoding: Compression,
+    /// Whether they go on streams that stay open; such requests ask for empty final responses.
+    pub streaming: bool,
+}
+
+/// Encodes the requests of one client.
+#[derive(Debug)]
+pub struct RequestEncoder {
+    templates: Vec<Template>,
+    encoding: Compression,
+    correlation: CorrelationForm,
+    variable: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl RequestEncoder {
+    /// Prepares every payload of `spec`; inputs in `regions` are named and not sent.
+    ///
+    /// # Errors
+    /// Where a tensor cannot be read or a request is longer than gRPC allows.
+    pub fn new(spec: &ClientSpec, regions: &InputRegions, form: RequestForm) -> Result<Self> {
+        let RequestForm { encoding, streaming } = form;
+        let template = |payload| template(spec, regions, payload, streaming);
+        let mut templates = spec.payloads.iter().map(template).collect::<Result<Vec<_>>>()?;
+        if encoding != Compression::None && !streaming && !is_shared(spec.outputs.placements.first()) {
+            for template in &mut templates {
+                template.packed = Some(packed(encoding, template.parts(&[]))?);
+            }
+        }
+        let correlation = spec.options.correlation;
+        Ok(Self { templates, encoding, correlation, variable: Vec::new(), body: Vec::new() })
+    }
+
+    /// The body of a request, prefix included: bytes to copy, then tensors by reference. Empty `id`: none. `outputs` are
+    /// the encoded fields that ask for outputs in shared memory.
+    ///
+    /// # Errors
+    /// Where compression fails.
+    #[inline]
+    pub fn encode(&mut self, request: Request, id: &[u8], outputs: &[u8]) -> Result<(&[u8], &[Bytes])> {
+        let template = &self.templates[request.payload.0 as usize];
+        if let (Some(packed), None) = (&template.packed, request.sequence) {
+            return Ok((packed, &[]));
+        }
+        self.variable.clear();
+        self.variable.extend_from_slice(outputs);
+        if !id.is_empty() {
+            put_bytes(&mut self.variable, field::ID, id);
+        }
+        if let Some(position) = request.sequence {
+            put_sequence(&mut self.variable, position, self.correlation);
+        }
+        if self.encoding != Compression::None {
+            self.body = packed(self.encoding, template.parts(&self.variable))?;
+            return Ok((&self.body, &[]));
+        }
+        self.body.clear();
+        let length = template.head.len() + self.variable.len() + template.tensors_len;
+        self.body.extend_from_slice(&grpc::prefix(false, length));
+        self.body.extend_from_slice(&template.head);
+        self.body.extend_from_slice(&self.variable);
+        Ok((&self.body, &template.tensors))
+    }
+}
+
+/// A compressed message with its prefix.
+fn packed<'a>(encoding: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
+    let mut body = vec![0; PREFIX_LEN];
+    coding::compress(encoding, parts, &mut body)
+        .map_err(|error| Error::machine(format!("a request cannot be compressed: {error}")))?;
+    let length = body.len() - PREFIX_LEN;
+    body[..PREFIX_LEN].copy_from_slice(&grpc::prefix(true, length));
+    Ok(body)
+}
+
+fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, streaming: bool) -> Result<Template> {
+    let model = spec
+        .models
+        .get(payload.model)
+        .ok_or_else(|| Error::input(format!("a payload is for model {} of {}", payload.model, spec.models.len())))?;
+    let mut head = Vec::new();
+    put_model(&mut head, model);
+    put_options(&mut head, &spec.options, payload, streaming);
+    let mut tensors = Vec::new();
+    for input in &payload.inputs {
+        let region = regions.name_of(&input.region);
+        put_input(&mut head, input, region);
+        if region.is_none() {
+            tensors.push(tensor_bytes(input)?);
+        }
+    }
+    let total = head.len() + VARIABLE_MOST + tensors.iter().map(|tensor| tensor.len() + 16).sum::<usize>();
+    if total > MAX_MESSAGE {
+        return Err(Error::input(format!(
+            "a request to model '{}' takes {total} bytes, but a gRPC message holds at most {MAX_MESSAGE}; \
+             use a smaller batch or shared memory",
+            model.id
+        )));
+    }
+    Ok(Template::new(head, &tensors))
+}
+
+fn put_model(head: &mut Vec<u8>, model: &ModelSpec) {
+    put_bytes(head, field::MODEL_NAME, model.id.name.as_bytes());
+    if let Some(version) = model.id.version {
+        put_bytes(head, field::MODEL_VERSION, version.to_string().as_bytes());
+    }
+}
+
+fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, streaming: bool) {
+    if streaming {
+        put_parameter(head, field::PARAMETERS, "triton_enable_empty_final_response", &ParameterValue::Bool(true));
+    }
+    if options.priority != 0 {
+        put_parameter(head, field::PARAMETERS, "priority", &ParameterValue::Uint(options.priority));
+    }
+    if options.timeout_us != 0 {
+        put_parameter(head, field::PARAMETERS, "timeout", &ParameterValue::Int(options.timeout_us as i64));
+    }
+    for Parameter { name, value } in options.parameters_of(payload) {
+        put_parameter(head, field::PARAMETERS, name, &understood(value));
+    }
+}
+
+/// Triton refuses `uint64_param` in parameters that are not its own, and hands every whole number to the model as a signed
+/// one: so a number without sign travels as a signed one wherever it fits, as it does over HTTP and in process.
+fn understood(value: &ParameterValue) -> ParameterValue {
+    match value {
+        ParameterValue::Uint(number) => {
+            i64::try_from(*number).map_or(ParameterValue::Uint(*number), ParameterValue::Int)
+        }
+        value => value.clone(),
+    }
+}
+
+/// Sequence IDs are 64-bit numbers without sign, carried in a signed field.
+fn put_sequence(out: &mut Vec<u8>, position: SequencePosition, form: CorrelationForm) {
+    let id = match form {
+        CorrelationForm::Number => ParameterValue::Int(position.id as i64),
+        CorrelationForm::Text => ParameterValue::Text(position.id.to_string()),
+    };
+    put_parameter(out, field::PARAMETERS, "sequence_id", &id);
+    put_parameter(out, field::PARAMETERS, "sequence_start", &ParameterValue::Bool(position.start));
+    put_parameter(out, field::PARAMETERS, "sequence_end", &ParameterValue::Bool(position.end));
+}
+
+fn put_input(head: &mut Vec<u8>, input: &InputTensor, region: Option<&str>) {
+    let mut message = Vec::new();
+    put_bytes(&mut message, 1, input.name.as_bytes());
+    put_bytes(&mut message, 2, input.datatype.name().as_bytes());
+    let mut shape = Vec::new();
+    input.shape.iter().for_each(|&dim| put_varint(&mut shape, dim as u64));
+    put_bytes(&mut message, 3, &shape);
+    if let Some(region) = region {
+        put_place(&mut message, 4, region, (input.offset, input.len));
+    }
+    put_bytes(head, field::INPUTS, &message);
+}

@@ -1,0 +1,77 @@
+//! What answers must be: not too long, and of the model that was asked.
+
+use std::sync::Arc;
+
+use crate::backend::{ClientSpec, InferError, Outputs, ReplyChecks, ReplyForm, reply_limit};
+use crate::backends::kserve_grpc::proto::InferReply;
+use crate::data::{Payload, PayloadId};
+use crate::model::ModelSpec;
+
+/// The rules of one client's answers.
+pub struct ReplyRules {
+    models: Arc<[ModelSpec]>,
+    payloads: Arc<[Payload]>,
+    /// Longest answer, by payload.
+    limits: Box<[u64]>,
+    longest: u64,
+    /// What is still to be held against the model, by slot.
+    checks: Vec<ReplyChecks>,
+}
+
+impl ReplyRules {
+    /// For answers to the payloads of `spec`; no slots yet.
+    pub fn new(spec: &ClientSpec) -> Self {
+        let limit = |payload: &Payload| reply_limit(&spec.models[payload.model], payload.batch, spec.max_reply_bytes);
+        let limits: Box<[u64]> = spec.payloads.iter().map(limit).collect();
+        Self {
+            models: Arc::clone(&spec.models),
+            payloads: Arc::clone(&spec.payloads),
+            longest: limits.iter().copied().max().unwrap_or(0),
+            limits,
+            checks: Vec::new(),
+        }
+    }
+
+    /// Makes place for another slot.
+    pub fn add_slot(&mut self, spec: &ClientSpec) {
+        self.checks.push(ReplyChecks::new(spec));
+    }
+
+    /// Most bytes of an answer to a payload, as they come and unpacked.
+    #[inline]
+    pub fn limit(&self, payload: PayloadId) -> u64 {
+        self.limits[payload.0 as usize]
+    }
+
+    /// Most bytes of an answer to any payload.
+    pub fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    /// Whether a slot's answer to a payload is to be looked at.
+    #[inline]
+    pub fn is_due(&self, slot: usize, payload: PayloadId) -> bool {
+        self.checks[slot].is_due(payload)
+    }
+
+    /// Holds a slot's answer to a payload against the model, where that is due; that it has outputs at all, always.
+    /// `contents`: the outputs show their bytes.
+    ///
+    /// # Errors
+    /// What does not fit.
+    #[inline]
+    pub fn check(
+        &mut self,
+        (slot, payload): (usize, PayloadId),
+        reply: &InferReply<'_>,
+        (outputs, contents): (&dyn Outputs, bool),
+    ) -> Result<(), InferError> {
+        if reply.has_outputs && !self.is_due(slot, payload) {
+            return Ok(());
+        }
+        let Payload { model, batch, .. } = self.payloads[payload.0 as usize];
+        ReplyForm { model: &self.models[model], batch, contents }.check(reply.model_name(), outputs)?;
+        self.checks[slot].pass(payload);
+        Ok(())
+    }
+}

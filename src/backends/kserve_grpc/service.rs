@@ -1,0 +1,151 @@
+//! [`KserveGrpc`]: `ModelInfer` and `ModelStreamInfer`, for a client's slots.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::backend::{ClientSpec, InferError, Request};
+use crate::backends::kserve_grpc::proto::{InferReply, StreamReply};
+use crate::backends::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
+use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm};
+use crate::backends::kserve_grpc::rules::ReplyRules;
+use crate::backends::regions::{InputRegions, OutputLayout, Registry, slot_tag};
+use crate::engine::Exchanges;
+use crate::engine::calls::status::{self, BROKEN};
+use crate::engine::calls::{Method, parse_id};
+use crate::error::Result;
+use crate::wire::grpc::Wish;
+
+/// Word for failures that come without a code, as all do on streams that stay open.
+const FAILED: &str = "Inference failed";
+
+/// The requests of a client in KServe v2 over gRPC.
+pub struct KserveGrpc {
+    spec: ClientSpec,
+    registry: Arc<Registry>,
+    requests: RequestEncoder,
+    rules: ReplyRules,
+    /// Where outputs go, by slot, if not into replies.
+    outputs: Vec<Option<PlacedSlot>>,
+    /// Kept for as long as requests name them.
+    _inputs: InputRegions,
+    /// Where outputs go in the region of a slot; none where they come in replies.
+    layout: Option<Arc<OutputLayout>>,
+    /// In the names of its slots' regions.
+    number: u32,
+}
+
+impl KserveGrpc {
+    /// Prepares every payload of `spec`; no slots yet.
+    ///
+    /// # Errors
+    /// Where a request cannot be prepared, or the server refuses a region.
+    pub fn new(spec: ClientSpec, registry: Arc<Registry>, form: RequestForm) -> Result<Self> {
+        let (inputs, number) = (registry.inputs(&spec.payloads)?, registry.client_number());
+        Ok(Self {
+            requests: RequestEncoder::new(&spec, &inputs, form)?,
+            rules: ReplyRules::new(&spec),
+            outputs: Vec::new(),
+            _inputs: inputs,
+            layout: OutputLayout::of(&spec).map(Arc::new),
+            registry,
+            number,
+            spec,
+        })
+    }
+
+    /// What a message on a stream means for its request.
+    fn reply(&mut self, slot: usize, reply: &StreamReply<'_>, exchanges: &mut Exchanges) {
+        exchanges.response_begins(slot);
+        let payload = exchanges.request(slot).payload;
+        let model = self.model_of(exchanges.request(slot));
+        let decoupled = self.spec.models[model].decoupled;
+        let failed = !reply.error.is_empty();
+        let last = reply.response.last.unwrap_or(failed || !decoupled);
+        // Decoupled models end requests with answers that are none.
+        let empty = decoupled && last && !failed && !reply.response.has_outputs;
+        let watched = exchanges.watched();
+        let contents = watched || self.outputs[slot].is_none();
+        let placed = PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref(), (model, watched));
+        let fits = placed.and_then(|placed| match failed || empty {
+            true => Ok(placed),
+            false => self.rules.check((slot, payload), &reply.response, (&placed, contents)).map(|()| placed),
+        });
+        match fits {
+            _ if failed => exchanges.respond_failed(slot, status::error(FAILED, reply.error)),
+            Err(error) => exchanges.respond_failed(slot, error),
+            Ok(_) if empty => exchanges.respond_empty(slot),
+            Ok(placed) => exchanges.respond(slot, &placed),
+        }
+        if last {
+            exchanges.end(slot);
+        }
+    }
+}
+
+fn unreadable() -> InferError {
+    status::error(BROKEN, "an answer is no message of the protocol")
+}
+
+impl Method for KserveGrpc {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        while self.outputs.len() < slots {
+            let tag = slot_tag(self.number, self.outputs.len());
+            let placed = self.layout.as_ref().map(|layout| self.registry.outputs(layout, tag)).transpose()?;
+            self.outputs.push(placed.map(|slot| PlacedSlot::new(slot, self.spec.models.len())));
+            self.rules.add_slot(&self.spec);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn encode(&mut self, slot: usize, request: Request, id: &[u8]) -> Result<(&[u8], &[Bytes])> {
+        let model = self.spec.payloads[request.payload.0 as usize].model;
+        let outputs = self.outputs[slot].as_ref().map_or(&[][..], |outputs| outputs.requested(model));
+        self.requests.encode(request, id, outputs)
+    }
+
+    #[inline]
+    fn model_of(&self, request: Request) -> usize {
+        self.spec.payloads[request.payload.0 as usize].model
+    }
+
+    #[inline]
+    fn wish(&self, slot: usize, exchanges: &Exchanges) -> Wish {
+        let payload = exchanges.request(slot).payload;
+        Wish { keep: exchanges.watched() || self.rules.is_due(slot, payload), limit: self.rules.limit(payload) }
+    }
+
+    fn longest(&self) -> u64 {
+        self.rules.longest()
+    }
+
+    #[inline]
+    fn answer(&mut self, slot: usize, message: Option<&[u8]>, exchanges: &mut Exchanges) -> Result<(), InferError> {
+        let Some(message) = message else {
+            exchanges.responded(slot);
+            return Ok(());
+        };
+        let (request, watched) = (exchanges.request(slot), exchanges.watched());
+        let reply = InferReply::parse(message).ok_or_else(unreadable)?;
+        let contents = watched || self.outputs[slot].is_none();
+        let of = (self.model_of(request), watched);
+        let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), of)?;
+        self.rules.check((slot, request.payload), &reply, (&outputs, contents))?;
+        exchanges.respond(slot, &outputs);
+        Ok(())
+    }
+
+    fn stream_answer(&mut self, message: &[u8], exchanges: &mut Exchanges) -> Result<(), InferError> {
+        let reply = StreamReply::parse(message).ok_or_else(unreadable)?;
+        let id = parse_id(reply.response.id);
+        match id.and_then(|id| exchanges.find(id)) {
+            Some(slot) => self.reply(slot, &reply, exchanges),
+            // Answers to a request that was given up, or has failed, are nobody's; others cannot be matched.
+            None if id.is_some_and(|id| id.slot() < exchanges.slots()) => {}
+            None if !reply.error.is_empty() => return Err(status::error(FAILED, reply.error)),
+            None => return Err(status::error(BROKEN, "an answer names no request")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! The body of a reply: how long it may be, and what of it is kept.
+
+use crate::backend::InferError;
+use crate::engine::http1::KEPT_OF_REFUSAL;
+use crate::engine::malformed;
+use crate::wire::http1::{Encoding, Head};
+
+/// How long the reply to a request may be, as it comes and unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Longest {
+    /// The model's outputs take no more.
+    Outputs(u64),
+    /// The user says so (`--max-reply-bytes`), or nobody does.
+    Allowed(u64),
+}
+
+impl Default for Longest {
+    fn default() -> Self {
+        Self::Allowed(u64::MAX)
+    }
+}
+
+impl Longest {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Outputs(bytes) | Self::Allowed(bytes) => bytes,
+        }
+    }
+
+    fn check(self, length: u64) -> Result<(), InferError> {
+        if length <= self.bytes() {
+            return Ok(());
+        }
+        Err(malformed(match self {
+            Self::Outputs(most) => format!("it is longer than {most} bytes, and the model's outputs cannot be"),
+            Self::Allowed(most) => format!("it is longer than {most} bytes (--max-reply-bytes)"),
+        }))
+    }
+}
+
+/// The part of a body that is kept while it comes in.
+#[derive(Default)]
+pub(super) struct Kept {
+    bytes: Vec<u8>,
+    limit: u64,
+    longest: Longest,
+}
+
+impl Kept {
+    /// Decides, when the head has come, how much is worth keeping: all of it for outputs that are looked at, the JSON
+    /// otherwise, and all of what is compressed, which can be checked only when it is unpacked.
+    ///
+    /// # Errors
+    /// Where the head promises more than `longest`.
+    pub(super) fn begin(&mut self, head: &Head, watch: bool, longest: Longest) -> Result<(), InferError> {
+        self.bytes.clear();
+        self.longest = longest;
+        self.limit = match head.part_length {
+            _ if head.status != 200 => KEPT_OF_REFUSAL,
+            _ if watch || head.encoding != Encoding::Identity => u64::MAX,
+            Some(length) => length,
+            None => u64::MAX,
+        };
+        longest.check(head.length.unwrap_or(0))
+    }
+
+    /// Keeps a further piece, or as much of it as is wanted; with it, `total` bytes have come.
+    ///
+    /// # Errors
+    /// Where that is more than the reply may have.
+    #[inline]
+    pub(super) fn push(&mut self, piece: &[u8], total: u64) -> Result<(), InferError> {
+        self.longest.check(total)?;
+        let wanted = self.limit.saturating_sub(self.bytes.len() as u64).min(piece.len() as u64);
+        self.bytes.extend_from_slice(&piece[..wanted as usize]);
+        Ok(())
+    }
+
+    /// How long it may be unpacked.
+    pub(super) fn most(&self) -> u64 {
+        self.longest.bytes()
+    }
+
+    /// Fails where JSON and tensors together, unpacked, are more than the reply may have.
+    pub(super) fn check_unpacked(&self, json: u64, tensors: u64) -> Result<(), InferError> {
+        self.longest.check(json.saturating_add(tensors))
+    }
+
+    /// Everything that was kept.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}

@@ -1,0 +1,237 @@
+//! KServe v2 over HTTP/1.1.
+//!
+//! ```text
+//! HttpBackend    models, statistics, shared memory, trace settings; opens clients
+//! service        a client's slots: requests as bytes, answers as responses
+//! templates, template, render    every payload rendered once; only slot tags and sequence fields are patched
+//! reply, outputs, body           what came back, and whether it is an answer
+//! regions        shared memory, as HTTP speaks of it
+//! ```
+
+mod body;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod json;
+mod outputs;
+mod regions;
+mod render;
+mod reply;
+mod service;
+mod template;
+mod templates;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use self::render::{Format, model_path};
+use self::service::KserveHttp;
+use self::templates::Templates;
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+};
+use crate::backends::metrics::MetricsSource;
+use crate::backends::regions::Registry;
+use crate::backends::traces::{TraceControl, TraceValues};
+use crate::engine::http1::{self, Headers, Patience, Questions};
+use crate::engine::{Route, ServerWait, tls_advice};
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::{Connection, Protocol, TraceSettings};
+
+/// Port of Triton's HTTP endpoint, where `-u` names none.
+pub const DEFAULT_PORT: u16 = 8000;
+
+/// How reports name what a request costs the client.
+pub const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive" };
+
+/// What a server says of itself, as far as it matters.
+#[derive(Deserialize)]
+struct ServerJson {
+    extensions: Option<Vec<String>>,
+}
+
+/// A server reached by KServe v2 over HTTP.
+pub struct HttpBackend {
+    route: Route,
+    format: Arc<Format>,
+    control: Arc<Questions>,
+    metrics: MetricsSource,
+    registry: Arc<Registry>,
+    templates: Mutex<Option<Arc<Templates>>>,
+    statistics: bool,
+    wait: ServerWait,
+}
+
+impl HttpBackend {
+    /// Reaches the server, waiting until it is live for as long as `connection` allows. Metrics are read from
+    /// `metrics_url`; by default from Triton's metrics port on the same host.
+    ///
+    /// # Errors
+    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
+        let Protocol::Http { json_inputs, json_outputs, compression } = connection.protocol else {
+            return Err(Error::usage("the plan asks for another protocol than HTTP"));
+        };
+        let wait = ServerWait::new(connection.server_wait);
+        let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
+        let endpoint = route.endpoint().clone();
+        let headers = Headers::new(&connection.headers)?;
+        let control = Arc::new(Questions::new(route.connector.clone(), headers.clone()));
+        let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
+        let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
+        let mut backend = Self {
+            registry: Arc::new(Registry::new(control.clone())),
+            templates: Mutex::new(None),
+            statistics: false,
+            route,
+            format,
+            control,
+            metrics,
+            wait,
+        };
+        backend.wait_until_live()?;
+        backend.statistics = backend.has_statistics()?;
+        Ok(backend)
+    }
+
+    fn trace_path(&self, model: Option<&str>) -> String {
+        match model {
+            Some(name) => model_path(&self.format.endpoint, &ModelId::latest(name), "/trace/setting"),
+            None => format!("{}/v2/trace/setting", self.format.endpoint.prefix),
+        }
+    }
+
+    fn wait_until_live(&self) -> Result<()> {
+        let path = format!("{}/v2/health/live", self.format.endpoint.prefix);
+        let refusal = |error: &InferError| {
+            let url = self.format.endpoint.http_url();
+            let what = match error.code {
+                ErrorCode::Http(_) => format!("what answers at {url} does not say that it is a live server"),
+                _ => format!("no server answers at {url}"),
+            };
+            let next = advice(error).unwrap_or_else(|| {
+                "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
+            });
+            Error::server(format!("{what}: {error}; {next}"))
+        };
+        let attempt = |limit| self.control.get(&path, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
+        self.wait.retry(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
+    }
+
+    /// Servers that say what they can do are believed; others are asked when the time comes.
+    fn has_statistics(&self) -> Result<bool> {
+        let path = format!("{}/v2", self.format.endpoint.prefix);
+        let server: ServerJson = self.control.get_json(&path, "server metadata", Patience::Setup)?;
+        Ok(server.extensions.iter().flatten().any(|extension| extension == "statistics"))
+    }
+
+    /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
+    /// no.
+    fn not_ready(&self, id: &ModelId, refusal: InferError) -> Error {
+        let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
+        let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
+        let waited = self.wait.seconds();
+        self.control.error(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)
+    }
+
+    fn templates_for(&self, spec: &ClientSpec) -> Result<Arc<Templates>> {
+        let mut known = self.templates.lock();
+        if let Some(templates) = known.as_ref().filter(|templates| templates.fit(spec)) {
+            return Ok(templates.clone());
+        }
+        let templates = Arc::new(Templates::new(self.format.clone(), self.registry.clone(), spec)?);
+        *known = Some(templates.clone());
+        Ok(templates)
+    }
+}
+
+/// What to change where TLS is what failed.
+fn advice(error: &InferError) -> Option<String> {
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
+}
+
+/// Trace settings as the protocol writes them: levels in a list, numbers as text, `null` for the server's own.
+fn trace_json(values: &TraceValues) -> Value {
+    let value = |name: &str, words: &Option<Vec<String>>| match words {
+        Some(words) if name != TraceSettings::LEVEL => Value::from(words.first().cloned()),
+        words => Value::from(words.clone()),
+    };
+    values.iter().map(|(name, words)| (name.clone(), value(name, words))).collect::<Map<_, _>>().into()
+}
+
+impl TraceControl for HttpBackend {
+    fn traces(&self, model: Option<&str>) -> Result<TraceValues> {
+        let path = self.trace_path(model);
+        let settings: Value = self.control.get_json(&path, "trace settings", Patience::Setup)?;
+        let words = |value: &Value| match value {
+            Value::Array(words) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            value => vec![value.as_str().map_or_else(|| value.to_string(), str::to_owned)],
+        };
+        let settings = settings.as_object().into_iter().flatten();
+        Ok(settings.map(|(name, value)| (name.clone(), Some(words(value)))).collect())
+    }
+
+    fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()> {
+        let what = format!("trace settings of model '{model}'");
+        let (path, body) = (self.trace_path(Some(model)), trace_json(values).to_string());
+        let answer =
+            self.control.post(&path, &body, Patience::Sample).map_err(|error| self.control.error(&what, &error))?;
+        answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal)))
+    }
+}
+
+impl Backend for HttpBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "TRITON",
+            threading: Threading::Driven,
+            client_times: Some(CLIENT_TIMES),
+            cancels_alone: false,
+            statistics: self.statistics,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let endpoint = &self.format.endpoint;
+        let ready = model_path(endpoint, id, "/ready");
+        let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
+        self.wait.retry(attempt, |_| false).map_err(|error| self.not_ready(id, error))?;
+        let metadata = self.control.get_json(
+            &model_path(endpoint, id, ""),
+            &format!("metadata of model '{id}'"),
+            Patience::Setup,
+        )?;
+        let path = model_path(endpoint, id, "/config");
+        let config = self.control.get_json(&path, &format!("configuration of model '{id}'"), Patience::Setup)?;
+        ModelSpec::new(id, metadata, &config)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        let path = model_path(&self.format.endpoint, id, "/stats");
+        let what = format!("statistics of model '{id}'");
+        self.control.get_json(&path, &what, Patience::Sample)
+    }
+
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.metrics.read(line)
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
+    fn is_gone(&self) -> bool {
+        self.route.is_gone()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let service = KserveHttp::new(self.templates_for(&spec)?, spec.clone());
+        http1::open(service, self.route.clone(), &spec, sink)
+    }
+}

@@ -1,0 +1,46 @@
+//! How HTTP speaks of shared memory.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
+
+use crate::backend::InferError;
+use crate::backends::regions::{Handle, Kind, RegionCalls};
+use crate::engine::http1::{Patience, Questions};
+
+impl RegionCalls for Questions {
+    fn protocol(&self) -> &'static str {
+        "http"
+    }
+
+    fn server(&self) -> String {
+        self.url()
+    }
+
+    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
+        let (kind, body) = match handle {
+            Handle::System { key } => (Kind::System, json!({"key": key, "offset": 0, "byte_size": bytes})),
+            Handle::Cuda { device, raw } => {
+                let raw = json!({"b64": BASE64_STANDARD.encode(raw)});
+                (Kind::Cuda, json!({"raw_handle": raw, "device_id": device, "byte_size": bytes}))
+            }
+        };
+        tell(self, &path(self, kind, name, "register"), &body.to_string(), Patience::Setup)
+    }
+
+    fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {
+        tell(self, &path(self, kind, name, "unregister"), "", Patience::Sample)
+    }
+}
+
+fn path(questions: &Questions, kind: Kind, name: &str, verb: &str) -> String {
+    let kind = match kind {
+        Kind::System => "systemsharedmemory",
+        Kind::Cuda => "cudasharedmemory",
+    };
+    format!("{}/v2/{kind}/region/{name}/{verb}", questions.prefix())
+}
+
+fn tell(questions: &Questions, path: &str, body: &str, patience: Patience) -> Result<(), InferError> {
+    questions.post(path, body, patience)?.refusal().map_or(Ok(()), Err)
+}

@@ -1,0 +1,131 @@
+//! [`KserveHttp`]: what requests are and what answers mean, for a client's slots.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::backend::{ClientSpec, CorrelationForm, InferError, ReplyChecks, Request};
+use crate::backends::kserve_http::body::{Kept, Longest};
+use crate::backends::kserve_http::outputs::ReplyOutputs;
+use crate::backends::kserve_http::render::JSON_LENGTH;
+use crate::backends::kserve_http::reply::{Checker, Wanted};
+use crate::backends::kserve_http::template::Patch;
+use crate::backends::kserve_http::templates::Templates;
+use crate::backends::regions::{SlotOutputs, slot_tag};
+use crate::data::PayloadId;
+use crate::engine::http1::{HttpService, KEPT_OF_REFUSAL, refusal};
+use crate::engine::serial::SLICES;
+use crate::engine::{Exchanges, malformed};
+use crate::error::Result;
+use crate::wire::http1::{Head, NOT_ASKED_FOR, decompress};
+
+/// What is kept for one slot.
+struct Slot {
+    request: Request,
+    /// The front of a request that is patched.
+    scratch: Vec<u8>,
+    kept: Kept,
+    longest: Longest,
+    /// Which replies are held against the model.
+    checks: ReplyChecks,
+    /// Where outputs go; none where they come in replies.
+    outputs: Option<SlotOutputs>,
+}
+
+/// The requests of a client in KServe v2 over HTTP.
+pub(super) struct KserveHttp {
+    templates: Arc<Templates>,
+    spec: ClientSpec,
+    correlation: CorrelationForm,
+    /// In the names of its slots' regions.
+    number: u32,
+    slots: Vec<Slot>,
+    checker: Checker,
+}
+
+impl KserveHttp {
+    /// For clients such as `spec` describes; no slots yet.
+    pub(super) fn new(templates: Arc<Templates>, spec: ClientSpec) -> Self {
+        let (number, correlation) = (templates.client_number(), spec.options.correlation);
+        Self { templates, spec, correlation, number, slots: Vec::new(), checker: Checker::default() }
+    }
+
+    /// Why the server refused the slot's request.
+    fn refusal(&self, slot: usize, head: &Head) -> InferError {
+        let body = self.slots[slot].kept.bytes();
+        let unpacked = decompress(head.encoding, body, KEPT_OF_REFUSAL).ok().flatten();
+        refusal(head.status, &head.location, unpacked.as_deref().unwrap_or(body))
+    }
+}
+
+impl HttpService for KserveHttp {
+    const PART_LENGTH: &'static str = JSON_LENGTH;
+
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        while self.slots.len() < slots {
+            let outputs = self.templates.slot_outputs(slot_tag(self.number, self.slots.len()))?;
+            self.slots.push(Slot {
+                request: Request { payload: PayloadId(0), sequence: None },
+                scratch: Vec::new(),
+                kept: Kept::default(),
+                longest: Longest::default(),
+                checks: ReplyChecks::new(&self.spec),
+                outputs,
+            });
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError> {
+        let Slot { request: current, scratch, outputs, longest, .. } = &mut self.slots[slot];
+        *current = request;
+        let template = self.templates.get(request)?;
+        *longest = template.longest;
+        if !template.changes() {
+            return Ok(template.total(&template.front));
+        }
+        let tag = if outputs.is_some() { slot_tag(self.number, slot) } else { Default::default() };
+        template.patch(scratch, Patch { sequence: request.sequence, correlation: self.correlation, tag });
+        Ok(template.total(scratch))
+    }
+
+    fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        let Slot { request, scratch, .. } = &self.slots[slot];
+        let Ok(template) = self.templates.get(*request) else { return 0 };
+        template.gather(if template.changes() { scratch } else { &template.front }, skip, slices)
+    }
+
+    fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError> {
+        if !self.templates.format().accepts(head.encoding) {
+            return Err(malformed(NOT_ASKED_FOR));
+        }
+        let Slot { kept, longest, .. } = &mut self.slots[slot];
+        kept.begin(head, self.spec.watch_responses, *longest)
+    }
+
+    #[inline]
+    fn body(&mut self, slot: usize, piece: &[u8], total: u64, _: &mut Exchanges) -> Result<(), InferError> {
+        self.slots[slot].kept.push(piece, total)
+    }
+
+    fn complete(&mut self, slot: usize, head: &Head, total: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
+        if head.status != 200 {
+            return Err(self.refusal(slot, head));
+        }
+        let Slot { request, kept, checks, outputs, .. } = &mut self.slots[slot];
+        let form = checks.is_due(request.payload).then(|| self.templates.form(*request));
+        if exchanges.watched() {
+            let placed = outputs.as_ref().map(|placed| (placed, self.templates.model_of(*request)));
+            let outputs = ReplyOutputs::read(head, kept, placed)?;
+            form.map_or(Ok(()), |form| form.check(outputs.model(), &outputs))?;
+            exchanges.respond(slot, &outputs);
+        } else {
+            let wanted = Wanted { shared: outputs.is_some(), form };
+            self.checker.check(head, kept, total, wanted)?;
+            exchanges.responded(slot);
+        }
+        if form.is_some() {
+            checks.pass(request.payload);
+        }
+        Ok(())
+    }
+}

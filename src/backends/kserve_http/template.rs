@@ -1,0 +1,201 @@
+//! [`Template`]: a request that was rendered once and is sent many times.
+//!
+//! What changes between two sendings has a fixed width: the sequence's ID and flags, padded with the blanks that JSON allows,
+//! and the tag of the slot in the names of regions for outputs. So lengths, and with them the head, never change, and a request is
+//! patched into a copy of its small front part; tensors are sent from where they lie.
+
+use std::borrow::Cow;
+use std::io::{self, IoSlice, Write};
+use std::sync::Arc;
+
+use crate::backend::{CorrelationForm, SequencePosition};
+use crate::backends::kserve_http::body::Longest;
+use crate::backends::regions::TAG_WIDTH;
+use crate::engine::http1::write_length;
+use crate::engine::serial::SLICES;
+use crate::plan::Compression;
+use crate::shm::Region;
+use crate::wire::coding;
+
+/// Width of [`write_sequence`]'s text.
+pub(super) const SEQUENCE_WIDTH: usize = 80;
+
+/// The part of a region that one tensor takes.
+#[derive(Clone, Debug)]
+pub(super) struct Tensor {
+    pub(super) region: Arc<Region>,
+    pub(super) offset: usize,
+    pub(super) len: usize,
+}
+
+impl Tensor {
+    /// The tensor where it lies, if it is in host memory that nobody writes any more.
+    pub(super) fn borrow(&self) -> Option<&[u8]> {
+        match self.region.bytes(self.offset, self.len) {
+            Ok(Cow::Borrowed(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// A request that was rendered once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Template {
+    /// The head, and as much of the body as is worth copying.
+    pub(super) front: Vec<u8>,
+    /// Where in `front` the `Content-Length` line begins, the head's last.
+    pub(super) length_at: usize,
+    /// Where in `front` the body begins.
+    pub(super) body_at: usize,
+    /// Where in `front` the sequence's parameters are.
+    pub(super) sequence_at: Option<usize>,
+    /// Where in `front` tags of slots are.
+    pub(super) tags_at: Vec<usize>,
+    /// The JSON's rest.
+    pub(super) rest: Vec<u8>,
+    /// Binary tensors.
+    pub(super) tensors: Vec<Tensor>,
+    /// How the body is to be compressed each time, because it changes; unchanging bodies are compressed already.
+    pub(super) compression: Compression,
+    /// How long the reply may be.
+    pub(super) longest: Longest,
+}
+
+impl Template {
+    /// Whether it must be patched before it is sent.
+    pub(super) fn changes(&self) -> bool {
+        self.sequence_at.is_some() || !self.tags_at.is_empty()
+    }
+
+    /// Puts the patched front into `scratch`; the whole request where the body is compressed.
+    pub(super) fn patch(&self, scratch: &mut Vec<u8>, place: Patch) {
+        scratch.clear();
+        scratch.extend_from_slice(&self.front);
+        if let (Some(at), Some(sequence)) = (self.sequence_at, place.sequence) {
+            write_sequence(&mut scratch[at..at + SEQUENCE_WIDTH], sequence, place.correlation);
+        }
+        for &at in &self.tags_at {
+            scratch[at..at + TAG_WIDTH].copy_from_slice(&place.tag);
+        }
+        if self.compression != Compression::None {
+            let body = self.compressed_body(&scratch[self.body_at..]);
+            scratch.truncate(self.length_at);
+            write_length(scratch, body.len());
+            scratch.extend_from_slice(&body);
+        }
+    }
+
+    fn compressed_body(&self, front: &[u8]) -> Vec<u8> {
+        let tensors = self.tensors.iter().filter_map(Tensor::borrow);
+        let parts = [front, self.rest.as_slice()].into_iter().chain(tensors);
+        compress(self.compression, parts)
+    }
+
+    /// The part at `index` of the request whose front is `front` (patched, if it changes).
+    fn part<'a>(&'a self, front: &'a [u8], index: usize) -> Option<&'a [u8]> {
+        match index {
+            0 => Some(front),
+            _ if self.compression != Compression::None => None,
+            1 => Some(&self.rest),
+            _ => self.tensors.get(index - 2).map(|tensor| tensor.borrow().unwrap_or_default()),
+        }
+    }
+
+    /// Bytes of the whole request.
+    pub(super) fn total(&self, front: &[u8]) -> usize {
+        (0..).map_while(|index| self.part(front, index)).map(<[u8]>::len).sum()
+    }
+
+    /// Fills `slices` with what comes after the first `skip` bytes, as far as there is room. Returns how many are used.
+    pub(super) fn gather<'a>(&'a self, front: &'a [u8], skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        let (mut skip, mut used) = (skip, 0);
+        for part in (0..).map_while(|index| self.part(front, index)) {
+            let left = part.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(part.len());
+            if !left.is_empty() {
+                slices[used] = IoSlice::new(left);
+                used += 1;
+                if used == SLICES {
+                    break;
+                }
+            }
+        }
+        used
+    }
+}
+
+/// What changes between two sendings of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patch {
+    pub(super) sequence: Option<SequencePosition>,
+    pub(super) correlation: CorrelationForm,
+    pub(super) tag: [u8; TAG_WIDTH],
+}
+
+/// Writes a sequence's parameters, always [`SEQUENCE_WIDTH`] bytes.
+fn write_sequence(out: &mut [u8], sequence: SequencePosition, form: CorrelationForm) {
+    let mut cursor = io::Cursor::new(out);
+    let quote = if form == CorrelationForm::Text { "\"" } else { "" };
+    let digits = sequence.id.checked_ilog10().unwrap_or(0) as usize + 1;
+    let padding = 22 - digits - 2 * quote.len();
+    let (start, end) = (sequence.start, sequence.end);
+    let written = write!(
+        cursor,
+        "\"sequence_id\":{quote}{}{quote}{:padding$},\"sequence_start\":{start:<5},\"sequence_end\":{end:<5}",
+        sequence.id, ""
+    );
+    debug_assert!(written.is_ok() && cursor.position() == SEQUENCE_WIDTH as u64);
+}
+
+/// The parts, one after the other, as one body, compressed if asked for.
+pub(super) fn compress<'a>(compression: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut body = Vec::new();
+    coding::compress(compression, parts, &mut body).expect("writing to memory cannot fail");
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_parameters_have_one_width() {
+        for id in [0, 1, 9, 10, 12345, u64::MAX] {
+            for form in [CorrelationForm::Number, CorrelationForm::Text] {
+                let mut out = [0; SEQUENCE_WIDTH];
+                write_sequence(&mut out, SequencePosition { id, start: true, end: false }, form);
+                let text = format!("{{{}}}", std::str::from_utf8(&out).unwrap());
+                let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+                match form {
+                    CorrelationForm::Number => assert_eq!(value["sequence_id"].as_u64(), Some(id)),
+                    CorrelationForm::Text => assert_eq!(value["sequence_id"], id.to_string()),
+                }
+                assert_eq!(
+                    (value["sequence_start"].as_bool(), value["sequence_end"].as_bool()),
+                    (Some(true), Some(false))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn gathering_resumes_anywhere() {
+        let region = Arc::new(Region::filled(crate::shm::Placement::Pageable, b"0123456789").unwrap());
+        let tensors =
+            (0..20).map(|index| Tensor { region: region.clone(), offset: index % 5, len: index % 3 }).collect();
+        let template = Template { front: b"head".to_vec(), rest: b"rest".to_vec(), tensors, ..Template::default() };
+        let total = template.total(&template.front);
+        let mut whole = Vec::new();
+        while whole.len() < total {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let used = template.gather(&template.front, whole.len(), &mut slices);
+            let first = slices[..used].iter().find(|slice| !slice.is_empty()).unwrap();
+            whole.push(first[0]);
+        }
+        let mut expected = b"headrest".to_vec();
+        for tensor in &template.tensors {
+            expected.extend_from_slice(tensor.borrow().unwrap());
+        }
+        assert_eq!(whole, expected);
+    }
+}

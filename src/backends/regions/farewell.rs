@@ -1,0 +1,104 @@
+//! How regions are taken back from a server, which may still use them, or be gone.
+
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::engine::is_unanswered;
+
+/// How long a server may go on using regions of requests that it has answered, all of them together.
+const LIMIT: Duration = Duration::from_secs(1);
+/// How often it is asked again.
+const PAUSE: Duration = Duration::from_millis(2);
+/// What Triton says of a region that a request still holds: its answer leaves before it lets go of the request.
+pub(super) const IN_USE: &str = "currently in use";
+
+/// What is known of a server's manners; one for all regions of a backend, so that a run's end does not wait region by
+/// region.
+pub struct Farewell(Mutex<State>);
+
+struct State {
+    /// It has left a question unanswered, and is not asked again.
+    silent: bool,
+    /// Patience that is left for regions in use.
+    patience: Duration,
+}
+
+impl Default for Farewell {
+    fn default() -> Self {
+        Self(Mutex::new(State { silent: false, patience: LIMIT }))
+    }
+}
+
+impl Farewell {
+    /// Asks a server through `ask` to forget a region, again for as long as it says that it uses it. Whether it has.
+    pub fn say(&self, mut ask: impl FnMut() -> Result<(), InferError>) -> bool {
+        let mut state = self.0.lock();
+        if state.silent {
+            return false;
+        }
+        let started = Stamp::now();
+        loop {
+            match ask() {
+                Ok(()) => {
+                    state.patience = LIMIT;
+                    return true;
+                }
+                Err(error) if error.message.contains(IN_USE) && Stamp::now() - started < state.patience => {
+                    thread::sleep(PAUSE);
+                }
+                Err(error) => {
+                    state.silent = is_unanswered(&error);
+                    state.patience = state.patience.saturating_sub(Stamp::now() - started);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{ConnectionFault, ErrorCode};
+
+    fn refusal(code: impl Into<ErrorCode>, message: &str) -> Result<(), InferError> {
+        Err(InferError::new(code, message))
+    }
+
+    #[test]
+    fn a_region_in_use_is_asked_for_again_and_other_refusals_are_final() {
+        let farewell = Farewell::default();
+        let in_use = || refusal("HTTP 400", "it is currently in use.");
+        let mut answers = vec![Ok(()), in_use(), in_use()];
+        assert!(farewell.say(|| answers.pop().unwrap()));
+        assert!(answers.is_empty());
+        for _ in 0..2 {
+            let mut asked = 0;
+            assert!(!farewell.say(|| {
+                asked += 1;
+                refusal("HTTP 403", "no such right")
+            }));
+            assert_eq!(asked, 1);
+        }
+    }
+
+    #[test]
+    fn the_patience_is_one_for_all_regions_and_a_silent_server_is_asked_once() {
+        let farewell = Farewell::default();
+        let started = Stamp::now();
+        (0..50).for_each(|_| assert!(!farewell.say(|| refusal("HTTP 400", "currently in use"))));
+        assert!(Stamp::now() - started < LIMIT * 3);
+        let mut asked = 0;
+        for _ in 0..3 {
+            assert!(!farewell.say(|| {
+                asked += 1;
+                refusal(ConnectionFault::TimedOut, "the server did not answer in time")
+            }));
+        }
+        assert_eq!(asked, 1);
+    }
+}

@@ -1,0 +1,57 @@
+//! The regions that servers know, so that a program that leaves at once can have them forgotten.
+
+use std::collections::HashMap;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::backends::regions::farewell::IN_USE;
+use crate::backends::regions::{Kind, RegionCalls};
+use crate::clock::Stamp;
+
+/// By a region's name: what kind it is, and who can be asked to forget it.
+type Known = HashMap<String, (Kind, Arc<dyn RegionCalls>)>;
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Between two questions about regions that are still in use.
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(super) fn add(name: &str, kind: Kind, calls: &Arc<dyn RegionCalls>) {
+    KNOWN.lock().get_or_insert_default().insert(name.to_owned(), (kind, Arc::clone(calls)));
+}
+
+pub(super) fn remove(name: &str) {
+    KNOWN.lock().as_mut().and_then(|known| known.remove(name));
+}
+
+/// Asks the servers to forget every region, for no longer than `limit`: a server that is gone would take more.
+pub fn forget_all(limit: Duration) {
+    if KNOWN.lock().as_ref().is_none_or(HashMap::is_empty) {
+        return;
+    }
+    let (done, wait) = mpsc::channel();
+    let until = Stamp::now().plus_duration(limit);
+    let ask = move || {
+        while Stamp::now() < until {
+            let known: Vec<_> =
+                KNOWN.lock().iter().flatten().map(|(name, asked)| (name.clone(), asked.clone())).collect();
+            if known.is_empty() {
+                break;
+            }
+            for (name, (kind, calls)) in known.into_iter().take_while(|_| Stamp::now() < until) {
+                let in_use = calls.unregister(&name, kind).is_err_and(|error| error.message.contains(IN_USE));
+                if !in_use {
+                    remove(&name);
+                }
+            }
+            thread::sleep(PAUSE);
+        }
+        let _ = done.send(());
+    };
+    if thread::Builder::new().name("farewell".to_owned()).spawn(ask).is_ok() {
+        let _ = wait.recv_timeout(limit);
+    }
+}

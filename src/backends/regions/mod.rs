@@ -1,0 +1,279 @@
+//! Shared memory that a server on the network was told of: registered by name, unregistered when nobody uses it any more.
+//!
+//! A region of inputs is registered once, for all clients; the outputs of each slot have a region of their own. Names carry
+//! our process id and a number drawn at start, because several programs may use one server, and those in containers may
+//! well have the same process id. How the server is told is the protocol's business: [`RegionCalls`].
+
+mod farewell;
+mod forget;
+mod outputs;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use self::farewell::Farewell;
+pub use self::forget::forget_all;
+pub use self::outputs::{OutputLayout, OutputPlace, SlotOutputs};
+use crate::backend::InferError;
+use crate::data::Payload;
+use crate::error::{Error, Result};
+use crate::shm::{Placement, Region};
+
+/// Width of a slot's tag.
+pub const TAG_WIDTH: usize = 13;
+
+/// What a server needs in order to open a region.
+#[derive(Clone, Copy, Debug)]
+pub enum Handle<'a> {
+    /// The name for `shm_open`, with its slash.
+    System {
+        /// That name.
+        key: &'a str,
+    },
+    /// CUDA's handle for other processes.
+    Cuda {
+        /// The device that the memory is on.
+        device: u32,
+        /// The handle's bytes.
+        raw: [u8; 64],
+    },
+}
+
+/// The two kinds of shared memory, which the protocol keeps apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// POSIX.
+    System,
+    /// CUDA.
+    Cuda,
+}
+
+/// How a protocol speaks of shared memory.
+pub trait RegionCalls: Send + Sync {
+    /// The protocol in names of regions, such as `http`.
+    fn protocol(&self) -> &'static str;
+
+    /// The server, for messages.
+    fn server(&self) -> String;
+
+    /// Tells the server of a region of `bytes` bytes.
+    ///
+    /// # Errors
+    /// The server's reason where it refuses, or why there is no answer.
+    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError>;
+
+    /// Asks the server to forget a region.
+    ///
+    /// # Errors
+    /// As [`RegionCalls::register`].
+    fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError>;
+}
+
+/// Whether a server can be given memory of this kind.
+pub fn is_shared(placement: Placement) -> bool {
+    matches!(placement, Placement::System | Placement::Cuda(_))
+}
+
+/// A region that the server knows by a name, until this is dropped.
+pub struct Registration {
+    name: String,
+    kind: Kind,
+    region: Arc<Region>,
+    calls: Arc<dyn RegionCalls>,
+    farewell: Arc<Farewell>,
+}
+
+impl Registration {
+    /// The region itself.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// The name that the server knows it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let forgotten = self.farewell.say(|| self.calls.unregister(&self.name, self.kind));
+        forget::remove(&self.name);
+        // A device's memory must stay for as long as a server may have it open; POSIX memory stays by itself.
+        if !forgotten && self.kind == Kind::Cuda {
+            std::mem::forget(Arc::clone(&self.region));
+        }
+    }
+}
+
+/// All registrations of a backend.
+pub struct Registry {
+    calls: Arc<dyn RegionCalls>,
+    farewell: Arc<Farewell>,
+    prefix: String,
+    inputs: Mutex<HashMap<usize, Weak<Registration>>>,
+    next_input: AtomicU32,
+    next_client: AtomicU32,
+}
+
+/// The regions that inputs lie in, by address of the region.
+#[derive(Default)]
+pub struct InputRegions(HashMap<usize, Arc<Registration>>);
+
+impl InputRegions {
+    /// The name under which the server knows `region`, if it does.
+    pub fn name_of(&self, region: &Arc<Region>) -> Option<&str> {
+        self.0.get(&(Arc::as_ptr(region) as usize)).map(|registration| registration.name())
+    }
+}
+
+impl Registry {
+    /// None yet; the server is told through `calls`.
+    pub fn new(calls: Arc<dyn RegionCalls>) -> Self {
+        // The standard library keys its hashes at random, once per process and map.
+        let number = std::hash::RandomState::new().build_hasher().finish() as u32;
+        let prefix = format!("triton_bench_{}_{}_{number:08x}_", calls.protocol(), std::process::id());
+        Self {
+            calls,
+            farewell: Arc::default(),
+            prefix,
+            inputs: Mutex::default(),
+            next_input: AtomicU32::new(0),
+            next_client: AtomicU32::new(0),
+        }
+    }
+
+    /// A number for a client, for the names of its slots' regions.
+    pub fn client_number(&self) -> u32 {
+        self.next_client.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What stands before a slot's tag in the name of the region of its outputs.
+    pub fn output_prefix(&self) -> String {
+        format!("{}output_", self.prefix)
+    }
+
+    /// Makes the shared regions among the payloads' inputs known to the server.
+    ///
+    /// # Errors
+    /// The server's reason where it refuses.
+    pub fn inputs(&self, payloads: &[Payload]) -> Result<InputRegions> {
+        let mut held = HashMap::new();
+        for input in payloads.iter().flat_map(|payload| &payload.inputs) {
+            let key = Arc::as_ptr(&input.region) as usize;
+            if is_shared(input.region.placement()) && !held.contains_key(&key) {
+                held.insert(key, self.input(key, &input.region)?);
+            }
+        }
+        Ok(InputRegions(held))
+    }
+
+    fn input(&self, key: usize, region: &Arc<Region>) -> Result<Arc<Registration>> {
+        let mut inputs = self.inputs.lock();
+        if let Some(known) = inputs.get(&key).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let number = self.next_input.fetch_add(1, Ordering::Relaxed);
+        let registration = self.register(format!("{}input_{number}", self.prefix), Arc::clone(region))?;
+        inputs.insert(key, Arc::downgrade(&registration));
+        Ok(registration)
+    }
+
+    /// Makes a region for the outputs of one slot.
+    ///
+    /// # Errors
+    /// Where memory is lacking or the server refuses.
+    pub fn outputs(&self, layout: &Arc<OutputLayout>, tag: [u8; TAG_WIDTH]) -> Result<SlotOutputs> {
+        let region = Arc::new(Region::zeroed(layout.next_placement(), layout.size())?);
+        let name = format!("{}{}", self.output_prefix(), String::from_utf8_lossy(&tag));
+        Ok(SlotOutputs::new(self.register(name, region)?, Arc::clone(layout)))
+    }
+
+    fn register(&self, name: String, region: Arc<Region>) -> Result<Arc<Registration>> {
+        let placement = region.placement();
+        let (handle, kind) = match (placement, region.key(), region.ipc_handle()?) {
+            (Placement::System, Some(key), _) => (Handle::System { key }, Kind::System),
+            (Placement::Cuda(device), _, Some(raw)) => (Handle::Cuda { device, raw }, Kind::Cuda),
+            _ => return Err(Error::machine(format!("a server cannot be given memory in {placement}"))),
+        };
+        self.calls.register(&name, handle, region.len() as u64).map_err(|error| {
+            let needs = match kind {
+                Kind::System => "share its /dev/shm with us",
+                Kind::Cuda => "see this GPU under this number, which a server without CUDA does not",
+            };
+            Error::server(format!(
+                "--shared-memory: the server at {} does not take {placement} as region '{name}': {error}; have it allow \
+                 that (it must also run on this machine and {needs}), or leave out --shared-memory",
+                self.calls.server()
+            ))
+        })?;
+        let (calls, farewell) = (Arc::clone(&self.calls), Arc::clone(&self.farewell));
+        forget::add(&name, kind, &calls);
+        Ok(Arc::new(Registration { name, kind, region, calls, farewell }))
+    }
+}
+
+/// The tag of a client's slot, in the name of the region of its outputs. All tags have one width.
+pub fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
+    let mut tag = [b'_'; TAG_WIDTH];
+    let text = format!("{:06}_{:06}", client % 1_000_000, slot % 1_000_000);
+    tag.copy_from_slice(text.as_bytes());
+    tag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes the first so many regions; remembers what it was told.
+    struct Server {
+        takes: usize,
+        told: Mutex<Vec<String>>,
+    }
+
+    impl RegionCalls for Server {
+        fn protocol(&self) -> &'static str {
+            "test"
+        }
+
+        fn server(&self) -> String {
+            "here:1".to_owned()
+        }
+
+        fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
+            assert!(matches!(handle, Handle::System { key } if key.starts_with('/')) && bytes >= 64);
+            let mut told = self.told.lock();
+            told.push(format!("+{name}"));
+            let refusal = || InferError::new("No", "not from you");
+            if told.len() > self.takes { Err(refusal()) } else { Ok(()) }
+        }
+
+        fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {
+            assert_eq!(kind, Kind::System);
+            self.told.lock().push(format!("-{name}"));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_registered_is_unregistered_and_a_refusal_gives_the_reason() {
+        let server = Arc::new(Server { takes: 2, told: Mutex::default() });
+        let registry = Registry::new(Arc::clone(&server) as Arc<dyn RegionCalls>);
+        let layout = Arc::new(outputs::tests::layout(&[4], 2));
+        let held: Result<Vec<_>> = (0..3).map(|slot| registry.outputs(&layout, slot_tag(7, slot))).collect();
+        let error = held.err().unwrap().to_string();
+        for words in ["--shared-memory", "here:1", "system shared memory", "_output_000007_000002'", "No: not from you"]
+        {
+            assert!(error.contains(words), "{words}: {error}");
+        }
+        let mut told = server.told.lock().clone();
+        assert!(told[0].starts_with(&format!("+triton_bench_test_{}_", std::process::id())), "{told:?}");
+        let gone = told.split_off(3);
+        let came: Vec<_> = told[..2].iter().map(|line| line.replace('+', "-")).collect();
+        assert_eq!(gone, came);
+    }
+}

@@ -1,0 +1,314 @@
+//! [`Connection`]: a client's one connection and its calls: bytes in and out, its loss, its replacement.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::line::{CONNECT_LIMIT, Line};
+use crate::engine::calls::status::{self, UNAVAILABLE};
+use crate::engine::calls::streams::{request_id, stream_token};
+use crate::engine::calls::{CallPlan, Method};
+use crate::engine::{ExchangeId, Exchanges, TalliedLine, Transport, late, wait_for};
+use crate::error::{Error, Result};
+use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
+
+/// Pause between attempts to connect again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Pause of requests that fail because there is no connection.
+const DEAD_PAUSE: Duration = Duration::from_millis(20);
+/// How long making a connection again may take: requests are due meanwhile.
+const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
+/// Looks at what came while a connection was idle.
+const MOST_TAKES: u32 = 64;
+/// Buffers that are read before anything else is looked at: a server that never ends must not keep deadlines from being seen.
+const MOST_READS: u32 = 16;
+
+/// A client's one connection and its calls.
+pub(super) struct Connection<M> {
+    plan: CallPlan,
+    method: M,
+    calls: CallTable,
+    headers: Encoder,
+    line: Option<Line>,
+    place: TalliedLine,
+    /// Why there is no line.
+    lost: InferError,
+    retry_at: Stamp,
+    /// Slots whose requests have no stream, because the server allows no more.
+    queued: VecDeque<usize>,
+    /// The TLS layer may hold bytes that no poll of the socket tells of.
+    unread: bool,
+}
+
+impl<M: Method> Connection<M> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached.
+    pub(super) fn open(method: M, plan: CallPlan) -> Result<Self> {
+        let line =
+            Line::connect(&plan.route.connector, CONNECT_LIMIT).map_err(|error| Error::server(error.to_string()))?;
+        Ok(Self {
+            calls: CallTable::new(plan.route.limit.map(late)),
+            headers: Encoder::new(&plan.fields),
+            line: Some(line),
+            place: TalliedLine::new(&plan.route.tally),
+            lost: status::error(UNAVAILABLE, "there is no connection"),
+            retry_at: Stamp::default(),
+            queued: VecDeque::new(),
+            unread: false,
+            method,
+            plan,
+        })
+    }
+
+    /// Sends a request, or queues it, or ends it.
+    fn send(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
+        if self.line.is_none() {
+            exchanges.fail_later(slot, self.lost.clone(), DEAD_PAUSE);
+            return Ok(());
+        }
+        let Some(stream) = self.stream_for(slot, exchanges) else {
+            match self.line.as_ref().and_then(|line| line.h2.goaway()) {
+                Some(goaway) if !self.plan.route.reconnect => {
+                    exchanges.now = Stamp::now();
+                    exchanges.fail(slot, status::of_goaway(goaway));
+                }
+                _ => self.queued.push_back(slot),
+            }
+            return Ok(());
+        };
+        let exchange = exchanges.id(slot);
+        let id = self.plan.streaming.then(|| request_id(exchange));
+        let id = id.as_ref().map_or(&[][..], |id| &id[..]);
+        let (head, parts) = self.method.encode(slot, exchanges.request(slot), id)?;
+        if let Some(line) = &mut self.line {
+            line.h2.send(stream, Message { token: Token(exchange.0), head, parts, end: !self.plan.streaming });
+        }
+        self.calls.slots[slot].stream = stream;
+        exchanges.is_sent(slot);
+        Ok(())
+    }
+
+    /// The stream of the connection that a slot's request goes on; opened, unless it is open. `None` where it must wait.
+    fn stream_for(&mut self, slot: usize, exchanges: &Exchanges) -> Option<u32> {
+        let line = self.line.as_mut().filter(|line| !line.h2.is_congested())?;
+        let shared = self.calls.slots[slot].shared;
+        let found = if self.plan.streaming { self.calls.streams.find(shared) } else { None };
+        if found.is_none() && line.h2.can_open() {
+            let token = if self.plan.streaming { stream_token(shared) } else { Token(exchanges.id(slot).0) };
+            let number = line.h2.open(token, self.headers.next_block(line.h2.peer().header_table_size));
+            if self.plan.streaming {
+                self.calls.streams.opened(shared, number);
+            }
+            return Some(number);
+        }
+        let (shared, number) = found.or_else(|| self.calls.streams.share(shared))?;
+        self.calls.slots[slot].shared = shared;
+        Some(number)
+    }
+
+    /// Opens streams for requests that wait for one.
+    fn open_queued(&mut self, exchanges: &mut Exchanges) -> Result<()> {
+        for _ in 0..self.queued.len() {
+            if self.line.as_ref().is_some_and(|line| line.h2.is_congested())
+                || !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open())
+            {
+                break;
+            }
+            let Some(slot) = self.queued.pop_front() else { break };
+            if exchanges.is_pending(slot) && !exchanges.is_outstanding(slot) {
+                self.send(slot, exchanges)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a new connection in place of one that is gone, if that was asked for.
+    fn connect_again(&mut self) {
+        if self.line.is_none() && self.plan.route.reconnect && Stamp::now() >= self.retry_at {
+            self.replace_line();
+        }
+    }
+
+    fn replace_line(&mut self) {
+        let started = Stamp::now();
+        match Line::connect(&self.plan.route.connector, RECONNECT_LIMIT) {
+            Ok(line) => {
+                self.headers = Encoder::new(&self.plan.fields);
+                self.line = Some(line);
+                self.place.find();
+            }
+            Err(error) => {
+                self.lost = error;
+                self.place.lose();
+                let now = Stamp::now();
+                self.retry_at = now.plus_duration(RETRY_PAUSE.max(now - started));
+            }
+        }
+    }
+
+    /// The connection is gone: nothing on it will be answered.
+    fn lose(&mut self, error: InferError, exchanges: &mut Exchanges) {
+        exchanges.now = Stamp::now();
+        exchanges.fail_all(&error);
+        self.calls.streams.close_all();
+        self.queued.clear();
+        self.lost = error;
+        self.place.lose();
+        if let Some(mut line) = self.line.take() {
+            line.shutdown();
+        }
+    }
+
+    /// Takes what has come, but no more than [`MOST_READS`] buffers; tells whether something has.
+    fn take(&mut self, exchanges: &mut Exchanges) -> bool {
+        let Some(line) = &mut self.line else { return false };
+        let mut reads = 0;
+        self.unread = false;
+        let outcome = loop {
+            match line.fill() {
+                Ok(true) => {
+                    reads += 1;
+                    exchanges.now = Stamp::now();
+                    let (calls, method) = (&mut self.calls, &mut self.method);
+                    if let Err(error) = line.process(&mut Heard { calls, method, exchanges }) {
+                        break Err(error);
+                    }
+                    if !line.may_hold_more() {
+                        break Ok(());
+                    }
+                    if reads == MOST_READS {
+                        self.unread = true;
+                        break Ok(());
+                    }
+                }
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        while let Some(stream) = self.calls.broken.pop() {
+            line.h2.reset(stream, ErrorCode::CANCEL);
+        }
+        if let Err(error) = outcome {
+            self.lose(error, exchanges);
+        }
+        reads > 0
+    }
+
+    /// Acts on a server that takes no further streams, and on used-up stream numbers: what is under way ends first.
+    fn retire_line(&mut self) {
+        let Some(line) = &self.line else { return };
+        let exhausted = line.h2.is_exhausted();
+        if (line.h2.goaway().is_none() && !exhausted) || line.h2.open_streams() > 0 {
+            return;
+        }
+        if let Some(goaway) = line.h2.goaway() {
+            self.lost = status::of_goaway(goaway);
+        }
+        if let Some(mut line) = self.line.take() {
+            line.shutdown();
+        }
+        if exhausted || self.plan.route.reconnect {
+            self.replace_line();
+        } else {
+            self.place.lose();
+        }
+    }
+}
+
+impl<M: Method> Transport for Connection<M> {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        if self.plan.streaming {
+            self.calls.streams.grow(slots);
+        }
+        self.calls.grow(slots);
+        self.method.grow(slots)
+    }
+
+    #[inline]
+    fn enter(&mut self, _: usize, exchanges: &mut Exchanges) {
+        if self.place.enter() {
+            let mut takes = 0;
+            while takes < MOST_TAKES && self.take(exchanges) {
+                takes += 1;
+            }
+        }
+    }
+
+    fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
+        let request = exchanges.request(slot);
+        self.calls.slots[slot].begin();
+        if self.plan.streaming {
+            let model = self.method.model_of(request);
+            let ends = request.sequence.filter(|position| position.end).map(|position| (model, position.id));
+            let shared = self.calls.streams.assign(slot, model, request.sequence);
+            let call = &mut self.calls.slots[slot];
+            (call.ends, call.shared) = (ends, shared);
+        }
+        self.connect_again();
+        self.send(slot, exchanges)
+    }
+
+    fn flush(&mut self, exchanges: &mut Exchanges) {
+        let Some(line) = &mut self.line else { return };
+        let mut now = None;
+        let flushed = line.flush(|token| {
+            if let Some(slot) = exchanges.find(ExchangeId(token.0)) {
+                exchanges.departed(slot, *now.get_or_insert_with(Stamp::now));
+            }
+        });
+        if let Err(error) = flushed {
+            self.lose(error, exchanges);
+        }
+    }
+
+    fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
+        self.flush(exchanges);
+        if exchanges.any_over() {
+            return Ok(());
+        }
+        let Some(line) = &self.line else {
+            return wait_for(None, false, until).map(drop).map_err(|error| Error::machine(error.to_string()));
+        };
+        if !self.unread {
+            line.wait(until).map_err(|error| Error::machine(error.to_string()))?;
+        }
+        self.take(exchanges);
+        self.retire_line();
+        self.open_queued(exchanges)
+    }
+
+    fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool {
+        let outstanding = exchanges.is_outstanding(slot);
+        let alone = !self.plan.streaming || self.calls.is_alone(slot, exchanges);
+        if politely && outstanding && !alone {
+            return false;
+        }
+        let (stream, shared) = (self.calls.slots[slot].stream, self.calls.slots[slot].shared);
+        if let Some(line) = self.line.as_mut().filter(|_| outstanding && alone) {
+            line.h2.reset(stream, ErrorCode::CANCEL);
+            if self.plan.streaming {
+                self.calls.streams.close(shared);
+            }
+        }
+        exchanges.fail(slot, error);
+        true
+    }
+
+    fn release(&mut self, slot: usize) {
+        if let Some(sequence) = self.calls.slots[slot].ends.take() {
+            self.calls.streams.ended(sequence);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(line) = &mut self.line {
+            self.calls.streams.numbers().for_each(|stream| line.h2.finish(stream));
+            let _ = line.flush(|_| ());
+            line.shutdown();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! [`Heard`]: what the events of a connection mean for the exchanges on it.
+
+use crate::backend::InferError;
+use crate::engine::calls::Method;
+use crate::engine::calls::status::{self, BROKEN};
+use crate::engine::calls::streams::{InferStreams, SequenceKey, stream_of};
+use crate::engine::{ExchangeId, Exchanges};
+use crate::plan::Compression;
+use crate::wire::coding;
+use crate::wire::grpc::{Arrived, MessageReader, Wish};
+use crate::wire::h2::{Events, HeaderList, Reset, Token};
+
+/// What is known of a slot's call.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// Its HTTP/2 stream, for calls of their own.
+    pub(crate) stream: u32,
+    /// Index of the stream that it shares with requests before and after it, otherwise.
+    pub(crate) shared: usize,
+    /// The sequence that it ends.
+    pub(super) ends: Option<SequenceKey>,
+    /// Response messages so far, for calls of their own.
+    messages: u32,
+    /// Body of the response, for calls of their own.
+    reader: MessageReader,
+    /// Encoding of compressed messages.
+    encoding: Compression,
+}
+
+impl Call {
+    /// Begins anew.
+    pub(super) fn begin(&mut self) {
+        (self.stream, self.shared, self.ends) = (0, 0, None);
+        (self.messages, self.encoding) = (0, Compression::None);
+        self.reader.reset();
+    }
+}
+
+/// The calls of a client.
+pub(crate) struct CallTable {
+    /// By slot.
+    pub(crate) slots: Vec<Call>,
+    /// Streams that stay open for many requests.
+    pub(crate) streams: InferStreams,
+    /// Streams of the connection that are broken and must be reset.
+    pub(super) broken: Vec<u32>,
+    late: Option<InferError>,
+}
+
+impl CallTable {
+    /// No calls yet. `late` is said of those that meet their deadline, whoever notices it first.
+    pub(crate) fn new(late: Option<InferError>) -> Self {
+        Self { slots: Vec::new(), streams: InferStreams::default(), broken: Vec::new(), late }
+    }
+
+    /// Makes place for so many slots.
+    pub(crate) fn grow(&mut self, slots: usize) {
+        while self.slots.len() < slots {
+            self.slots.push(Call::default());
+        }
+    }
+
+    /// Whether a slot's request is with the server, on this stream.
+    fn is_on(&self, slot: usize, stream: usize, exchanges: &Exchanges) -> bool {
+        exchanges.is_outstanding(slot) && self.slots[slot].shared == stream
+    }
+
+    /// Whether a slot's request is the only one on its stream.
+    pub(super) fn is_alone(&self, slot: usize, exchanges: &Exchanges) -> bool {
+        let stream = self.slots[slot].shared;
+        (0..exchanges.slots()).all(|other| other == slot || !self.is_on(other, stream, exchanges))
+    }
+}
+
+/// Hears the events of a connection.
+pub(crate) struct Heard<'a, M> {
+    pub(crate) calls: &'a mut CallTable,
+    pub(crate) method: &'a mut M,
+    pub(crate) exchanges: &'a mut Exchanges,
+}
+
+impl<M: Method> Heard<'_, M> {
+    /// Ends the requests on a stream with an error, or with a word for why they have no answer. Its number, if it was open.
+    fn end_stream(&mut self, stream: usize, error: Option<InferError>) -> Option<u32> {
+        let ended = || status::error(BROKEN, "the server ended the stream before all its answers");
+        let error = error.unwrap_or_else(ended);
+        for slot in 0..self.exchanges.slots() {
+            if self.calls.is_on(slot, stream, self.exchanges) {
+                self.exchanges.fail(slot, error.clone());
+            }
+        }
+        self.calls.streams.close(stream)
+    }
+
+    /// Body of a call of its own.
+    fn own_data(&mut self, slot: usize, bytes: &[u8]) -> Result<(), InferError> {
+        if !bytes.is_empty() {
+            self.exchanges.response_begins(slot);
+        }
+        let wish = self.method.wish(slot, self.exchanges);
+        let mut reader = std::mem::take(&mut self.calls.slots[slot].reader);
+        let outcome = each_message(&mut reader, bytes, wish, |arrived| self.own_message(slot, arrived, wish.limit));
+        self.calls.slots[slot].reader = reader;
+        outcome
+    }
+
+    fn own_message(&mut self, slot: usize, arrived: &Arrived<'_>, limit: u64) -> Result<(), InferError> {
+        let call = &mut self.calls.slots[slot];
+        call.messages += 1;
+        if call.messages > 1 {
+            return Err(status::error(BROKEN, "the server answered one request with several messages"));
+        }
+        let unpacked = unpacked(arrived, call.encoding, limit)?;
+        self.method.answer(slot, unpacked.as_deref().or(arrived.bytes), self.exchanges)
+    }
+
+    /// The server has said all about a call of its own.
+    fn own_end(&mut self, slot: usize, trailers: Option<&HeaderList>) {
+        let failed = self.exchanges.has_failed(slot);
+        let call = &self.calls.slots[slot];
+        let outcome = match trailers.and_then(status::of_trailers) {
+            Some(Ok(())) if failed => Ok(()),
+            Some(Ok(())) if call.messages == 0 => Err("the server reports success without an answer"),
+            Some(Ok(())) if call.reader.is_inside() => Err("the answer ends inside a message"),
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => {
+                let late = self.calls.late.clone().filter(|late| late.code == error.code);
+                return self.exchanges.fail(slot, late.unwrap_or(error));
+            }
+            None if failed => Ok(()),
+            None => Err("the answer ends without a status"),
+        };
+        match outcome {
+            Ok(()) => self.exchanges.end(slot),
+            Err(reason) => self.exchanges.fail(slot, status::error(BROKEN, reason)),
+        }
+    }
+
+    /// Body of a stream that stays open.
+    fn stream_data(&mut self, stream: usize, bytes: &[u8]) -> Result<(), InferError> {
+        let state = self.calls.streams.get_mut(stream);
+        let (mut reader, encoding) = (std::mem::take(&mut state.reader), state.encoding);
+        let wish = Wish { keep: true, limit: self.method.longest() };
+        let outcome = each_message(&mut reader, bytes, wish, |arrived| {
+            let unpacked = unpacked(arrived, encoding, wish.limit)?;
+            let message = unpacked.as_deref().or(arrived.bytes).unwrap_or_default();
+            self.method.stream_answer(message, self.exchanges)
+        });
+        self.calls.streams.get_mut(stream).reader = reader;
+        outcome
+    }
+
+    /// The slot of a call of its own that is still with the server.
+    fn slot(&self, token: Token) -> Option<usize> {
+        self.exchanges.find(ExchangeId(token.0))
+    }
+}
+
+/// Calls `act` for every message that is complete with `bytes`.
+fn each_message(
+    reader: &mut MessageReader,
+    mut bytes: &[u8],
+    wish: Wish,
+    mut act: impl FnMut(&Arrived<'_>) -> Result<(), InferError>,
+) -> Result<(), InferError> {
+    while let Some(arrived) = reader.next(&mut bytes, wish).map_err(|reason| status::error(BROKEN, reason))? {
+        act(&arrived)?;
+    }
+    Ok(())
+}
+
+/// The decompressed form of a message that is compressed.
+fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<Option<Vec<u8>>, InferError> {
+    if !arrived.compressed {
+        return Ok(None);
+    }
+    if encoding == Compression::None {
+        return Err(status::error(BROKEN, "an answer is compressed, but its headers name no encoding"));
+    }
+    coding::decompress(encoding, arrived.bytes.unwrap_or_default(), limit)
+        .map(Some)
+        .map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
+}
+
+/// What response headers say: the encoding of compressed messages, or why there will be none.
+fn accepted(headers: &HeaderList) -> Result<Compression, InferError> {
+    match headers.get(":status") {
+        Some(b"200") | None => {}
+        Some(status) => return Err(status::of_http(status)),
+    }
+    let encoding = headers.get("grpc-encoding").unwrap_or(b"identity");
+    coding::by_name(encoding).ok_or_else(|| {
+        let name = String::from_utf8_lossy(encoding);
+        status::error("Unsupported", format!("the server compresses with '{name}', which was not offered"))
+    })
+}
+
+fn is_informational(headers: &HeaderList) -> bool {
+    headers.get(":status").is_some_and(|status| status.first() == Some(&b'1'))
+}
+
+impl<M: Method> Events for Heard<'_, M> {
+    fn headers(&mut self, token: Token, headers: &HeaderList, end: bool) {
+        if is_informational(headers) && !end {
+            return;
+        }
+        let has_status = headers.get("grpc-status").is_some();
+        let refused = accepted(headers).err().filter(|_| !has_status);
+        let encoding = accepted(headers).unwrap_or_default();
+        if let Some(stream) = stream_of(token) {
+            let state = self.calls.streams.get_mut(stream);
+            state.encoding = if end { state.encoding } else { encoding };
+            state.rejected = state.rejected.take().or(refused);
+            if end {
+                let error = status::of_trailers(headers).and_then(Result::err).or(state.rejected.take());
+                self.end_stream(stream, error);
+            }
+            return;
+        }
+        let Some(slot) = self.slot(token) else { return };
+        if let Some(error) = refused {
+            self.exchanges.note_failure(slot, error);
+        } else if !end {
+            self.calls.slots[slot].encoding = encoding;
+        }
+        if end {
+            self.own_end(slot, Some(headers));
+        }
+    }
+
+    fn data(&mut self, token: Token, bytes: &[u8], end: bool) {
+        if let Some(stream) = stream_of(token) {
+            let broken = self.stream_data(stream, bytes);
+            if broken.is_err() || end {
+                let number = self.end_stream(stream, broken.err());
+                self.calls.broken.extend(number.filter(|_| !end));
+            }
+            return;
+        }
+        let Some(slot) = self.slot(token) else { return };
+        if let Err(error) = self.own_data(slot, bytes) {
+            if !end {
+                self.calls.broken.push(self.calls.slots[slot].stream);
+            }
+            self.exchanges.fail(slot, error);
+        } else if end {
+            self.own_end(slot, None);
+        }
+    }
+
+    fn reset(&mut self, token: Token, why: Reset<'_>) {
+        if let Some(stream) = stream_of(token) {
+            self.end_stream(stream, Some(status::of_reset(why)));
+            return;
+        }
+        if let Some(slot) = self.slot(token) {
+            self.exchanges.fail(slot, status::of_reset(why));
+        }
+    }
+}

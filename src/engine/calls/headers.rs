@@ -1,0 +1,114 @@
+//! The header fields of calls.
+
+use std::time::Duration;
+
+use crate::engine::Endpoint;
+use crate::error::{Error, Result};
+use crate::plan::{Compression, Connection};
+use crate::wire::coding;
+
+/// Header fields, names in lower case.
+pub type Fields = Vec<(String, String)>;
+
+/// What the calls to one server have in common.
+#[derive(Clone, Debug)]
+pub struct CallHeaders {
+    service: &'static str,
+    scheme: &'static str,
+    authority: String,
+    prefix: String,
+    metadata: Fields,
+}
+
+impl CallHeaders {
+    /// For calls to `service`, with its package, at `endpoint`, with the metadata of `connection`.
+    ///
+    /// # Errors
+    /// A usage error where a metadata name or value cannot be sent.
+    pub fn new(service: &'static str, endpoint: &Endpoint, connection: &Connection) -> Result<Self> {
+        let metadata = connection.headers.iter().map(checked).collect::<Result<_>>()?;
+        let scheme = if endpoint.secure { "https" } else { "http" };
+        Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
+    }
+
+    /// The fields of a call to `method`. Without an `encoding` neither side compresses; with one, if only
+    /// [`Compression::None`], the server may, as it may with gRPC's libraries.
+    pub fn fields(&self, method: &str, encoding: Option<Compression>, deadline: Option<Duration>) -> Fields {
+        let accepted = if encoding.is_some() { "identity, deflate, gzip" } else { "identity" };
+        let mut fields: Fields = [
+            (":method", "POST"),
+            (":scheme", self.scheme),
+            (":path", &format!("{}/{}/{method}", self.prefix, self.service)),
+            (":authority", &self.authority),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", concat!("triton-bench/", env!("CARGO_PKG_VERSION"))),
+            ("grpc-accept-encoding", accepted),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        if let Some(name) = encoding.and_then(coding::name) {
+            fields.push(("grpc-encoding".to_owned(), name.to_owned()));
+        }
+        if let Some(deadline) = deadline {
+            fields.push(("grpc-timeout".to_owned(), timeout(deadline)));
+        }
+        fields.extend(self.metadata.iter().cloned());
+        fields
+    }
+}
+
+/// A duration as `grpc-timeout` writes it: at most eight digits and a unit. Rounded up.
+fn timeout(duration: Duration) -> String {
+    const MOST: u128 = 99_999_999;
+    let units = [("n", 1), ("u", 1_000), ("m", 1_000_000), ("S", 1_000_000_000)];
+    let scaled = units.iter().map(|(unit, ns)| (unit, duration.as_nanos().div_ceil(*ns)));
+    let (unit, value) = scaled.into_iter().find(|(_, value)| *value <= MOST).unwrap_or((&"S", MOST));
+    format!("{value}{unit}")
+}
+
+/// A metadata entry whose name and value HTTP/2 can carry.
+fn checked((name, value): &(String, String)) -> Result<(String, String)> {
+    // Not shown: the value may be a credential.
+    let refuse = |rule: &str| Err(Error::usage(format!("-H: {rule}")));
+    let lower = name.to_ascii_lowercase();
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
+    if lower.is_empty() || !lower.bytes().all(allowed) {
+        return refuse("a metadata name over gRPC holds letters, digits, '_', '-' and '.' only");
+    }
+    let own = ["te", "content-type", "user-agent", "connection", "transfer-encoding", "host"];
+    if own.contains(&lower.as_str()) || (lower.starts_with("grpc-")) {
+        return refuse("this name is gRPC's own and set by the client; choose another");
+    }
+    let value = value.trim_matches(' ');
+    if !value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return refuse(
+            "a metadata value over gRPC holds printable ASCII only; encode others in base64 under a name that ends in -bin",
+        );
+    }
+    Ok((lower, value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_fit_into_eight_digits() {
+        assert_eq!(timeout(Duration::from_millis(50)), "50000000n");
+        assert_eq!(timeout(Duration::from_millis(100)), "100000u");
+        assert_eq!(timeout(Duration::from_secs(99_999)), "99999000m");
+        assert_eq!(timeout(Duration::MAX), "99999999S");
+    }
+
+    #[test]
+    fn metadata_is_lowered_and_checked() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(checked(&pair("X-Key", " a b")).unwrap(), pair("x-key", "a b"));
+        for (name, value) in
+            [("", "v"), ("a b", "v"), (":path", "v"), ("grpc-timeout", "1S"), ("a", "\n"), ("a", "\u{e4}")]
+        {
+            assert!(checked(&pair(name, value)).is_err(), "{name:?} {value:?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A socket with the HTTP/2 connection on it. Never blocks, except where it is asked to wait.
+
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::backend::{ConnectionFault, InferError};
+use crate::clock::Stamp;
+use crate::engine::calls::status;
+use crate::engine::{Connector, Deadline, Stream, closed, failure};
+use crate::wire::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
+
+/// How long a connection may take to be made.
+pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes that one read may bring; more than the largest frame that must be complete to be understood.
+const READ_BUFFER: usize = 4 * MAX_CONTROL;
+/// Slices of one vectored write.
+const SLICES: usize = 64;
+
+/// A socket with the HTTP/2 connection on it.
+pub struct Line {
+    stream: Stream,
+    /// The connection's state: requests go in here.
+    pub h2: Connection,
+    buffer: Box<[u8]>,
+    filled: usize,
+    /// The TLS layer holds bytes that the socket did not take.
+    unflushed: bool,
+}
+
+impl Line {
+    /// Connects and waits for the server's settings, for at most `limit` in all.
+    ///
+    /// # Errors
+    /// Where nobody answers, or not in HTTP/2.
+    pub fn connect(connector: &Connector, limit: Duration) -> Result<Self, InferError> {
+        let to = |error: InferError| InferError {
+            message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
+            ..error
+        };
+        let deadline = Deadline::within(limit);
+        let stream = connector.connect(deadline).map_err(|error| to(failure(&error)))?;
+        stream.set_nonblocking(true).map_err(|error| to(failure(&error)))?;
+        let buffer = vec![0; READ_BUFFER].into();
+        let mut line = Self { stream, h2: Connection::new(), buffer, filled: 0, unflushed: false };
+        line.settle(deadline.end()).map_err(to)?;
+        Ok(line)
+    }
+
+    fn settle(&mut self, deadline: Stamp) -> Result<(), InferError> {
+        let mut unread = false;
+        while !self.h2.is_settled() {
+            self.flush(|_| ())?;
+            if !unread {
+                self.wait(deadline)?;
+            }
+            let filled = self.fill().map_err(before_settings)?;
+            if filled {
+                self.process(&mut Nobody)?;
+            }
+            unread = filled && self.may_hold_more();
+            if !self.h2.is_settled() && Stamp::now() >= deadline {
+                let silent = "the server does not say its settings in time; does it speak HTTP/2 on this port?";
+                return Err(InferError::new(ConnectionFault::TimedOut, silent));
+            }
+        }
+        self.flush(|_| ())
+    }
+
+    /// Writes what the socket takes. `sent` learns of messages that have left.
+    ///
+    /// # Errors
+    /// Where the socket is broken.
+    #[inline]
+    pub fn flush(&mut self, mut sent: impl FnMut(Token)) -> Result<(), InferError> {
+        while !self.h2.out().is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let filled = self.h2.out().slices(&mut slices);
+            match self.stream.write_vectored(&slices[..filled]) {
+                Ok(count) => self.h2.wrote(count, &mut sent),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(failure(&error)),
+            }
+        }
+        if self.stream.is_tls() {
+            self.unflushed = match self.stream.flush() {
+                Ok(()) => false,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+                Err(error) => return Err(failure(&error)),
+            };
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to read, room for what waits to be written, or the deadline has passed.
+    ///
+    /// # Errors
+    /// Where the machine cannot wait.
+    pub fn wait(&self, deadline: Stamp) -> Result<(), InferError> {
+        let mut interest = PollFlags::IN;
+        if self.unflushed || !self.h2.out().is_empty() {
+            interest |= PollFlags::OUT;
+        }
+        let left = deadline.from_now();
+        let timeout = Timespec { tv_sec: left.as_secs().min(1 << 30) as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&self.stream, interest)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(failure(&error.into())),
+        }
+    }
+
+    /// Reads what has come, at most a buffer. `false` where nothing has.
+    ///
+    /// # Errors
+    /// Where the socket is broken, or the server closed it.
+    #[inline]
+    pub fn fill(&mut self) -> Result<bool, InferError> {
+        match self.stream.read(&mut self.buffer[self.filled..]) {
+            Ok(0) => Err(self.lost(closed("while answers were due"))),
+            Ok(count) => {
+                self.filled += count;
+                Ok(true)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            Err(error) => Err(self.lost(failure(&error))),
+        }
+    }
+
+    /// Why the connection is lost: what the server said before, or else how it was noticed.
+    fn lost(&self, noticed: InferError) -> InferError {
+        self.h2.goaway().map_or(noticed, status::of_goaway)
+    }
+
+    /// Acts on what was read.
+    ///
+    /// # Errors
+    /// Where the server broke the protocol; it has been told, if it listens.
+    #[inline]
+    pub fn process<E: Events>(&mut self, events: &mut E) -> Result<(), InferError> {
+        match self.h2.receive(&self.buffer[..self.filled], events) {
+            Ok(used) => {
+                self.buffer.copy_within(used..self.filled, 0);
+                self.filled -= used;
+                Ok(())
+            }
+            Err(error) => {
+                self.h2.close(&error);
+                // The connection is lost either way; whether the server hears why does not matter.
+                let _ = self.flush(|_| ());
+                Err(broken(&error))
+            }
+        }
+    }
+
+    /// Whether a read may bring more although the socket seems empty.
+    pub fn may_hold_more(&self) -> bool {
+        self.stream.is_tls()
+    }
+
+    /// Closes both directions.
+    pub fn shutdown(&mut self) {
+        self.stream.shutdown();
+    }
+}
+
+/// A server that hangs up on the preface most likely speaks another protocol.
+fn before_settings(error: InferError) -> InferError {
+    InferError { message: format!("{}; is this the server's gRPC port?", error.message), ..error }
+}
+
+fn broken(error: &ConnectionError) -> InferError {
+    status::error(status::BROKEN, error.to_string())
+}
+
+/// Hears events before any stream is open.
+struct Nobody;
+
+impl Events for Nobody {
+    fn headers(&mut self, _: Token, _: &HeaderList, _: bool) {}
+    fn data(&mut self, _: Token, _: &[u8], _: bool) {}
+    fn reset(&mut self, _: Token, _: crate::wire::h2::Reset<'_>) {}
+}

@@ -1,0 +1,93 @@
+//! gRPC: exchanges that share one HTTP/2 connection, each a call of its own or a message on a stream that stays open.
+//!
+//! All slots of a client share the connection. Answers that come in one read are all completed before anything is written, so
+//! that the requests which follow them leave in one write. With 16 outstanding against Triton on two cores, one connection was
+//! at least as fast as two, four or sixteen.
+//!
+//! Of a stream that stays open nothing but the whole can be given up: there a request is cancelled only while it is the only
+//! one.
+
+mod connection;
+pub(crate) mod events;
+mod headers;
+mod line;
+mod questions;
+pub mod status;
+pub(crate) mod streams;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use headers::{CallHeaders, Fields};
+pub use questions::Questions;
+pub use streams::parse_id;
+
+use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
+use crate::engine::calls::connection::Connection;
+use crate::engine::{Exchanges, NetworkClient, Route};
+use crate::error::Result;
+use crate::wire::grpc::Wish;
+
+/// A method of a service over gRPC: how requests become messages, and what messages mean.
+pub trait Method: Send {
+    /// Makes sure that there are so many slots.
+    ///
+    /// # Errors
+    /// Where there cannot be another.
+    fn grow(&mut self, slots: usize) -> Result<()>;
+
+    /// The body of a request, gRPC's prefix included: bytes to copy, then tensors by reference. On a stream that stays open,
+    /// the answers must name `id`, which is empty otherwise.
+    ///
+    /// # Errors
+    /// Where the client is of no further use.
+    fn encode(&mut self, slot: usize, request: Request, id: &[u8]) -> Result<(&[u8], &[Bytes])>;
+
+    /// Index of the model that a request is for: the same sequence id is another sequence where it is another model's.
+    fn model_of(&self, request: Request) -> usize;
+
+    /// What is to be done with the answer of a call of its own.
+    fn wish(&self, slot: usize, exchanges: &Exchanges) -> Wish;
+
+    /// Most bytes of any answer.
+    fn longest(&self) -> u64;
+
+    /// The answer of a call of its own has come; `None` where its bytes were not wanted.
+    ///
+    /// # Errors
+    /// Why the request fails; its call is then given up.
+    fn answer(&mut self, slot: usize, message: Option<&[u8]>, exchanges: &mut Exchanges) -> Result<(), InferError>;
+
+    /// A message has come on a stream that stays open; [`parse_id`] says whose it is. The service ends the exchange with its
+    /// last one.
+    ///
+    /// # Errors
+    /// Why every request on the stream fails.
+    fn stream_answer(&mut self, message: &[u8], exchanges: &mut Exchanges) -> Result<(), InferError>;
+}
+
+/// How a client calls.
+#[derive(Clone)]
+pub struct CallPlan {
+    /// How its connection is made.
+    pub route: Route,
+    /// Header fields of its calls.
+    pub fields: Fields,
+    /// Whether requests go on streams that stay open, one for each slot.
+    pub streaming: bool,
+}
+
+/// Opens a client of a method over gRPC.
+///
+/// # Errors
+/// Where the server cannot be reached.
+pub fn open<M: Method + 'static>(
+    method: M,
+    plan: CallPlan,
+    spec: &ClientSpec,
+    sink: Arc<dyn CompletionSink>,
+) -> Result<Box<dyn Client>> {
+    let limit = plan.route.limit;
+    Ok(Box::new(NetworkClient::open(Connection::open(method, plan)?, spec, limit, sink)?))
+}

@@ -1,0 +1,182 @@
+//! [`Questions`]: single calls beside the load: one at a time over a connection of their own, each waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::backend::{ErrorCode, InferError};
+use crate::clock::Stamp;
+use crate::engine::Connector;
+use crate::engine::calls::headers::CallHeaders;
+use crate::engine::calls::line::{CONNECT_LIMIT, Line};
+use crate::engine::calls::status::{self, BROKEN};
+use crate::wire::grpc::{self, MessageReader, Wish};
+use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
+
+/// Least time to connect in.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
+
+/// Makes single calls.
+pub struct Questions {
+    connector: Arc<Connector>,
+    headers: CallHeaders,
+    line: Mutex<Option<Line>>,
+}
+
+impl Questions {
+    /// For calls with `headers` over connections that `connector` makes.
+    pub fn new(connector: Arc<Connector>, headers: CallHeaders) -> Self {
+        Self { connector, headers, line: Mutex::new(None) }
+    }
+
+    /// The server's address, for messages.
+    pub fn address(&self) -> String {
+        self.connector.endpoint().to_string()
+    }
+
+    /// Calls `method` with a message and waits for the answer's, of at most `most` bytes, for at most `limit`, whatever bytes come
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// What the server answers, or why it does not.
+    pub fn ask(&self, method: &str, message: &[u8], most: u64, limit: Duration) -> Result<Vec<u8>, InferError> {
+        let fields = self.headers.fields(method, None, Some(limit));
+        let mut body = grpc::prefix(false, message.len()).to_vec();
+        body.extend_from_slice(message);
+        let block = &Encoder::literal(&fields);
+        let call = SingleCall { block, body: &body, most, deadline: Stamp::now().plus_duration(limit) };
+        let mut held = self.line.try_lock_for(limit).ok_or_else(late)?;
+        // A connection that was idle may have been closed meanwhile; a fresh one tells the truth.
+        if let Some(mut line) = held.take() {
+            match call.exchange(&mut line) {
+                Ok(answer) => {
+                    *held = Some(line);
+                    return answer;
+                }
+                Err(error) if Stamp::now() >= call.deadline => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let left = call.deadline.from_now().min(CONNECT_LIMIT);
+        let mut line = Line::connect(&self.connector, left.max(SHORTEST_LIMIT))?;
+        let answer = call.exchange(&mut line)?;
+        *held = Some(line);
+        answer
+    }
+}
+
+fn late() -> InferError {
+    status::error(ErrorCode::Late, "the server did not answer in time")
+}
+
+/// A call, ready to be made.
+struct SingleCall<'a> {
+    block: &'a [u8],
+    body: &'a [u8],
+    /// Bytes that its answer may have.
+    most: u64,
+    deadline: Stamp,
+}
+
+impl SingleCall<'_> {
+    /// Sends the request and waits until its stream has ended; the answer's message, or what is said in its place. An outer
+    /// error means that the connection is of no use.
+    fn exchange(&self, line: &mut Line) -> Result<Result<Vec<u8>, InferError>, InferError> {
+        if !line.h2.can_open() {
+            return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
+        }
+        let token = Token(0);
+        let stream = line.h2.open(token, self.block);
+        line.h2.send(stream, Message { token, head: self.body, parts: &[], end: true });
+        let mut reply = Reply { most: self.most, ..Reply::default() };
+        let mut unread = false;
+        let outcome = loop {
+            line.flush(|_| ())?;
+            if !unread {
+                line.wait(self.deadline)?;
+            }
+            let filled = line.fill()?;
+            if filled {
+                line.process(&mut reply)?;
+            }
+            unread = filled && line.may_hold_more();
+            if let Some(outcome) = reply.outcome.take() {
+                break Ok(outcome);
+            }
+            if Stamp::now() >= self.deadline {
+                break Err(late());
+            }
+        };
+        // Nothing happens where it has ended.
+        line.h2.reset(stream, h2::ErrorCode::CANCEL);
+        line.flush(|_| ())?;
+        outcome
+    }
+}
+
+/// What is known of the one call.
+#[derive(Default)]
+struct Reply {
+    most: u64,
+    reader: MessageReader,
+    message: Option<Vec<u8>>,
+    failure: Option<InferError>,
+    /// The message, or why there is none. Nothing that still comes changes it.
+    outcome: Option<Result<Vec<u8>, InferError>>,
+}
+
+impl Reply {
+    fn end(&mut self, trailers: Option<&HeaderList>) {
+        let missing = |what: &str| status::error(BROKEN, format!("the call ended without {what}"));
+        let status = trailers.and_then(status::of_trailers);
+        let outcome = match (status, self.failure.take()) {
+            (Some(Err(error)), _) | (_, Some(error)) => Err(error),
+            (Some(Ok(())), None) => self.message.take().ok_or_else(|| missing("an answer")),
+            (None, None) => Err(missing("a status")),
+        };
+        self.outcome.get_or_insert(outcome);
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        let wish = Wish { keep: true, limit: self.most };
+        while let Some(arrived) = self.reader.next(&mut bytes, wish)? {
+            if arrived.compressed {
+                return Err("an answer is compressed although that was not asked for".to_owned());
+            }
+            if self.message.is_some() {
+                return Err("the server answered one call with several messages".to_owned());
+            }
+            self.message = arrived.bytes.map(<[u8]>::to_vec);
+        }
+        Ok(())
+    }
+}
+
+impl Events for Reply {
+    fn headers(&mut self, _: Token, headers: &HeaderList, end: bool) {
+        match headers.get(":status") {
+            Some([b'1', ..]) if !end => return,
+            Some(b"200") | None => {}
+            Some(status) => self.failure = Some(status::of_http(status)),
+        }
+        if end {
+            self.end(Some(headers));
+        }
+    }
+
+    fn data(&mut self, _: Token, bytes: &[u8], end: bool) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if let Err(reason) = self.take(bytes) {
+            self.outcome = Some(Err(status::error(BROKEN, reason)));
+        } else if end {
+            self.end(None);
+        }
+    }
+
+    fn reset(&mut self, _: Token, why: Reset<'_>) {
+        self.outcome.get_or_insert(Err(status::of_reset(why)));
+    }
+}

@@ -1,0 +1,139 @@
+//! How a call ended, in gRPC's codes (<https://grpc.github.io/grpc/core/md_doc_statuscodes.html>).
+
+use crate::backend::{ErrorCode, InferError};
+use crate::wire::h2::{self, GoAway, HeaderList, Reset};
+
+/// Words for the codes from 1. Where Triton has an error of the same meaning it is Triton's word, so that a failure has
+/// one name over every transport.
+const WORDS: [&str; 16] = [
+    "Cancelled",
+    "Unknown",
+    "Invalid argument",
+    "Deadline exceeded",
+    "Not found",
+    "Already exists",
+    "Permission denied",
+    "Resource exhausted",
+    "Failed precondition",
+    "Aborted",
+    "Out of range",
+    "Unsupported",
+    "Internal",
+    "Unavailable",
+    "Data loss",
+    "Unauthenticated",
+];
+
+/// A call's answer broke the rules of gRPC.
+pub const BROKEN: &str = "Protocol error";
+/// The server takes no calls.
+pub const UNAVAILABLE: &str = WORDS[13];
+
+/// An error of that kind.
+pub fn error(code: impl Into<ErrorCode>, message: impl Into<String>) -> InferError {
+    InferError::new(code, message)
+}
+
+/// What one of gRPC's numbers means; `None` for one that it does not have.
+fn code(number: usize) -> Option<ErrorCode> {
+    match number {
+        1 => Some(ErrorCode::Cancelled),
+        4 => Some(ErrorCode::Late),
+        number => WORDS.get(number.checked_sub(1)?).map(|&word| word.into()),
+    }
+}
+
+/// What trailers say: `Ok` for success. `None` where they hold no status.
+pub fn of_trailers(headers: &HeaderList) -> Option<Result<(), InferError>> {
+    let code = headers.get("grpc-status")?;
+    if code == b"0" {
+        return Some(Ok(()));
+    }
+    let text = String::from_utf8_lossy(code);
+    let message = headers.get("grpc-message").map(percent_decoded).unwrap_or_default();
+    Some(Err(match text.parse().ok().and_then(self::code) {
+        Some(code) => error(code, message),
+        None => error("Unknown", format!("status {text}: {message}")),
+    }))
+}
+
+/// What an HTTP status other than 200 means for a call that has no gRPC status.
+pub fn of_http(status: &[u8]) -> InferError {
+    let word = match status {
+        b"400" => "Internal",
+        b"401" => "Unauthenticated",
+        b"403" => "Permission denied",
+        b"404" => "Unsupported",
+        b"429" | b"502" | b"503" | b"504" => UNAVAILABLE,
+        _ => "Unknown",
+    };
+    error(word, format!("HTTP status {} without a gRPC status", String::from_utf8_lossy(status)))
+}
+
+/// The server takes no requests any more on a connection.
+pub fn of_goaway(goaway: &GoAway) -> InferError {
+    let text = if goaway.text.is_empty() { "no reason given" } else { &goaway.text };
+    let message = format!(
+        "the server takes no further requests on this connection: GOAWAY {}, {text}; --reconnect makes another",
+        goaway.code
+    );
+    error(UNAVAILABLE, message)
+}
+
+/// What a stream that is gone means for its call.
+pub fn of_reset(why: Reset<'_>) -> InferError {
+    let code = match why {
+        Reset::Code(code) => code,
+        Reset::GoAway(goaway) => return of_goaway(goaway),
+    };
+    let kind = match code {
+        h2::ErrorCode::REFUSED_STREAM => UNAVAILABLE.into(),
+        h2::ErrorCode::CANCEL => ErrorCode::Cancelled,
+        h2::ErrorCode::ENHANCE_YOUR_CALM => "Resource exhausted".into(),
+        h2::ErrorCode::INADEQUATE_SECURITY => "Permission denied".into(),
+        _ => "Stream reset".into(),
+    };
+    error(kind, format!("the server reset the stream with {code}"))
+}
+
+/// Undoes the escapes of `grpc-message`; what is no escape stays as it is.
+fn percent_decoded(text: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = (first == b'%').then(|| after.get(..2)).flatten();
+        let digits = escaped.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_unescaped_and_bad_escapes_survive() {
+        assert_eq!(percent_decoded(b"a%20b%25%E4%BD%A0"), "a b%\u{4f60}");
+        assert_eq!(percent_decoded(b"100% %2 %zz%"), "100% %2 %zz%");
+        assert_eq!(percent_decoded(b"%+1%ff"), "%+1\u{fffd}");
+    }
+
+    #[test]
+    fn resets_and_http_statuses_have_words() {
+        assert_eq!(of_reset(Reset::Code(h2::ErrorCode::REFUSED_STREAM)).code, "Unavailable".into());
+        assert_eq!(of_reset(Reset::Code(h2::ErrorCode(2))).code, "Stream reset".into());
+        assert_eq!(of_http(b"503").code, "Unavailable".into());
+        assert!(of_http(b"418").message.contains("418"));
+    }
+}

@@ -1,0 +1,175 @@
+//! [`NetworkClient`]: a worker's private line over a network, whatever the service: one loop for slots, deadlines,
+//! cancelling and what follows a completion. The worker's thread drives it.
+//!
+//! What one wait finds is read first; then the sink is told of the requests that are over, and those that follow them are
+//! sent. Each write may wake a thread of a server on the same machine, which would take this thread's processor with answers
+//! still unread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Next, Request, SlotId};
+use crate::clock::Stamp;
+use crate::engine::{ExchangeId, Exchanges, Transport, late};
+use crate::error::{Error, Result};
+
+/// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
+/// server that nobody does any more.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+
+/// A worker's private line over a network.
+pub struct NetworkClient<T: Transport> {
+    transport: T,
+    exchanges: Exchanges,
+    /// How long an answer may take.
+    limit: Option<Duration>,
+    /// When requests are late, in the order of sending.
+    deadlines: VecDeque<(Stamp, ExchangeId)>,
+    /// Slots whose requests are over.
+    telling: Vec<u32>,
+    /// Requests that follow completed ones in their slots.
+    next: Vec<(usize, Request)>,
+    drain_limit: Duration,
+}
+
+impl<T: Transport> NetworkClient<T> {
+    /// A client with the slots that `spec` asks for. An answer may take `limit`.
+    ///
+    /// # Errors
+    /// Where a connection cannot be made.
+    pub fn open(
+        transport: T,
+        spec: &ClientSpec,
+        limit: Option<Duration>,
+        sink: Arc<dyn CompletionSink>,
+    ) -> Result<Self> {
+        let mut client = Self {
+            transport,
+            exchanges: Exchanges::new(sink, spec.watch_responses),
+            limit,
+            deadlines: VecDeque::new(),
+            telling: Vec::new(),
+            next: Vec::new(),
+            drain_limit: spec.drain_limit.min(LAST_MOMENT),
+        };
+        client.grow(spec.slots)?;
+        Ok(client)
+    }
+
+    fn begin(&mut self, slot: usize, request: Request) -> Result<()> {
+        self.transport.enter(slot, &mut self.exchanges);
+        self.exchanges.begin(slot, request);
+        if let Some(limit) = self.limit {
+            self.deadlines.push_back((Stamp::now().plus_duration(limit), self.exchanges.id(slot)));
+        }
+        self.transport.start(slot, &mut self.exchanges)
+    }
+
+    /// Ends requests that are late.
+    fn expire(&mut self, limit: Duration) {
+        let now = Stamp::now();
+        while let Some(&(late_at, id)) = self.deadlines.front() {
+            let current = self.exchanges.is_current(id);
+            if current && late_at > now {
+                return;
+            }
+            self.deadlines.pop_front();
+            if current {
+                self.exchanges.now = now;
+                self.transport.give_up(id.slot(), late(limit), false, &mut self.exchanges);
+            }
+        }
+    }
+
+    /// Tells the sink of requests that are over, and starts those that it answers with. Whether there were any.
+    fn tell(&mut self) -> Result<bool> {
+        if !self.exchanges.any_over() {
+            return Ok(false);
+        }
+        let mut telling = self.exchanges.take_over(std::mem::take(&mut self.telling));
+        for &slot in &telling {
+            let slot = slot as usize;
+            self.transport.release(slot);
+            if let Next::Issue(request) = self.exchanges.complete(slot) {
+                self.next.push((slot, request));
+            }
+        }
+        telling.clear();
+        self.telling = telling;
+        for index in 0..self.next.len() {
+            let (slot, request) = self.next[index];
+            self.begin(slot, request)?;
+        }
+        self.next.clear();
+        self.transport.flush(&mut self.exchanges);
+        Ok(true)
+    }
+}
+
+impl<T: Transport> Client for NetworkClient<T> {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        if slots > u32::MAX as usize {
+            return Err(Error::usage(format!("{slots} outstanding requests on one client are too many")));
+        }
+        self.transport.grow(slots)?;
+        self.exchanges.grow(slots);
+        self.next.reserve(slots.saturating_sub(self.next.len()));
+        self.telling.reserve(slots.saturating_sub(self.telling.len()));
+        Ok(())
+    }
+
+    fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
+        if !self.exchanges.is_free(slot.index()) {
+            return Err(Error::server(format!("slot {} is no free slot of this client", slot.0)));
+        }
+        self.begin(slot.index(), request)?;
+        self.transport.flush(&mut self.exchanges);
+        Ok(())
+    }
+
+    fn drive(&mut self, deadline: Stamp) -> Result<()> {
+        loop {
+            if let Some(limit) = self.limit
+                && !self.deadlines.is_empty()
+            {
+                self.expire(limit);
+            }
+            self.exchanges.end_failing();
+            if self.tell()? || self.exchanges.unfinished() == 0 && deadline == Stamp::NEVER {
+                return Ok(());
+            }
+            let late = self.deadlines.front().map_or(Stamp::NEVER, |late| late.0);
+            self.transport.turn(deadline.min(late).min(self.exchanges.next_failure()), &mut self.exchanges)?;
+            if !self.exchanges.any_over() && Stamp::now() >= deadline {
+                self.transport.flush(&mut self.exchanges);
+                return Ok(());
+            }
+        }
+    }
+
+    fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
+        if self.exchanges.is_pending(slot.index()) {
+            self.exchanges.now = Stamp::now();
+            let error = InferError::new(InferError::CANCELLED, "given up by the client");
+            self.transport.give_up(slot.index(), error, true, &mut self.exchanges);
+            self.transport.flush(&mut self.exchanges);
+        }
+        true
+    }
+
+    fn drain(&mut self, limit: Duration) -> usize {
+        let deadline = Stamp::now().plus_duration(limit);
+        while self.exchanges.unfinished() > 0 && Stamp::now() < deadline && self.drive(deadline).is_ok() {}
+        self.exchanges.unfinished()
+    }
+}
+
+impl<T: Transport> Drop for NetworkClient<T> {
+    /// Requests that are still with the server are waited for a moment, then forgotten: it has copies of all that they need, and
+    /// its own view of shared memory, which it keeps for as long as they use it.
+    fn drop(&mut self) {
+        self.drain(self.drain_limit);
+        self.transport.close();
+    }
+}

@@ -1,0 +1,111 @@
+//! [`Connector`]: makes connections to one endpoint.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use crate::engine::deadline::LOOK_UP;
+use crate::engine::{Deadline, Endpoint, Stream};
+use crate::wire::TlsClient;
+
+/// Makes connections to one endpoint. The name is resolved once; the address that answered last is tried first.
+pub struct Connector {
+    endpoint: Endpoint,
+    tls: Option<TlsClient>,
+    addresses: OnceLock<Vec<SocketAddr>>,
+    answered: AtomicUsize,
+}
+
+impl Connector {
+    /// For `endpoint`, encrypted if `tls` is given.
+    pub fn new(endpoint: Endpoint, tls: Option<TlsClient>) -> Self {
+        Self { endpoint, tls, addresses: OnceLock::new(), answered: AtomicUsize::new(0) }
+    }
+
+    /// Where it connects to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Connects, without Nagle's delay, and makes the TLS handshake, all of it until `deadline`. The stream blocks, without
+    /// timeouts.
+    ///
+    /// # Errors
+    /// The last address's error; see [`crate::engine::failure`] for what it means.
+    pub fn connect(&self, deadline: Deadline) -> io::Result<Stream> {
+        let addresses = self.resolve(deadline)?;
+        let first = self.answered.load(Ordering::Relaxed);
+        let mut last = io::Error::new(ErrorKind::NotFound, "the host name has no address");
+        for step in 0..addresses.len() {
+            let index = (first + step) % addresses.len();
+            // An address that swallows packets leaves time for the others.
+            match reach(&addresses[index], deadline.share(addresses.len() - step)) {
+                Ok(socket) => {
+                    self.answered.store(index, Ordering::Relaxed);
+                    return self.prepare(socket, deadline);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn resolve(&self, deadline: Deadline) -> io::Result<&[SocketAddr]> {
+        if let Some(known) = self.addresses.get() {
+            return Ok(known);
+        }
+        let Endpoint { host, port, .. } = &self.endpoint;
+        let found = match host.parse::<IpAddr>() {
+            Ok(address) => vec![(address, *port).into()],
+            Err(_) => look_up(host.clone(), *port, deadline)?,
+        };
+        Ok(self.addresses.get_or_init(|| found))
+    }
+
+    fn prepare(&self, socket: TcpStream, deadline: Deadline) -> io::Result<Stream> {
+        socket.set_nodelay(true)?;
+        let session = self.tls.as_ref().map(|tls| tls.session(&self.endpoint.host)).transpose()?;
+        Stream::new(socket, session, deadline)
+    }
+}
+
+/// Addresses of a name. The system's resolver takes no deadline, so it is asked on a thread that is left to itself where
+/// the answer does not come in time.
+fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
+    let (answer, answered) = mpsc::channel();
+    let ask = move || {
+        // Nobody may be listening any more.
+        let _ = answer.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect));
+    };
+    thread::Builder::new().name("resolver".to_owned()).spawn(ask)?;
+    loop {
+        deadline.check()?;
+        match answered.recv_timeout(LOOK_UP) {
+            Ok(found) => return found,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the name resolver broke off")),
+        }
+    }
+}
+
+/// A connected socket, which does not block.
+fn reach(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    match connect(&socket, address) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS | Errno::INTR) => {
+            deadline.wait(&socket, PollFlags::OUT)?;
+            sockopt::socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(socket.into())
+}

@@ -1,0 +1,114 @@
+//! [`Exchange`]: what is known of the request in a slot, over whatever it travels.
+
+use crate::backend::{Completion, InferError, Request};
+use crate::clock::Stamp;
+use crate::data::PayloadId;
+
+/// Where a slot's request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// The slot is free.
+    #[default]
+    Free,
+    /// It waits to be sent.
+    Queued,
+    /// It is with the server, or on its way.
+    Outstanding,
+    /// It has failed, and is over after a pause.
+    Failing,
+    /// It is over; the sink is not told yet.
+    Over,
+}
+
+/// What is known of the request in a slot.
+#[derive(Debug)]
+pub struct Exchange {
+    pub(super) phase: Phase,
+    /// Counts the slot's requests in 31 bits, so that what comes late for an earlier one is told apart.
+    pub(super) generation: u32,
+    pub(super) request: Request,
+    responses: u32,
+    /// The first error.
+    pub(super) error: Option<InferError>,
+    sent: Stamp,
+    send_end: Option<Stamp>,
+    begun: Option<Stamp>,
+    first: Option<Stamp>,
+    last: Option<Stamp>,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Free,
+            generation: 0,
+            request: Request { payload: PayloadId(0), sequence: None },
+            responses: 0,
+            error: None,
+            sent: Stamp::default(),
+            send_end: None,
+            begun: None,
+            first: None,
+            last: None,
+        }
+    }
+}
+
+impl Exchange {
+    /// Begins with a new request.
+    pub(super) fn begin(&mut self, request: Request, now: Stamp) {
+        let generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
+        *self = Self { phase: Phase::Queued, generation, request, sent: now, ..Self::default() };
+    }
+
+    /// Whether the request is on its way or waits to be.
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self.phase, Phase::Queued | Phase::Outstanding)
+    }
+
+    /// It is handed over to the transport now.
+    #[inline]
+    pub(super) fn sends(&mut self, now: Stamp) {
+        self.sent = now;
+        self.phase = Phase::Outstanding;
+    }
+
+    /// Its last byte has left.
+    #[inline]
+    pub(super) fn departed(&mut self, now: Stamp) {
+        self.send_end.get_or_insert(now);
+    }
+
+    /// A response begins to come.
+    #[inline]
+    pub(super) fn response_begins(&mut self, now: Stamp) {
+        self.begun.get_or_insert(now);
+    }
+
+    /// A response that carries data has come.
+    #[inline]
+    pub(super) fn responded(&mut self, now: Stamp) {
+        self.responses = self.responses.saturating_add(1);
+        self.first.get_or_insert(self.begun.unwrap_or(now));
+        self.last = Some(now);
+    }
+
+    /// The request failed, or one response of it.
+    pub(super) fn failed(&mut self, now: Stamp, error: InferError) {
+        self.error.get_or_insert(error);
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+
+    /// What the sink is told, with the error taken out of the exchange.
+    pub(super) fn completion<'a>(&self, now: Stamp, error: Option<&'a InferError>) -> Completion<'a> {
+        Completion {
+            sent: self.sent,
+            send_end: self.send_end,
+            first_response: self.first.unwrap_or(now),
+            last_response: self.last.unwrap_or(now),
+            responses: self.responses,
+            error,
+        }
+    }
+}

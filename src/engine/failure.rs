@@ -1,0 +1,62 @@
+//! Words for what breaks on a connection, short enough to group failures by.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use crate::backend::{ConnectionFault, ErrorCode, InferError};
+
+/// What an error of a socket means for the request that was on it.
+pub fn failure(error: &io::Error) -> InferError {
+    let (code, message) = match error.kind() {
+        ErrorKind::ConnectionRefused => (ConnectionFault::Refused, "nothing listens at that address".to_owned()),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            (ConnectionFault::Reset, "the server broke the connection off".to_owned())
+        }
+        ErrorKind::ConnectionAborted | ErrorKind::UnexpectedEof => {
+            (ConnectionFault::Closed, "the server closed the connection".to_owned())
+        }
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            (ConnectionFault::TimedOut, "the server did not answer in time".to_owned())
+        }
+        ErrorKind::InvalidData => return InferError::new(ErrorCode::Tls, error.to_string()),
+        _ => (ConnectionFault::Failed, error.to_string()),
+    };
+    InferError::new(code, message)
+}
+
+/// The server hung up where an answer, or the rest of one, was due.
+pub fn closed(when: &str) -> InferError {
+    InferError::new(ConnectionFault::Closed, format!("the server closed the connection {when}"))
+}
+
+/// The error of a request whose reply cannot be taken for what was asked.
+pub fn malformed(message: impl Into<String>) -> InferError {
+    InferError::new("Malformed reply", message)
+}
+
+/// No answer came within `limit`, the user's patience with one request.
+pub fn late(limit: Duration) -> InferError {
+    InferError::new(ErrorCode::Late, format!("no answer within {} us (--client-timeout-us)", limit.as_micros()))
+}
+
+/// What to change where `error` says that client and server do not agree on TLS, `authorities` and `checks` being the
+/// flags that say whose certificates are good and how they are looked at; `None` for other errors. No patience helps there.
+pub fn tls_advice(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
+    let why = &error.message;
+    if error.code != ErrorCode::Tls {
+        None
+    } else if why.contains("UnknownIssuer") || why.contains("CaUsedAsEndEntity") {
+        Some(format!("name the authority that signed the server's certificate with {authorities} FILE{checks}"))
+    } else if why.contains("not valid for name") {
+        Some(format!("name the server with -u as its certificate does{checks}"))
+    } else if why.contains("invalid peer certificate") {
+        Some(format!("the server needs another certificate{checks}"))
+    } else {
+        Some("see whether the server speaks TLS at that port, and which certificates it wants of clients".to_owned())
+    }
+}
+
+/// Whether an error says that no answer came, and not what the answer was.
+pub fn is_unanswered(error: &InferError) -> bool {
+    matches!(error.code, ErrorCode::Connection(_) | ErrorCode::Tls | ErrorCode::Late)
+}

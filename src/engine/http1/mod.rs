@@ -1,0 +1,144 @@
+//! HTTP/1.1 for services: a dialogue whose answers are heads and bodies, and questions beside the load.
+//!
+//! HTTP/1.1 answers in the order of requests, and a connection carries one request at a time: so the connection matches an
+//! answer to its request, and every request either completes with the one answer that came on its connection or fails.
+
+mod headers;
+mod questions;
+mod refusal;
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+pub use headers::{Headers, write_field, write_length};
+pub use questions::{Answer, Patience, Questions, Taker};
+pub use refusal::{KEPT_OF_REFUSAL, refusal};
+
+use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
+use crate::engine::serial::{self, Dialogue, SLICES, Step};
+use crate::engine::{Exchanges, Route, closed, malformed};
+use crate::error::Result;
+use crate::wire::http1::{Head, ReplyReader};
+
+/// A service over HTTP/1.1: how a request becomes bytes, and what the answer means.
+pub trait HttpService: Send {
+    /// The field that says how long the first part of an answer's body is; empty where there is none.
+    const PART_LENGTH: &'static str = "";
+
+    /// Makes sure that there are so many slots.
+    ///
+    /// # Errors
+    /// Where there cannot be another.
+    fn grow(&mut self, slots: usize) -> Result<()>;
+
+    /// Makes a request, its head included, ready to be sent in a slot; tells its length in bytes.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError>;
+
+    /// As [`Dialogue::gather`].
+    fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize;
+
+    /// The head of the answer has come.
+    ///
+    /// # Errors
+    /// Where nothing good can follow: the connection is then ended.
+    fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError>;
+
+    /// A piece of the answer's body has come; with it, `total` bytes have.
+    ///
+    /// # Errors
+    /// As [`HttpService::head`].
+    fn body(&mut self, slot: usize, piece: &[u8], total: u64, exchanges: &mut Exchanges) -> Result<(), InferError>;
+
+    /// The answer is complete, with `total` bytes of body.
+    ///
+    /// # Errors
+    /// Why the request has failed; the connection is as good as before.
+    fn complete(&mut self, slot: usize, head: &Head, total: u64, exchanges: &mut Exchanges) -> Result<(), InferError>;
+}
+
+/// Opens a client of a service over HTTP/1.1.
+///
+/// # Errors
+/// Where a connection cannot be made.
+pub fn open<S: HttpService + 'static>(
+    service: S,
+    route: Route,
+    spec: &ClientSpec,
+    sink: Arc<dyn CompletionSink>,
+) -> Result<Box<dyn Client>> {
+    serial::open(Http { service, readers: Vec::new() }, route, spec, sink)
+}
+
+/// A dialogue in HTTP/1.1.
+struct Http<S> {
+    service: S,
+    readers: Vec<ReplyReader>,
+}
+
+impl<S: HttpService> Http<S> {
+    fn complete(&mut self, slot: usize, exchanges: &mut Exchanges) {
+        let reader = &self.readers[slot];
+        let outcome = match reader.head() {
+            Some(head) => self.service.complete(slot, head, reader.body_bytes(), exchanges),
+            None => Err(malformed("no head")),
+        };
+        if let Err(error) = outcome {
+            exchanges.now = crate::clock::Stamp::now();
+            exchanges.respond_failed(slot, error);
+        }
+    }
+}
+
+impl<S: HttpService> Dialogue for Http<S> {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        self.service.grow(slots)?;
+        while self.readers.len() < slots {
+            self.readers.push(ReplyReader::with_part_length(S::PART_LENGTH));
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError> {
+        self.readers[slot].reset();
+        self.service.prepare(slot, request)
+    }
+
+    fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        self.service.gather(slot, skip, slices)
+    }
+
+    fn receive(&mut self, slot: usize, mut bytes: &[u8], exchanges: &mut Exchanges) -> Result<Step, InferError> {
+        while !bytes.is_empty() {
+            let reader = &mut self.readers[slot];
+            let headless = reader.head().is_none();
+            let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            if let (true, Some(head)) = (headless, reader.head()) {
+                self.service.head(slot, head)?;
+            }
+            self.service.body(slot, progress.body, reader.body_bytes(), exchanges)?;
+            bytes = &bytes[progress.taken..];
+            if progress.complete {
+                if !bytes.is_empty() {
+                    let surplus = format!("the server sent {} bytes more than the reply's length says", bytes.len());
+                    return Err(malformed(surplus));
+                }
+                self.complete(slot, exchanges);
+                return Ok(Step::Whole);
+            }
+        }
+        Ok(Step::Partly)
+    }
+
+    fn end(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
+        self.readers[slot].end().map_err(|what| closed(&what.to_string()))?;
+        self.complete(slot, exchanges);
+        Ok(())
+    }
+
+    fn keeps_open(&self, slot: usize) -> bool {
+        self.readers[slot].head().is_some_and(|head| head.keeps_open)
+    }
+}

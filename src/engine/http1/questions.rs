@@ -1,0 +1,257 @@
+//! [`Questions`]: questions to the server beside the load (metadata, statistics, shared memory), over a connection that is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::engine::http1::headers::{Headers, write_field, write_length};
+use crate::engine::http1::refusal::{KEPT_OF_REFUSAL, refusal};
+use crate::engine::{Connector, Deadline, Stream, closed, failure, malformed, wait_for};
+use crate::error::{Error, Result};
+use crate::plan::Compression;
+use crate::wire::http1::{Head, NOT_ASKED_FOR, ReplyReader, decompress};
+
+/// Longest answer that is taken, packed and unpacked: metadata of half a million tensors.
+const MAX_ANSWER: u64 = 64 * 1024 * 1024;
+/// Bytes that one read takes at most.
+const BUFFER: usize = 64 * 1024;
+
+/// How long an answer may take in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// While a run is set up.
+    Setup,
+    /// While a server is waited for, which may take this long.
+    Within(Duration),
+    /// Between windows, and when a run ends: a server that has died must not hold up the report.
+    Sample,
+}
+
+impl Patience {
+    fn limit(self) -> Duration {
+        match self {
+            Self::Setup => Duration::from_secs(10),
+            Self::Within(limit) => limit,
+            Self::Sample => Duration::from_millis(1500),
+        }
+    }
+}
+
+/// Asks the server, over a connection that is kept until the server closes it. Questions that are asked at the same time
+/// have a connection each.
+pub struct Questions {
+    connector: Arc<Connector>,
+    headers: Headers,
+    idle: Mutex<Option<Stream>>,
+}
+
+/// What the bytes of an answer's body are given to.
+pub type Taker<'a> = dyn FnMut(&Head, &[u8]) -> Result<(), InferError> + 'a;
+
+/// Why there is no answer.
+struct Unanswered {
+    error: InferError,
+    /// Not one byte of it came.
+    unheard: bool,
+}
+
+/// A server's answer of whatever status.
+#[derive(Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Its body, unpacked.
+    pub body: Vec<u8>,
+    location: String,
+}
+
+impl Answer {
+    /// Why the server refused, if it did.
+    pub fn refusal(&self) -> Option<InferError> {
+        (self.status != 200).then(|| refusal(self.status, &self.location, &self.body))
+    }
+}
+
+impl Questions {
+    /// For questions with `headers` over connections that `connector` makes.
+    pub fn new(connector: Arc<Connector>, headers: Headers) -> Self {
+        Self { connector, headers, idle: Mutex::new(None) }
+    }
+
+    /// Path prefix of the server's URL.
+    pub fn prefix(&self) -> &str {
+        &self.connector.endpoint().prefix
+    }
+
+    /// The server's URL, for messages.
+    pub fn url(&self) -> String {
+        self.connector.endpoint().http_url()
+    }
+
+    /// The answer to a GET.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn get(&self, path: &str, patience: Patience) -> Result<Answer, InferError> {
+        self.ask("GET", path, None, patience)
+    }
+
+    /// The answer to a POST of JSON.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn post(&self, path: &str, body: &str, patience: Patience) -> Result<Answer, InferError> {
+        self.ask("POST", path, Some(body), patience)
+    }
+
+    /// The JSON of a successful GET.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached, refuses, or does not answer with such JSON; `what` is named.
+    pub fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
+        let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
+        if let Some(refusal) = answer.refusal() {
+            return Err(self.error(what, &refusal));
+        }
+        serde_json::from_slice(&answer.body).map_err(|error| {
+            self.error(
+                what,
+                &malformed(format!("not the JSON that it should be: {error}; is this the server's HTTP port?")),
+            )
+        })
+    }
+
+    /// Gives the body of the answer to a GET to `take`, piece by piece. Returns its head.
+    ///
+    /// # Errors
+    /// Why there is no answer, and whatever `take` finds wrong with it.
+    pub fn stream(&self, path: &str, patience: Patience, take: &mut Taker<'_>) -> Result<Head, InferError> {
+        self.exchange(&self.render("GET", path, None), Deadline::within(patience.limit()), take)
+    }
+
+    /// The error of a question about `what`.
+    pub fn error(&self, what: &str, error: &InferError) -> Error {
+        Error::server(format!("HTTP server {}: {what}: {error}", self.connector.endpoint().http_url()))
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {
+        let mut body_of_answer = Vec::new();
+        let mut keep = |head: &Head, piece: &[u8]| {
+            let most = if head.status == 200 { MAX_ANSWER } else { KEPT_OF_REFUSAL };
+            let long = head.length.unwrap_or(0).max((body_of_answer.len() + piece.len()) as u64) > most;
+            if long && head.status == 200 {
+                return Err(malformed(format!("longer than {most} bytes")));
+            }
+            let room = most.saturating_sub(body_of_answer.len() as u64).min(piece.len() as u64);
+            body_of_answer.extend_from_slice(&piece[..room as usize]);
+            Ok(())
+        };
+        let request = self.render(method, path, body);
+        let head = self.exchange(&request, Deadline::within(patience.limit()), &mut keep)?;
+        let body = match decompress(head.encoding, &body_of_answer, MAX_ANSWER) {
+            Ok(unpacked) => unpacked.unwrap_or(body_of_answer),
+            Err(_) if head.status != 200 => Vec::new(),
+            Err(why) => return Err(malformed(why)),
+        };
+        Ok(Answer { status: head.status, body, location: head.location })
+    }
+
+    /// Sends a request and takes its answer, all of it until `deadline`. A connection that was kept may have been closed
+    /// meanwhile; then a new one is made.
+    fn exchange(&self, request: &[u8], deadline: Deadline, take: &mut Taker<'_>) -> Result<Head, InferError> {
+        if let Some(stream) = self.kept() {
+            match self.converse(stream, request, deadline, take) {
+                Err(Unanswered { unheard: true, .. }) if deadline.check().is_ok() => {}
+                done => return done.map_err(|lost| lost.error),
+            }
+        }
+        let connected = self.connector.connect(deadline);
+        let stream = connected.and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
+        let stream = stream.map_err(|error| failure(&error))?;
+        self.converse(stream, request, deadline, take).map_err(|lost| lost.error)
+    }
+
+    /// The connection of the last question, if it is still there. A server has nothing to say unasked, so one that can be read
+    /// was closed.
+    fn kept(&self) -> Option<Stream> {
+        let stream = self.idle.lock().take()?;
+        let readable = wait_for(Some(&stream), false, Stamp(0)).unwrap_or(true);
+        (!readable).then_some(stream)
+    }
+
+    fn converse(
+        &self,
+        mut stream: Stream,
+        request: &[u8],
+        deadline: Deadline,
+        take: &mut Taker<'_>,
+    ) -> Result<Head, Unanswered> {
+        let mut reader = ReplyReader::default();
+        let mut heard = false;
+        let mut talk = || {
+            stream.send_all(request, deadline).map_err(|error| failure(&error))?;
+            let mut buffer = vec![0; BUFFER];
+            loop {
+                let count = stream.read_some(&mut buffer, deadline).map_err(|error| failure(&error))?;
+                heard |= count > 0;
+                if let Some(surplus) = self.feed(&mut reader, &buffer[..count], take)? {
+                    return Ok(surplus);
+                }
+            }
+        };
+        let surplus = talk().map_err(|error| Unanswered { error, unheard: !heard })?;
+        let head = reader.head().cloned().unwrap_or_default();
+        if head.keeps_open && surplus == 0 {
+            *self.idle.lock() = Some(stream);
+        }
+        Ok(head)
+    }
+
+    /// Takes bytes of the answer, none at its end. Once it is complete: how many of them do not belong to it.
+    fn feed(
+        &self,
+        reader: &mut ReplyReader,
+        mut bytes: &[u8],
+        take: &mut Taker<'_>,
+    ) -> Result<Option<usize>, InferError> {
+        if bytes.is_empty() {
+            return reader.end().map(|()| Some(0)).map_err(|what| closed(&what.to_string()));
+        }
+        while !bytes.is_empty() {
+            let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            bytes = &bytes[progress.taken..];
+            if let Some(head) = reader.head() {
+                if !self.headers.accept(head.encoding, Compression::None) {
+                    return Err(malformed(NOT_ASKED_FOR));
+                }
+                take(head, progress.body)?;
+            }
+            if progress.complete {
+                return Ok(Some(bytes.len()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn render(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
+        let mut out = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
+        self.headers.write_own(&mut out, "Host", &self.connector.endpoint().authority());
+        self.headers.write_given(&mut out);
+        match body {
+            Some(body) => {
+                self.headers.write_own(&mut out, "Content-Type", "application/json");
+                write_length(&mut out, body.len());
+                out.extend_from_slice(body.as_bytes());
+            }
+            None => {
+                write_field(&mut out, "Accept", "*/*");
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,48 @@
+//! What a server says that does not answer what was asked.
+
+use serde_json::Value;
+
+use crate::backend::{ErrorCode, InferError};
+
+/// Most bytes of a refusal that are kept for its text.
+pub const KEPT_OF_REFUSAL: u64 = 64 * 1024;
+/// Most characters of a text that is no JSON.
+const SHOWN: usize = 300;
+
+/// The server's refusal in its own words.
+pub fn refusal(status: u16, location: &str, body: &[u8]) -> InferError {
+    let text = match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(members)) => members.get("error").map(|error| match error {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }),
+        _ => None,
+    };
+    let mut message = text.unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
+        text.trim().chars().take(SHOWN).collect()
+    });
+    if !location.is_empty() && (300..400).contains(&status) {
+        message =
+            format!("redirected to '{location}', which is not followed; pass the final address with -u. {message}");
+    }
+    if message.is_empty() {
+        message.push_str("the server gave no reason");
+    }
+    InferError::new(ErrorCode::Http(status), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_keep_the_servers_words() {
+        let error = refusal(400, "", br#"{"error":"unexpected shape"}"#);
+        assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), "unexpected shape"));
+        assert_eq!(refusal(502, "", b" <html>bad gateway</html>\n").message, "<html>bad gateway</html>");
+        assert!(refusal(302, "http://x/", b"").message.contains("http://x/"));
+        assert_eq!(refusal(500, "", b"").message, "the server gave no reason");
+        assert!(refusal(500, "", &[0xff; 10_000]).message.len() <= 4 * SHOWN);
+    }
+}

@@ -1,0 +1,38 @@
+//! Requests over a network, for every service: sockets, connections, slots, deadlines, cancelling, reconnecting, and who is
+//! gone. It knows requests as *exchanges* with one or many responses, not what these mean.
+//!
+//! ```text
+//! client        a worker's line: begin, wait, complete, give up       http1   services and questions over HTTP/1.1
+//! exchanges     what is known of the request in each slot             url, connector, stream   addresses and sockets
+//! transport     how exchanges share connections                       poller, deadline         waiting
+//! serial        one at a time on each connection                      tally   which connections are lost
+//! calls         many on one: gRPC over HTTP/2, and single calls beside the load
+//! ```
+
+pub mod calls;
+mod client;
+mod connector;
+mod deadline;
+mod exchange;
+mod exchanges;
+mod failure;
+pub mod http1;
+mod poller;
+pub mod serial;
+mod server_wait;
+mod stream;
+mod tally;
+mod transport;
+mod url;
+
+pub use client::NetworkClient;
+pub use connector::Connector;
+pub use deadline::Deadline;
+pub use exchanges::{ExchangeId, Exchanges};
+pub use failure::{closed, failure, is_unanswered, late, malformed, tls_advice};
+pub use poller::{Poller, wait_for};
+pub use server_wait::ServerWait;
+pub use stream::Stream;
+pub use tally::{LineTally, TalliedLine};
+pub use transport::{Route, Transport};
+pub use url::Endpoint;

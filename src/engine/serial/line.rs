@@ -1,0 +1,297 @@
+//! [`Line`]: one slot's connection, and how far the request on it has come.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::time::Duration;
+
+use crate::backend::{ConnectionFault, InferError};
+use crate::clock::Stamp;
+use crate::engine::serial::common::Common;
+use crate::engine::serial::{Dialogue, SLICES, Step};
+use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedLine, closed, failure, wait_for};
+
+/// How long a blocking read or write waits before the deadline is looked at again.
+pub(super) const TICK: Duration = Duration::from_millis(50);
+
+/// How the next request gets a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// It is there, or we ended it ourselves, or the server announced that it would: made when needed.
+    Fresh,
+    /// The server or the network ended it.
+    Lost,
+}
+
+/// One slot's connection, and how far the request on it has come.
+pub(super) struct Line {
+    stream: Option<Stream>,
+    link: Link,
+    place: TalliedLine,
+    /// The request is not out yet.
+    sending: bool,
+    /// Bytes of it that the connection has taken, and all of them.
+    written: usize,
+    total: usize,
+    /// An answer is complete.
+    answered: bool,
+}
+
+impl Line {
+    /// Connects.
+    ///
+    /// # Errors
+    /// As the connection fails.
+    pub(super) fn open(common: &Common, slot: usize, limit: Duration) -> io::Result<Self> {
+        let place = TalliedLine::new(&common.route.tally);
+        let mut line =
+            Self { stream: None, link: Link::Fresh, place, sending: false, written: 0, total: 0, answered: false };
+        line.connect(common, slot, limit)?;
+        Ok(line)
+    }
+
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.sending
+    }
+
+    pub(super) fn holds_bytes(&mut self) -> bool {
+        self.stream.as_mut().is_some_and(Stream::holds_bytes)
+    }
+
+    fn connect(&mut self, common: &Common, slot: usize, limit: Duration) -> io::Result<()> {
+        let stream = common.route.connector.connect(Deadline::within(limit))?;
+        self.stream = Some(stream);
+        self.link = Link::Fresh;
+        self.place.find();
+        self.attach(common.poller.as_ref(), slot)
+    }
+
+    /// Makes the socket wait as its client does: for a tick at most, or never, watched by the poller.
+    pub(super) fn attach(&mut self, poller: Option<&Poller>, slot: usize) -> io::Result<()> {
+        let Some(stream) = &self.stream else { return Ok(()) };
+        match poller {
+            None => stream.set_timeouts(TICK),
+            Some(poller) => {
+                stream.set_nonblocking(true)?;
+                poller.add(stream, slot)?;
+                if self.is_sending() { poller.watch_writes(stream, slot, true) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Whether a request would have to fail at once, because its connection was lost and is not to be made again.
+    fn is_dead(&self, common: &Common) -> bool {
+        self.stream.is_none() && self.link == Link::Lost && !common.route.reconnect
+    }
+
+    /// A request is about to begin.
+    #[inline]
+    pub(super) fn enter(&mut self) {
+        if self.place.enter() {
+            self.look_before_first_use();
+        }
+    }
+
+    /// Begins to send the slot's request of `total` bytes, on a new connection where the old one is gone.
+    ///
+    /// # Errors
+    /// Why it has failed.
+    pub(super) fn begin<D: Dialogue>(
+        &mut self,
+        common: &Common,
+        dialogue: &mut D,
+        slot: usize,
+        (total, exchanges): (usize, &mut Exchanges),
+    ) -> Result<(), InferError> {
+        (self.sending, self.written, self.total, self.answered) = (true, 0, total, false);
+        exchanges.sends(slot);
+        if self.is_dead(common) {
+            let message = "the connection was lost before; --reconnect makes lost connections again";
+            return Err(InferError::new(ConnectionFault::Lost, message));
+        }
+        if self.stream.is_none() {
+            self.connect_again(common, slot)?;
+        }
+        self.send(common, dialogue, slot, exchanges)
+    }
+
+    /// A connection may have waited for its first request for long.
+    #[cold]
+    fn look_before_first_use(&mut self) {
+        if wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+            self.disturbed(&mut [0; 256]);
+        }
+    }
+
+    fn connect_again(&mut self, common: &Common, slot: usize) -> Result<(), InferError> {
+        if let Some(error) = common.known_unreachable() {
+            return Err(self.lose(error));
+        }
+        let started = Stamp::now();
+        self.connect(common, slot, common.connect_limit()).map_err(|error| {
+            let error = failure(&error);
+            common.note_unreachable(started, &error);
+            self.lose(error)
+        })
+    }
+
+    /// Sends as much as the socket takes. A server that refuses a request early may end it here.
+    ///
+    /// # Errors
+    /// Why the request has failed.
+    pub(super) fn send<D: Dialogue>(
+        &mut self,
+        common: &Common,
+        dialogue: &mut D,
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
+        let Some(stream) = &mut self.stream else { return Err(closed("while the request was sent")) };
+        let resumed = self.written > 0;
+        match write_out(stream, dialogue, slot, (&mut self.written, self.total)) {
+            Ok(()) => {
+                exchanges.departed(slot, Stamp::now());
+                self.sending = false;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return self.receive_early(dialogue, slot, &error, exchanges),
+        }
+        if let (Some(poller), true) = (&common.poller, resumed || self.sending) {
+            let watched = poller.watch_writes(stream, slot, self.sending);
+            watched.map_err(|error| self.lose(failure(&error)))?;
+        }
+        Ok(())
+    }
+
+    /// A server that refuses a request may hang up before it has read all of it; its answer then stands in the socket.
+    fn receive_early<D: Dialogue>(
+        &mut self,
+        dialogue: &mut D,
+        slot: usize,
+        error: &io::Error,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
+        let mut buffer = [0; 4096];
+        while let Ok(count) = self.stream.as_mut().map_or(Ok(0), |stream| stream.read(&mut buffer)) {
+            if count == 0 {
+                break;
+            }
+            exchanges.now = Stamp::now();
+            if dialogue.receive(slot, &buffer[..count], exchanges) == Ok(Step::Whole) && exchanges.has_failed(slot) {
+                self.hang_up();
+                exchanges.end(slot);
+                return Ok(());
+            }
+        }
+        Err(self.lose(failure(error)))
+    }
+
+    /// Reads what has come.
+    ///
+    /// # Errors
+    /// Why the request has failed. The connection is then gone.
+    pub(super) fn receive<D: Dialogue>(
+        &mut self,
+        common: &Common,
+        dialogue: &mut D,
+        slot: usize,
+        (buffer, exchanges): (&mut [u8], &mut Exchanges),
+    ) -> Result<Step, InferError> {
+        loop {
+            let Some(stream) = &mut self.stream else { return Err(closed("before the reply")) };
+            let again = stream.is_tls() && common.poller.is_some();
+            let count = match stream.read(buffer) {
+                Ok(0) => return self.end(dialogue, slot, exchanges),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Step::Partly),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.lose(failure(&error))),
+            };
+            exchanges.now = Stamp::now();
+            exchanges.response_begins(slot);
+            match dialogue.receive(slot, &buffer[..count], exchanges) {
+                Ok(Step::Partly) if again => {}
+                Ok(step) => {
+                    self.answered = step == Step::Whole;
+                    return Ok(step);
+                }
+                Err(error) => {
+                    self.hang_up();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The server closed the connection.
+    fn end<D: Dialogue>(
+        &mut self,
+        dialogue: &mut D,
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<Step, InferError> {
+        exchanges.now = Stamp::now();
+        match dialogue.end(slot, exchanges) {
+            Ok(()) => Ok(Step::Whole),
+            Err(error) => Err(self.lose(error)),
+        }
+    }
+
+    /// Something came while no request was under way: the server hung up, or talks unasked. Either way the connection
+    /// is of no further use.
+    pub(super) fn disturbed(&mut self, buffer: &mut [u8]) {
+        let Some(stream) = &mut self.stream else { return };
+        match stream.read(buffer) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Ok(count) if count > 0 => self.hang_up(),
+            _ => {
+                self.lose(closed("between two requests"));
+            }
+        }
+    }
+
+    /// The slot is free; the connection stays if the server keeps it open after a complete answer, and nothing of the request is
+    /// left.
+    pub(super) fn release(&mut self, keeps_open: bool) {
+        if !self.answered || !keeps_open || self.sending {
+            self.hang_up();
+        }
+        self.sending = false;
+    }
+
+    /// Ends the connection ourselves; the next request makes another.
+    pub(super) fn hang_up(&mut self) {
+        if let Some(mut stream) = self.stream.take() {
+            stream.shutdown();
+        }
+    }
+
+    fn lose(&mut self, error: InferError) -> InferError {
+        self.stream = None;
+        self.link = Link::Lost;
+        self.place.lose();
+        error
+    }
+}
+
+/// Writes what is left of a request, of which so many bytes are `written`.
+fn write_out<D: Dialogue>(
+    stream: &mut Stream,
+    dialogue: &D,
+    slot: usize,
+    (written, total): (&mut usize, usize),
+) -> io::Result<()> {
+    while *written < total {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let used = dialogue.gather(slot, *written, &mut slices);
+        match stream.write_vectored(&slices[..used]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => *written += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    stream.flush()
+}

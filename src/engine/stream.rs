@@ -1,0 +1,211 @@
+//! [`Stream`], a connected socket with or without TLS.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustls::ClientConnection;
+
+use crate::engine::Deadline;
+use crate::shm;
+
+/// A connected TCP socket, plain or under TLS. Blocking until [`Stream::set_nonblocking`].
+///
+/// Without blocking, `read` answers `WouldBlock` only when neither the socket nor the TLS layer holds more, so a caller
+/// reads until then. `write` may leave encrypted bytes behind: [`Write::flush`] must succeed before a message is out.
+pub struct Stream {
+    socket: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+}
+
+impl Stream {
+    /// Wraps a connected socket; with `tls` the handshake is made here, until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// Where the handshake fails; kind `InvalidData` then carries the reason.
+    pub fn new(mut socket: TcpStream, tls: Option<ClientConnection>, deadline: Deadline) -> io::Result<Self> {
+        let mut tls = tls.map(Box::new);
+        if let Some(session) = &mut tls {
+            socket.set_nonblocking(true)?;
+            shake_hands(session, &mut socket, deadline)?;
+        }
+        socket.set_nonblocking(false)?;
+        Ok(Self { socket, tls })
+    }
+
+    /// Sends all of `bytes` on a socket that does not block, until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// As the socket answers, and where the deadline has come.
+    pub fn send_all(&mut self, bytes: &[u8], deadline: Deadline) -> io::Result<()> {
+        let mut left = bytes;
+        loop {
+            deadline.check()?;
+            let step = if left.is_empty() { self.flush().map(|()| 0) } else { self.write(left) };
+            match step {
+                Ok(0) if left.is_empty() => return Ok(()),
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&self.socket, PollFlags::OUT)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads what has come on a socket that does not block, or comes until `deadline`; nothing at the connection's end.
+    ///
+    /// # Errors
+    /// As [`Stream::send_all`].
+    pub fn read_some(&mut self, buffer: &mut [u8], deadline: Deadline) -> io::Result<usize> {
+        loop {
+            deadline.check()?;
+            match self.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&self.socket, PollFlags::IN)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Chooses whether reads and writes wait.
+    ///
+    /// # Errors
+    /// As the socket answers.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.socket.set_nonblocking(nonblocking)
+    }
+
+    /// Bounds how long one blocking read and one blocking write may wait.
+    ///
+    /// # Errors
+    /// As the socket answers; a zero duration is refused.
+    pub fn set_timeouts(&self, limit: Duration) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(limit))?;
+        self.socket.set_write_timeout(Some(limit))
+    }
+
+    /// Whether bytes may be waiting inside the TLS layer, where polling the socket does not see them.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether decrypted bytes are waiting inside the TLS layer.
+    pub fn holds_bytes(&mut self) -> bool {
+        let state = self.tls.as_mut().and_then(|session| session.process_new_packets().ok());
+        state.is_some_and(|state| state.plaintext_bytes_to_read() > 0)
+    }
+
+    /// Closes both directions at once; a blocked peer learns of it.
+    pub fn shutdown(&mut self) {
+        if let Some(session) = &mut self.tls {
+            session.send_close_notify();
+            if self.socket.set_nonblocking(true).is_ok() {
+                let _ = session.write_tls(&mut self.socket);
+            }
+        }
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Read for Stream {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.read(buffer),
+            Some(session) => read_tls(session, &mut self.socket, buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    #[inline]
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Some(session) = &mut self.tls else {
+            let written = match slices {
+                [single] => self.socket.write(single),
+                several => self.socket.write_vectored(several),
+            };
+            return written.inspect_err(shm::end_if_cut_short);
+        };
+        send_pending(session, &mut self.socket)?;
+        let taken = session.writer().write_vectored(slices)?;
+        match send_pending(session, &mut self.socket) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            None => Ok(()),
+            Some(session) => send_pending(session, &mut self.socket),
+        }
+    }
+}
+
+/// Makes the handshake on a socket that does not block. The deadline is looked at before each step: a server that sends
+/// byte by byte never lets a single read wait for long.
+fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream, deadline: Deadline) -> io::Result<()> {
+    while session.is_handshaking() || session.wants_write() {
+        deadline.check()?;
+        let (step, awaited) = if session.wants_write() {
+            (session.write_tls(socket), PollFlags::OUT)
+        } else {
+            (session.read_tls(socket), PollFlags::IN)
+        };
+        match step {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) if awaited == PollFlags::IN => {
+                if let Err(error) = session.process_new_packets() {
+                    // The server is told why, if it listens.
+                    let _ = session.write_tls(socket);
+                    return Err(io::Error::new(ErrorKind::InvalidData, error));
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&*socket, awaited)?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn send_pending(session: &mut ClientConnection, socket: &mut TcpStream) -> io::Result<()> {
+    while session.wants_write() {
+        if session.write_tls(socket)? == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+    }
+    Ok(())
+}
+
+fn read_tls(session: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match session.reader().read(buffer) {
+            Ok(count) => return Ok(count),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            Err(_) => {}
+        }
+        session.read_tls(socket)?;
+        session.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        match send_pending(session, socket) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! [`Transport`]: how exchanges share connections; and [`Route`], what all connections of a backend have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::engine::{Connector, Endpoint, Exchanges, LineTally};
+use crate::error::Result;
+use crate::plan::Connection;
+use crate::wire::TlsClient;
+
+/// How the connections of a backend's clients are made.
+#[derive(Clone)]
+pub struct Route {
+    /// Makes them.
+    pub connector: Arc<Connector>,
+    /// Whether lost connections are made again.
+    pub reconnect: bool,
+    /// How long an answer may take.
+    pub limit: Option<Duration>,
+    /// All connections of the backend's clients.
+    pub tally: Arc<LineTally>,
+}
+
+impl Route {
+    /// To the server that `connection` names, at `port` where it names none. Where the connection is encrypted, `protocols` are
+    /// offered by ALPN.
+    ///
+    /// # Errors
+    /// Where the address or a certificate is wrong.
+    pub fn to(connection: &Connection, port: u16, protocols: &[&str]) -> Result<Self> {
+        let mut endpoint = Endpoint::parse(&connection.url, port)?;
+        endpoint.secure |= connection.tls.enabled;
+        let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, protocols)).transpose()?;
+        Ok(Self {
+            connector: Arc::new(Connector::new(endpoint, tls)),
+            reconnect: connection.reconnect,
+            limit: connection.client_timeout,
+            tally: Arc::default(),
+        })
+    }
+
+    /// Where the server is.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.connector.endpoint()
+    }
+
+    /// Whether the server has ended every connection that requests went over, and none is made again.
+    pub fn is_gone(&self) -> bool {
+        !self.reconnect && self.tally.all_lost()
+    }
+}
+
+/// How exchanges share connections: one at a time on each ([`serial`](crate::engine::serial)), or many on one
+/// ([`calls`](crate::engine::calls)). Whatever happens to an exchange is said to the [`Exchanges`].
+pub trait Transport: Send {
+    /// Makes sure that there are so many slots.
+    ///
+    /// # Errors
+    /// Where a connection cannot be made, or the service cannot serve another slot.
+    fn grow(&mut self, slots: usize) -> Result<()>;
+
+    /// A request is about to begin in a slot. A connection may have waited for its first one for long: whether it is still there
+    /// is found out before the request depends on it.
+    fn enter(&mut self, slot: usize, exchanges: &mut Exchanges);
+
+    /// Starts the request that has begun in a slot. One that cannot be sent fails.
+    ///
+    /// # Errors
+    /// Where the client is broken.
+    fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()>;
+
+    /// Lets what was started leave.
+    fn flush(&mut self, exchanges: &mut Exchanges);
+
+    /// Waits until something comes or can leave, for no longer than `until`, and acts on it.
+    ///
+    /// # Errors
+    /// Where the client is broken.
+    fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
+
+    /// Gives the request in a slot up, which is pending: the server is told, as far as the protocol can. It then fails with
+    /// `error`. Nothing happens, and the answer is `false`, where `politely` forbids what would end other requests, too.
+    fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool;
+
+    /// The request in a slot is over, and the sink is about to be told.
+    fn release(&mut self, slot: usize);
+
+    /// Ends all connections.
+    fn close(&mut self);
+}

@@ -1,0 +1,195 @@
+//! The client's side of one HTTP/2 connection, without its socket: bytes in, events out; requests in, bytes out.
+//!
+//! Receive windows are as wide as the protocol allows and are granted anew when half of them is used, so that a
+//! benchmark never waits for itself. The send side keeps to the peer's windows, frame size and number of streams.
+
+mod patience;
+mod receive;
+mod send;
+
+use std::collections::VecDeque;
+
+pub use receive::MAX_CONTROL;
+pub use send::Message;
+
+use crate::wire::h2::connection::patience::Patience;
+use crate::wire::h2::error::{ConnectionError, ErrorCode};
+use crate::wire::h2::frame::{self, MAX_31_BITS, kind};
+use crate::wire::h2::hpack::{Decoder, HeaderList};
+use crate::wire::h2::outbox::Outbox;
+use crate::wire::h2::settings::{self, PeerSettings};
+use crate::wire::h2::stream::{Streams, Token};
+
+/// Used part of a receive window at which it is granted anew.
+const GRANT_AT: u32 = 1 << 30;
+/// Copied bytes that may wait to be written before no further requests are taken: a peer that answers what it has not read
+/// would make them pile up.
+const CONGESTED: usize = 64 << 20;
+/// The protocol's window before any setting.
+const FIRST_WINDOW: u32 = 65_535;
+
+/// What happens on streams. A stream is gone after an event with `end`, and after `reset`.
+pub trait Events {
+    /// A header block: response headers, or trailers.
+    fn headers(&mut self, token: Token, headers: &HeaderList, end: bool);
+    /// A part of the body, as long as it happened to come.
+    fn data(&mut self, token: Token, bytes: &[u8], end: bool);
+    /// The peer gave the stream up, or will never look at it.
+    fn reset(&mut self, token: Token, why: Reset<'_>);
+}
+
+/// Why a stream is gone without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset<'a> {
+    /// The peer reset it.
+    Code(ErrorCode),
+    /// The peer takes no further streams on the connection, this one included.
+    GoAway(&'a GoAway),
+}
+
+/// The peer's announcement that it takes no further streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoAway {
+    /// Why.
+    pub code: ErrorCode,
+    /// The peer's text.
+    pub text: String,
+}
+
+/// The client's side of one connection.
+#[derive(Debug)]
+pub struct Connection {
+    out: Outbox,
+    peer: PeerSettings,
+    settled: bool,
+    streams: Streams,
+    next_stream: u32,
+    send_window: i64,
+    unreported: u32,
+    decoder: Decoder,
+    headers: HeaderList,
+    fragment: Option<Fragment>,
+    data: Option<DataRest>,
+    stalled: VecDeque<u32>,
+    marks: VecDeque<(u64, Token)>,
+    patience: Patience,
+    goaway: Option<GoAway>,
+}
+
+/// A header block of which CONTINUATION frames are still to come.
+#[derive(Debug)]
+struct Fragment {
+    stream: u32,
+    end: bool,
+    bytes: Vec<u8>,
+}
+
+/// What is still to come of a DATA frame.
+#[derive(Clone, Copy, Debug)]
+struct DataRest {
+    stream: u32,
+    bytes: usize,
+    padding: usize,
+    end: bool,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Connection {
+    /// A connection whose preface waits to be sent.
+    pub fn new() -> Self {
+        let mut out = Outbox::default();
+        out.copied().extend_from_slice(frame::PREFACE);
+        settings::put_ours(out.copied());
+        frame::put_number(out.copied(), kind::WINDOW_UPDATE, 0, MAX_31_BITS - FIRST_WINDOW);
+        Self {
+            out,
+            peer: PeerSettings::default(),
+            settled: false,
+            streams: Streams::default(),
+            next_stream: 1,
+            send_window: i64::from(FIRST_WINDOW),
+            unreported: 0,
+            decoder: Decoder::default(),
+            headers: HeaderList::default(),
+            fragment: None,
+            data: None,
+            stalled: VecDeque::new(),
+            marks: VecDeque::new(),
+            patience: Patience::default(),
+            goaway: None,
+        }
+    }
+
+    /// Whether the peer's settings have come; nothing but the preface should be sent before.
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// What the peer has told us.
+    pub fn peer(&self) -> &PeerSettings {
+        &self.peer
+    }
+
+    /// Whether the peer takes no further streams, and why.
+    pub fn goaway(&self) -> Option<&GoAway> {
+        self.goaway.as_ref()
+    }
+
+    /// Whether all stream numbers are used up, so that a new connection is needed.
+    pub fn is_exhausted(&self) -> bool {
+        self.next_stream > MAX_31_BITS
+    }
+
+    /// Whether so much waits to be written that further requests should wait, too.
+    #[inline]
+    pub fn is_congested(&self) -> bool {
+        self.out.copied_len() > CONGESTED
+    }
+
+    /// Whether a stream may be opened now.
+    #[inline]
+    pub fn can_open(&self) -> bool {
+        self.goaway.is_none()
+            && !self.is_exhausted()
+            && !self.is_congested()
+            && self.streams.len() < self.peer.max_concurrent_streams as usize
+    }
+
+    /// Streams that are open.
+    pub fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// What waits to be written.
+    pub fn out(&self) -> &Outbox {
+        &self.out
+    }
+
+    /// Tells that `count` bytes of [`Connection::out`] were written. `sent` learns of messages that have left entirely.
+    #[inline]
+    pub fn wrote(&mut self, count: usize, mut sent: impl FnMut(Token)) {
+        self.out.advance(count);
+        while let Some(&(end, token)) = self.marks.front() {
+            if end > self.out.departed() {
+                break;
+            }
+            sent(token);
+            self.marks.pop_front();
+        }
+        self.patience.departed(self.out.departed());
+    }
+
+    /// Says goodbye: why the connection cannot go on.
+    pub fn close(&mut self, error: &ConnectionError) {
+        let payload = [&[0; 4][..], &error.code.0.to_be_bytes()].concat();
+        frame::put(self.out.copied(), kind::GOAWAY, 0, 0, &payload);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! How much a peer may ask of us without doing anything for a request: frames that cost it little and make us work, or
+//! answers that it does not read (RFC 9113, section 10.5).
+
+use std::collections::VecDeque;
+
+use crate::wire::h2::error::{ConnectionError, ErrorCode};
+
+/// Frames in a row that bring no request forward. One that only keeps an idle connection alive takes hours for so many.
+pub const MAX_IDLE_FRAMES: i64 = 10_000;
+/// Body bytes of ours for which the peer may send one more such frame: it grants windows anew as it reads.
+const BYTES_PER_GRANT: i64 = 1024;
+/// Frames that it may save up that way.
+const MOST_GRANTS: i64 = 1 << 21;
+/// Answers to the peer's control frames that may wait: it asks for more at once, or does not read them.
+pub const MAX_ANSWERS: usize = 1_000;
+
+/// What a peer has used of our patience.
+#[derive(Debug, Default)]
+pub struct Patience {
+    /// Frames since a request came forward; negative where our own bytes allow more.
+    idle_frames: i64,
+    /// Where in the stream of our bytes each answer that has not left ends.
+    answers: VecDeque<u64>,
+}
+
+impl Patience {
+    /// A request has come forward.
+    #[inline]
+    pub fn progressed(&mut self) {
+        self.idle_frames = self.idle_frames.min(0);
+    }
+
+    /// So many bytes of a body are on their way.
+    #[inline]
+    pub fn sent(&mut self, bytes: i64) {
+        self.idle_frames = (self.idle_frames - bytes / BYTES_PER_GRANT - 1).max(-MOST_GRANTS);
+    }
+
+    /// A frame has come, of which it is not known yet whether it brings a request forward.
+    ///
+    /// # Errors
+    /// Where there were too many.
+    #[inline]
+    pub fn frame(&mut self) -> Result<(), ConnectionError> {
+        self.idle_frames += 1;
+        if self.idle_frames > MAX_IDLE_FRAMES {
+            return Err(calm(format!("the server sent {MAX_IDLE_FRAMES} frames in a row that are about no request")));
+        }
+        Ok(())
+    }
+
+    /// The peer made us answer; the answer ends at `end` of our bytes.
+    ///
+    /// # Errors
+    /// Where too many wait.
+    pub fn answered(&mut self, end: u64) -> Result<(), ConnectionError> {
+        self.answers.push_back(end);
+        if self.answers.len() > MAX_ANSWERS {
+            return Err(calm(format!("the server asks for more than {MAX_ANSWERS} answers at once")));
+        }
+        Ok(())
+    }
+
+    /// Our bytes up to `end` have left.
+    #[inline]
+    pub fn departed(&mut self, end: u64) {
+        while self.answers.front().is_some_and(|&answer| answer <= end) {
+            self.answers.pop_front();
+        }
+    }
+}
+
+fn calm(reason: String) -> ConnectionError {
+    ConnectionError::new(ErrorCode::ENHANCE_YOUR_CALM, reason)
+}

@@ -1,0 +1,175 @@
+//! The encoder of request headers. All requests of a client have the same fields, so their block is rendered once: the
+//! first request makes the server remember every field, later ones are a byte per field.
+
+use crate::wire::h2::hpack::table::{ENTRY_OVERHEAD, STATIC};
+
+/// The table size that every decoder starts with (RFC 9113, section 6.5.2).
+const TABLE_SIZE: usize = 4096;
+const INDEXED: (u8, u32) = (0x80, 7);
+const REMEMBERED: (u8, u32) = (0x40, 6);
+const PLAIN: (u8, u32) = (0x00, 4);
+const SIZE_UPDATE: (u8, u32) = (0x20, 5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing was sent yet.
+    Fresh,
+    /// The server remembers the fields.
+    Known,
+    /// The server refused to remember fields.
+    Forgetful,
+}
+
+/// Renders the header blocks of one client on one connection.
+#[derive(Debug)]
+pub struct Encoder {
+    first: Vec<u8>,
+    later: Vec<u8>,
+    plain: Vec<u8>,
+    state: State,
+}
+
+impl Encoder {
+    /// Prepares the blocks of a request with `fields`.
+    pub fn new(fields: &[(String, String)]) -> Self {
+        let mut encoder = Self { first: vec![], later: vec![], plain: vec![], state: State::Fresh };
+        let costs = fields.iter().map(|(name, value)| name.len() + value.len() + ENTRY_OVERHEAD);
+        let mut room = TABLE_SIZE;
+        let fits: Vec<bool> = costs
+            .map(|cost| {
+                let fits = cost <= room;
+                room -= if fits { cost } else { 0 };
+                fits
+            })
+            .collect();
+        let known = |field: &(String, String)| STATIC.iter().position(|entry| *entry == (&*field.0, &*field.1));
+        let mut behind = fields.iter().zip(&fits).filter(|(field, fits)| **fits && known(field).is_none()).count();
+        for (field, fits) in fields.iter().zip(fits) {
+            if let Some(index) = known(field) {
+                for block in [&mut encoder.first, &mut encoder.later, &mut encoder.plain] {
+                    put_integer(block, INDEXED, index + 1);
+                }
+                continue;
+            }
+            put_literal(&mut encoder.plain, PLAIN, field);
+            if fits {
+                behind -= 1;
+                put_literal(&mut encoder.first, REMEMBERED, field);
+                put_integer(&mut encoder.later, INDEXED, STATIC.len() + 1 + behind);
+            } else {
+                put_literal(&mut encoder.first, PLAIN, field);
+                put_literal(&mut encoder.later, PLAIN, field);
+            }
+        }
+        encoder
+    }
+
+    /// A block for a single request that nothing is remembered of.
+    pub fn literal(fields: &[(String, String)]) -> Vec<u8> {
+        Self::new(fields).plain
+    }
+
+    /// The block of the next request, for a server whose table holds `table_size` bytes. Every block that is returned
+    /// must be sent, in order.
+    #[inline]
+    pub fn next_block(&mut self, table_size: u32) -> &[u8] {
+        match self.state {
+            State::Forgetful => &self.plain,
+            _ if (table_size as usize) < TABLE_SIZE => {
+                self.state = State::Forgetful;
+                self.first.clear();
+                put_integer(&mut self.first, SIZE_UPDATE, 0);
+                self.first.extend_from_slice(&self.plain);
+                &self.first
+            }
+            State::Known => &self.later,
+            State::Fresh => {
+                self.state = State::Known;
+                &self.first
+            }
+        }
+    }
+}
+
+/// `(pattern, prefix)`: the bits above the prefix, and how many bits of the first byte hold the integer.
+fn put_integer(out: &mut Vec<u8>, (pattern, prefix): (u8, u32), value: usize) {
+    let mask = (1_usize << prefix) - 1;
+    if value < mask {
+        out.push(pattern | value as u8);
+        return;
+    }
+    out.push(pattern | mask as u8);
+    let mut rest = value - mask;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+fn put_literal(out: &mut Vec<u8>, form: (u8, u32), (name, value): &(String, String)) {
+    match STATIC.iter().position(|entry| entry.0 == name) {
+        Some(index) => put_integer(out, form, index + 1),
+        None => {
+            put_integer(out, form, 0);
+            put_string(out, name);
+        }
+    }
+    put_string(out, value);
+}
+
+fn put_string(out: &mut Vec<u8>, text: &str) {
+    put_integer(out, (0, 7), text.len());
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::h2::hpack::decode::{Decoder, HeaderList};
+
+    fn fields(long: usize) -> Vec<(String, String)> {
+        let pairs = [(":method", "POST"), (":path", "/a.B/C"), ("te", "trailers"), ("x-large", &"v".repeat(long))];
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
+        let mut list = HeaderList::default();
+        decoder.decode(block, &mut list).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        list.iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn later_blocks_are_short_and_mean_the_same() {
+        for long in [3, 300, 5000] {
+            let fields = fields(long);
+            let mut encoder = Encoder::new(&fields);
+            let mut decoder = Decoder::default();
+            let first = encoder.next_block(4096).to_vec();
+            assert_eq!(decoded(&mut decoder, &first), fields);
+            for _ in 0..3 {
+                let later = encoder.next_block(4096).to_vec();
+                assert_eq!(decoded(&mut decoder, &later), fields);
+                assert!(long == 5000 || later.len() == 4);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_table_gets_literals() {
+        let fields = fields(10);
+        for blocks_before in 0..3 {
+            let mut encoder = Encoder::new(&fields);
+            let mut decoder = Decoder::default();
+            for _ in 0..blocks_before {
+                decoded(&mut decoder, encoder.next_block(4096));
+            }
+            let block = encoder.next_block(100).to_vec();
+            assert_eq!(block[0], 0x20);
+            assert_eq!(decoded(&mut decoder, &block), fields);
+            let block = encoder.next_block(4096).to_vec();
+            assert_eq!(decoded(&mut decoder, &block), fields);
+        }
+    }
+}

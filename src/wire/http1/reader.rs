@@ -1,0 +1,326 @@
+//! [`ReplyReader`]: one HTTP/1.x reply, read from whatever pieces it comes in. A pure function over bytes: no sockets.
+
+use crate::wire::http1::chunks::Chunks;
+use crate::wire::http1::malformed::Malformed;
+
+/// Longest head of a reply, in bytes.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Most header fields of a reply.
+const MAX_HEADERS: usize = 64;
+/// Most interim (1xx) replies before the final one.
+const MAX_INTERIM: u8 = 16;
+
+/// How a reply's body is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// It is not.
+    #[default]
+    Identity,
+    /// As of gzip.
+    Gzip,
+    /// As of zlib.
+    Deflate,
+    /// In a way that this program does not know.
+    Unknown,
+}
+
+/// What a reply's head says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Status code.
+    pub status: u16,
+    /// Bytes of the body's first part, where a field of the protocol above says so ([`ReplyReader::with_part_length`]).
+    pub part_length: Option<u64>,
+    /// `Content-Length`, where the body is not chunked.
+    pub length: Option<u64>,
+    /// Whether the server will take another request on this connection.
+    pub keeps_open: bool,
+    /// Compression of the body.
+    pub encoding: Encoding,
+    /// Where a redirection points; empty otherwise.
+    pub location: String,
+}
+
+/// What [`ReplyReader::feed`] did with a piece of the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'b> {
+    /// Bytes used up.
+    pub taken: usize,
+    /// The part of the body among them; may be empty.
+    pub body: &'b [u8],
+    /// Whether the reply is complete. Bytes that were not used up belong to no reply.
+    pub complete: bool,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Chunks),
+    UntilClose,
+    Complete,
+}
+
+/// Reads one reply at a time. After a complete one, [`ReplyReader::reset`] makes it ready for the next.
+#[derive(Clone, Debug)]
+pub struct ReplyReader {
+    state: State,
+    head: Head,
+    /// The head's bytes so far, where it came in pieces.
+    pending: Vec<u8>,
+    interim: u8,
+    body_bytes: u64,
+    /// Name of the field that says how long the body's first part is; empty where none does.
+    part_field: &'static str,
+}
+
+impl Default for ReplyReader {
+    fn default() -> Self {
+        Self::with_part_length("")
+    }
+}
+
+impl ReplyReader {
+    /// Reads replies whose body has a first part, the length of which stands in the field `part_field`.
+    pub fn with_part_length(part_field: &'static str) -> Self {
+        let (state, head) = (State::Head, Head::default());
+        Self { state, head, pending: Vec::new(), interim: 0, body_bytes: 0, part_field }
+    }
+
+    /// Forgets the reply that was read, for the next one. Keeps memory.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.pending.clear();
+        self.interim = 0;
+        self.body_bytes = 0;
+    }
+
+    /// The head, once the final one has come.
+    pub fn head(&self) -> Option<&Head> {
+        if matches!(self.state, State::Head) { None } else { Some(&self.head) }
+    }
+
+    /// Bytes of the body so far, after transfer coding, before content coding.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Takes the next bytes as far as the head, or the next piece of the body, goes; call again with the rest until
+    /// the bytes are used up or the reply is complete.
+    ///
+    /// # Errors
+    /// Where the bytes are no HTTP reply; the connection is then of no further use.
+    pub fn feed<'b>(&mut self, bytes: &'b [u8]) -> Result<Progress<'b>, Malformed> {
+        let (taken, body) = match &mut self.state {
+            State::Head => (self.feed_head(bytes)?, &bytes[..0]),
+            State::Length(left) => {
+                let length = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                *left -= length as u64;
+                (length, &bytes[..length])
+            }
+            State::Chunked(chunks) => chunks.feed(bytes)?,
+            State::UntilClose => (bytes.len(), bytes),
+            State::Complete => (0, &bytes[..0]),
+        };
+        self.body_bytes += body.len() as u64;
+        let ended = match &self.state {
+            State::Length(left) => *left == 0,
+            State::Chunked(chunks) => chunks.complete(),
+            _ => false,
+        };
+        if ended {
+            self.complete()?;
+        }
+        Ok(Progress { taken, body, complete: matches!(self.state, State::Complete) })
+    }
+
+    /// Takes the end of the connection. `Ok` where the reply is complete by it.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub fn end(&mut self) -> Result<(), Malformed> {
+        match &self.state {
+            State::Complete => Ok(()),
+            State::UntilClose => self.complete(),
+            State::Head if self.pending.is_empty() => Err(Malformed::new("before any reply")),
+            State::Head => Err(Malformed::new("within the head of the reply")),
+            State::Length(left) => {
+                let all = self.body_bytes + left;
+                Err(Malformed::new(format!("after {} of the reply's {all} bytes", self.body_bytes)))
+            }
+            State::Chunked(_) => {
+                Err(Malformed::new(format!("within the chunked reply, after {} bytes of it", self.body_bytes)))
+            }
+        }
+    }
+
+    fn complete(&mut self) -> Result<(), Malformed> {
+        self.state = State::Complete;
+        self.check_part_length(Some(self.body_bytes))
+    }
+
+    /// Returns how many of `bytes` belong to the head.
+    fn feed_head(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
+        let before = self.pending.len();
+        if before == 0 {
+            return match parse_head(bytes, self.part_field)? {
+                Some((head, length)) => self.begin(head, length),
+                None => self.keep(bytes),
+            };
+        }
+        self.keep(bytes)?;
+        if !holds_blank_line(&self.pending[before.saturating_sub(3)..]) {
+            return Ok(bytes.len());
+        }
+        match parse_head(&self.pending, self.part_field)? {
+            Some((head, length)) => {
+                self.pending.clear();
+                self.begin(head, length - before)
+            }
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
+        if self.pending.len() + bytes.len() > MAX_HEAD_BYTES && !holds_blank_line(bytes) {
+            return Err(Malformed::new(format!("the head of the reply is longer than {MAX_HEAD_BYTES} bytes")));
+        }
+        self.pending.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn begin(&mut self, parsed: ParsedHead, taken: usize) -> Result<usize, Malformed> {
+        let status = parsed.head.status;
+        if (100..200).contains(&status) {
+            self.interim += 1;
+            if status == 101 || self.interim > MAX_INTERIM {
+                return Err(Malformed::new("the server switched protocols, or sent interim replies without end"));
+            }
+            return Ok(taken);
+        }
+        self.state = match (status, parsed.chunked, parsed.head.length) {
+            (204 | 304, ..) => State::Length(0),
+            (_, true, _) => State::Chunked(Chunks::new()),
+            (_, false, Some(length)) => State::Length(length),
+            (_, false, None) => State::UntilClose,
+        };
+        self.head = parsed.head;
+        if matches!(self.state, State::UntilClose) {
+            self.head.keeps_open = false;
+        }
+        self.check_part_length(self.head.length)?;
+        Ok(taken)
+    }
+
+    fn check_part_length(&self, body: Option<u64>) -> Result<(), Malformed> {
+        match (self.head.part_length, body) {
+            (Some(part), Some(all)) if part > all && self.head.encoding == Encoding::Identity => {
+                Err(Malformed::new(format!("{} is {part}, but the body has only {all} bytes", self.part_field)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn holds_blank_line(bytes: &[u8]) -> bool {
+    bytes.windows(2).any(|pair| pair == b"\n\n") || bytes.windows(3).any(|three| three == b"\n\r\n")
+}
+
+struct ParsedHead {
+    head: Head,
+    chunked: bool,
+}
+
+/// The head at the start of `bytes` and its length, or nothing where it is not complete.
+fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usize)>, Malformed> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut fields);
+    let length = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(Malformed::new(format!("the reply has more than {MAX_HEADERS} header fields")));
+        }
+        Err(error) => return Err(Malformed::new(format!("not an HTTP/1 reply: {error}"))),
+    };
+    let head =
+        Head { status: response.code.unwrap_or_default(), keeps_open: response.version == Some(1), ..Head::default() };
+    let mut parsed = ParsedHead { head, chunked: false };
+    for field in response.headers.iter() {
+        parsed.take(field.name, field.value, part_field)?;
+    }
+    if parsed.chunked {
+        parsed.head.length = None;
+    }
+    Ok(Some((parsed, length)))
+}
+
+impl ParsedHead {
+    fn take(&mut self, name: &str, value: &[u8], part_field: &str) -> Result<(), Malformed> {
+        let head = &mut self.head;
+        match name.len() {
+            14 if name.eq_ignore_ascii_case("content-length") => set_number(&mut head.length, name, value),
+            length if length == part_field.len() && name.eq_ignore_ascii_case(part_field) => {
+                set_number(&mut head.part_length, name, value)
+            }
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                if !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(Malformed::new(format!(
+                        "transfer encoding '{}' is not understood",
+                        String::from_utf8_lossy(value)
+                    )));
+                }
+                self.chunked = true;
+                Ok(())
+            }
+            10 if name.eq_ignore_ascii_case("connection") => {
+                if has_token(value, b"close") {
+                    head.keeps_open = false;
+                } else if has_token(value, b"keep-alive") {
+                    head.keeps_open = true;
+                }
+                Ok(())
+            }
+            16 if name.eq_ignore_ascii_case("content-encoding") => {
+                head.encoding = encoding(value);
+                Ok(())
+            }
+            8 if name.eq_ignore_ascii_case("location") => {
+                head.location = String::from_utf8_lossy(value).into_owned();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn encoding(value: &[u8]) -> Encoding {
+    match value {
+        _ if value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip") => Encoding::Gzip,
+        _ if value.eq_ignore_ascii_case(b"deflate") => Encoding::Deflate,
+        _ if value.is_empty() || value.eq_ignore_ascii_case(b"identity") => Encoding::Identity,
+        _ => Encoding::Unknown,
+    }
+}
+
+fn has_token(list: &[u8], token: &[u8]) -> bool {
+    list.split(|&byte| byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+/// Reads a length that may stand there twice only if it says the same.
+fn set_number(slot: &mut Option<u64>, name: &str, value: &[u8]) -> Result<(), Malformed> {
+    let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(value).ok().filter(|_| plain).and_then(|text| text.parse().ok());
+    match (number, *slot) {
+        (None, _) => Err(Malformed::new(format!("{name} is '{}', which is no length", String::from_utf8_lossy(value)))),
+        (Some(new), Some(old)) if new != old => Err(Malformed::new(format!("{name} is both {old} and {new}"))),
+        (number, _) => {
+            *slot = number;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

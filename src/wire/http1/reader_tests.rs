@@ -1,0 +1,143 @@
+use super::*;
+
+/// Feeds `bytes` in pieces of `piece` bytes. Returns status, body, bytes left over, and whether the reply was complete.
+fn read(bytes: &[u8], piece: usize) -> Result<(u16, Vec<u8>, usize, bool), Malformed> {
+    let mut reader = ReplyReader::with_part_length("Inference-Header-Content-Length");
+    let (mut body, mut complete, mut used) = (Vec::new(), false, 0);
+    for part in bytes.chunks(piece) {
+        let mut at = 0;
+        while at < part.len() && !complete {
+            let progress = reader.feed(&part[at..])?;
+            assert!(progress.taken > 0 || progress.complete, "no progress");
+            body.extend_from_slice(progress.body);
+            at += progress.taken;
+            used += progress.taken;
+            complete = progress.complete;
+        }
+    }
+    assert_eq!(reader.body_bytes(), body.len() as u64);
+    let complete = complete || reader.end().is_ok();
+    Ok((reader.head().map_or(0, |head| head.status), body, bytes.len() - used, complete))
+}
+
+/// Whatever the pieces, the result is the same.
+fn read_all_ways(bytes: &[u8]) -> Result<(u16, Vec<u8>, usize, bool), Malformed> {
+    let whole = read(bytes, bytes.len().max(1));
+    for piece in [1, 2, 3, 7, 64] {
+        let pieces = read(bytes, piece);
+        assert_eq!(whole.is_ok(), pieces.is_ok(), "pieces of {piece}: {whole:?} and {pieces:?}");
+        if let (Ok(whole), Ok(pieces)) = (&whole, &pieces) {
+            assert_eq!(whole, pieces, "pieces of {piece}");
+        }
+    }
+    whole
+}
+
+#[test]
+fn lengths_chunks_and_closing_end_a_body() {
+    let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    assert_eq!(read_all_ways(plain), Ok((200, b"hello".to_vec(), 0, true)));
+    let chunked =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n2\r\nlo\r\n0\r\nTrailer: 1\r\n\r\n";
+    assert_eq!(read_all_ways(chunked), Ok((200, b"hello".to_vec(), 0, true)));
+    let closing = b"HTTP/1.0 200 OK\r\n\r\nhello";
+    assert_eq!(read_all_ways(closing), Ok((200, b"hello".to_vec(), 0, true)));
+    let bare = b"HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n";
+    assert_eq!(read_all_ways(bare), Ok((204, Vec::new(), 0, true)));
+}
+
+#[test]
+fn interim_replies_are_passed_over() {
+    let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+    assert_eq!(read_all_ways(bytes), Ok((200, b"x".to_vec(), 0, true)));
+    assert!(read_all_ways(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").is_err());
+    let endless = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(20);
+    assert!(read_all_ways(&endless).is_err());
+}
+
+#[test]
+fn bytes_beyond_the_reply_are_left() {
+    let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokEXTRA";
+    assert_eq!(read(bytes, bytes.len()), Ok((200, b"ok".to_vec(), 5, true)));
+    let empty = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nx";
+    assert_eq!(read(empty, empty.len()), Ok((200, Vec::new(), 1, true)));
+}
+
+#[test]
+fn truncated_replies_say_how_far_they_came() {
+    for (bytes, text) in [
+        (&b""[..], "before any reply"),
+        (b"HTTP/1.1 200 OK\r\nCont", "within the head"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "after 3 of the reply's 9 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "chunked reply, after 2 bytes"),
+    ] {
+        let mut reader = ReplyReader::with_part_length("Inference-Header-Content-Length");
+        let mut at = 0;
+        while at < bytes.len() {
+            at += reader.feed(&bytes[at..]).unwrap().taken;
+        }
+        let message = reader.end().unwrap_err().to_string();
+        assert!(message.contains(text), "{message}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for bytes in [
+        &b"hello there, this is no HTTP\r\n\r\n"[..],
+        b"HTTP/2 200 OK\r\n\r\n",
+        b"HTTP/1.1 2x0 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nInference-Header-Content-Length: 4\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n11111111111111111\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc",
+    ] {
+        assert!(read_all_ways(bytes).is_err(), "{}", String::from_utf8_lossy(bytes));
+    }
+    let mut endless = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
+    endless.resize(MAX_HEAD_BYTES * 2, b'x');
+    assert!(read_all_ways(&endless).is_err());
+    let fields = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"A: b\r\n".repeat(MAX_HEADERS + 1), b"\r\n".to_vec()].concat();
+    assert!(read_all_ways(&fields).is_err());
+}
+
+#[test]
+fn keeping_the_connection_follows_version_and_header() {
+    for (bytes, open) in [
+        (&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], true),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: foo, Close\r\n\r\n", false),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: Keep-Alive\r\n\r\n", true),
+        (b"HTTP/1.1 200 OK\r\n\r\n", false),
+    ] {
+        let mut reader = ReplyReader::with_part_length("Inference-Header-Content-Length");
+        reader.feed(bytes).unwrap();
+        assert_eq!(reader.head().unwrap().keeps_open, open, "{}", String::from_utf8_lossy(bytes));
+    }
+}
+
+/// Random cuts and random damage never panic and never stall.
+#[test]
+fn damaged_replies_never_panic() {
+    use rand::{RngExt, SeedableRng};
+    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
+    let samples: [&[u8]; 3] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nInference-Header-Content-Length: 4\r\n\r\n{..}12345678",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 500 No\r\nConnection: keep-alive\r\n\r\n{\"error\":\"x\"}",
+    ];
+    for round in 0..20_000 {
+        let mut bytes = samples[round % samples.len()].to_vec();
+        for _ in 0..random.random_range(0..4) {
+            let at = random.random_range(0..bytes.len());
+            bytes[at] = random.random();
+        }
+        bytes.truncate(random.random_range(0..=bytes.len()));
+        let _ = read(&bytes, random.random_range(1..40));
+    }
+}

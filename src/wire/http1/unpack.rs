@@ -1,0 +1,54 @@
+//! The content coding of a body, undone.
+
+use std::io::{self, Read};
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+
+use crate::wire::http1::reader::Encoding;
+
+/// What is said of a body that is compressed without need.
+pub const NOT_ASKED_FOR: &str = "its body is compressed in a way that was not asked for";
+
+/// The body without its compression; `None` where it has none.
+///
+/// # Errors
+/// Where it is damaged, unpacks to more than `most` bytes, or is compressed in an unknown way.
+pub fn decompress(encoding: Encoding, body: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
+    if encoding == Encoding::Identity {
+        return Ok(None);
+    }
+    let mut out = Vec::new();
+    let read = with_unpacked(encoding, body, |reader| {
+        reader.take(most.saturating_add(1)).read_to_end(&mut out).map(|_| out.len() as u64)
+    })?;
+    if read > most { Err(format!("its body unpacks to more than {most} bytes")) } else { Ok(Some(out)) }
+}
+
+/// What `act` makes of the unpacked bytes of a compressed body.
+pub fn with_unpacked(
+    encoding: Encoding,
+    body: &[u8],
+    act: impl FnOnce(&mut dyn Read) -> io::Result<u64>,
+) -> Result<u64, String> {
+    let done = match encoding {
+        Encoding::Gzip => act(&mut MultiGzDecoder::new(body)),
+        Encoding::Deflate => act(&mut ZlibDecoder::new(body)),
+        Encoding::Identity | Encoding::Unknown => return Err(NOT_ASKED_FOR.to_owned()),
+    };
+    done.map_err(|error| format!("its compressed body is damaged: {error}"))
+}
+
+/// Reads a body's JSON, which is all of it where no length is given, and counts the bytes that follow; no more of either
+/// than `most` and one.
+pub fn count_unpacked(
+    reader: &mut dyn Read,
+    json_length: Option<u64>,
+    most: u64,
+    json: &mut Vec<u8>,
+) -> io::Result<u64> {
+    json.clear();
+    let most = most.saturating_add(1);
+    reader.take(json_length.unwrap_or(most).min(most)).read_to_end(json)?;
+    let mut rest = reader.take(most);
+    io::copy(&mut rest, &mut io::sink())
+}

@@ -1,0 +1,14 @@
+//! What travels: protocols as state machines over bytes. They know frames, header fields, codings and limits; not sockets,
+//! clocks, tensors or models.
+
+pub mod coding;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+pub mod grpc;
+pub mod h2;
+pub mod http1;
+pub mod protobuf;
+pub mod sse;
+mod tls;
+
+pub use tls::TlsClient;

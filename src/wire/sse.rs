@@ -1,0 +1,225 @@
+//! Server-sent events (`text/event-stream`, <https://html.spec.whatwg.org/multipage/server-sent-events.html>): a stream of
+//! events, read from whatever pieces it comes in. What an event says never depends on how the bytes were cut.
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its type; empty where the server names none, which means `message`.
+    pub name: &'a [u8],
+    /// Its data, the lines of it joined.
+    pub data: &'a [u8],
+}
+
+/// Puts events together. Fields for browsers that reconnect (`id`, `retry`) and comments are passed over.
+#[derive(Debug)]
+pub struct EventReader {
+    /// Most bytes of one event, a line that has begun included.
+    limit: usize,
+    /// The line that has begun.
+    line: Vec<u8>,
+    name: Vec<u8>,
+    /// Data so far, each line with its end.
+    data: Vec<u8>,
+    /// The last line ended with a carriage return, which a line feed may follow.
+    after_return: bool,
+    /// No line has ended: the stream may begin with a byte order mark.
+    first: bool,
+    /// `name` and `data` were handed out and are to be cleared.
+    handed_out: bool,
+}
+
+impl EventReader {
+    /// For events of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        let (line, name, data) = (Vec::new(), Vec::new(), Vec::new());
+        Self { limit, line, name, data, after_return: false, first: true, handed_out: false }
+    }
+
+    /// Forgets everything, for another stream. Keeps memory.
+    pub fn reset(&mut self) {
+        self.line.clear();
+        self.forget();
+        (self.after_return, self.first) = (false, true);
+    }
+
+    /// Whether an event, or a line, has begun and not ended: a stream that ends here is cut short.
+    pub fn is_inside(&self) -> bool {
+        let event = !self.handed_out && (!self.name.is_empty() || !self.data.is_empty());
+        event || !self.line.is_empty()
+    }
+
+    fn forget(&mut self) {
+        self.name.clear();
+        self.data.clear();
+        self.handed_out = false;
+    }
+
+    /// Takes bytes from the front of `input` until an event is complete; `None` where more bytes are needed.
+    ///
+    /// # Errors
+    /// Where an event is longer than allowed; says so.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event<'_>>, String> {
+        if self.handed_out {
+            self.forget();
+        }
+        while let Some(&first) = input.first() {
+            if std::mem::take(&mut self.after_return) && first == b'\n' {
+                *input = &input[1..];
+                continue;
+            }
+            let end = input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (now, rest) = input.split_at(end.unwrap_or(input.len()));
+            *input = rest;
+            if self.name.len() + self.data.len() + self.line.len() + now.len() > self.limit {
+                return Err(format!("an event is longer than {} bytes", self.limit));
+            }
+            self.line.extend_from_slice(now);
+            let Some((&ending, rest)) = input.split_first() else { break };
+            *input = rest;
+            self.after_return = ending == b'\r';
+            if self.line_ends() {
+                self.handed_out = true;
+                return Ok(Some(Event { name: &self.name, data: &self.data }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Acts on the line that has ended; tells whether an event has.
+    fn line_ends(&mut self) -> bool {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        let line = &self.line[..];
+        let line = if std::mem::take(&mut self.first) { line.strip_prefix(MARK).unwrap_or(line) } else { line };
+        let ends = line.is_empty();
+        let at = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
+        let (field, value) = line.split_at(at);
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                self.data.extend_from_slice(value);
+                self.data.push(b'\n');
+            }
+            b"event" => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            _ => {}
+        }
+        self.line.clear();
+        if !ends {
+            return false;
+        }
+        // The last line's end is none of the data's.
+        let complete = self.data.pop().is_some();
+        if !complete {
+            self.name.clear();
+        }
+        complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Read = (Vec<(String, String)>, Result<bool, String>);
+
+    /// The events of a stream that comes in pieces, and whether it ends inside one.
+    fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Read {
+        let (mut reader, mut events) = (EventReader::new(40), Vec::new());
+        for mut piece in pieces {
+            loop {
+                match reader.next(&mut piece) {
+                    Ok(Some(Event { name, data })) => {
+                        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                        events.push((text(name), text(data)));
+                    }
+                    Ok(None) => break,
+                    Err(reason) => return (events, Err(reason)),
+                }
+            }
+            assert!(piece.is_empty(), "what was not taken");
+        }
+        (events, Ok(reader.is_inside()))
+    }
+
+    fn whole(text: &str) -> Read {
+        read(std::iter::once(text.as_bytes()))
+    }
+
+    fn events(text: &str) -> Vec<(String, String)> {
+        let (events, end) = whole(text);
+        assert!(end.is_ok(), "{text:?}: {end:?}");
+        events
+    }
+
+    fn pair(name: &str, data: &str) -> (String, String) {
+        (name.to_owned(), data.to_owned())
+    }
+
+    #[test]
+    fn events_are_read_as_the_standard_says() {
+        assert_eq!(events("data: YHOO\ndata: +2\ndata: 10\n\n"), [pair("", "YHOO\n+2\n10")]);
+        assert_eq!(
+            events(": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n"),
+            [pair("", "first event"), pair("", "second event"), pair("", " third event")]
+        );
+        assert_eq!(events("data\n\ndata\ndata\n\ndata:"), [pair("", ""), pair("", "\n")]);
+        assert_eq!(events("event: add\ndata: 7\n\nevent: lost\n\ndata: 8\n\n"), [pair("add", "7"), pair("", "8")]);
+        assert_eq!(
+            events("\u{feff}data: a\r\rdata: b\r\n\r\ndata: c\n\n"),
+            [pair("", "a"), pair("", "b"), pair("", "c")]
+        );
+        assert_eq!(events("data: \u{feff}x\nretry: 10\nunknown: y\ndata : z\n\n"), [pair("", "\u{feff}x")]);
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_an_event_is_told_and_long_events_are_refused() {
+        for (text, inside) in [("", false), ("data: a\n\n", false), ("data: a\n", true), ("da", true), (":\n", false)] {
+            assert_eq!(whole(text).1, Ok(inside), "{text:?}");
+        }
+        let long = format!("data: a\n\ndata: {}\n\n", "b".repeat(40));
+        assert_eq!(whole(&long).0, [pair("", "a")]);
+        assert!(whole(&long).1.unwrap_err().contains("40 bytes"));
+    }
+
+    /// Streams of parts that mean something, put together by a simple generator, cut at every place and into pieces of every
+    /// size.
+    #[test]
+    fn what_is_read_does_not_depend_on_the_cuts() {
+        const PARTS: [&str; 14] = [
+            "data",
+            ":",
+            " ",
+            "\n",
+            "\r",
+            "\r\n",
+            "\n\n",
+            "event",
+            "x",
+            "\u{feff}",
+            "data: y\n",
+            "id: 1\n",
+            ": note\n",
+            "\u{e9}",
+        ];
+        let mut state = 1_u64;
+        let mut draw = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        for _ in 0..300 {
+            let count = 1 + draw(24);
+            let text: String = (0..count).map(|_| PARTS[draw(PARTS.len())]).collect();
+            let (bytes, expected) = (text.as_bytes(), whole(&text));
+            for cut in 0..=bytes.len() {
+                let (front, back) = bytes.split_at(cut);
+                assert_eq!(read([front, back].into_iter()), expected, "{text:?} cut at {cut}");
+            }
+            for size in 1..=bytes.len() {
+                assert_eq!(read(bytes.chunks(size)), expected, "{text:?} in pieces of {size}");
+            }
+        }
+    }
+}
