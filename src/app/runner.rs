@@ -21,7 +21,7 @@ use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
 use crate::measure::summary::LevelSummary;
 use crate::measure::window::WindowFacts;
-use crate::plan::{LatencyEnd, MeasurementPlan, Plan};
+use crate::plan::{LatencyEnd, MeasurementPlan, Plan, Wait};
 use crate::record::{Recorder, RecorderSpec};
 use crate::report::{Interrupts, console, remarks};
 use crate::stdio::{self, note};
@@ -179,6 +179,7 @@ impl Runner<'_> {
                 shares: self.session.run.entries.iter().map(|entry| entry.share).collect(),
                 issuers: job.issuers,
                 client_cost_ns: self.session.run.client_cost_ns,
+                wakeups_apart: spec.wakeups && !spec.until_wakeup && self.plan.load.wait != Wait::Spin,
             },
             ramp: if open_loop { 1 } else { job.lanes.count as u64 },
             finite: job.finite,

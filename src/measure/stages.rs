@@ -351,6 +351,7 @@ mod tests {
             shares: [].into(),
             issuers: 1,
             client_cost_ns: 0.0,
+            wakeups_apart: false,
         };
         StageRun {
             level: LevelRun {

@@ -24,6 +24,8 @@ pub struct WindowFacts {
     pub issuers: usize,
     /// The client's own cost per request, in nanoseconds.
     pub client_cost_ns: f64,
+    /// Every wake-up is timed and is no part of the latency.
+    pub wakeups_apart: bool,
 }
 
 /// The summary of the window from `start` that lasted `duration`.
@@ -77,7 +79,8 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         send_ns: average(tally.send_ns, tally.send_samples),
         receive_ns: average(tally.receive_ns, tally.requests),
         wakeup: tally.wakeup,
-        turnaround_ns: average(tally.turnaround_ns, tally.send_samples),
+        turnaround_ns: average(tally.turnaround_ns, tally.send_samples)
+            + if facts.wakeups_apart { wakeup_ns } else { 0.0 },
         entries,
         overhead_share: (busy_ns / (duration.as_nanos() as f64 * facts.issuers.max(1) as f64)).min(1.0),
     }

@@ -138,7 +138,8 @@ struct Worker<'a> {
     sink: Arc<SyncSink>,
     client: Box<dyn Client>,
     driven: bool,
-    /// End of the last request.
+    /// End of the last request, and when the worker went on.
+    ended: Option<Stamp>,
     before: Option<Stamp>,
     sent: u64,
     completed: u64,
@@ -188,6 +189,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         sink,
         client,
         driven,
+        ended: None,
         before: None,
         sent: 0,
         completed: 0,
@@ -206,7 +208,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
     let worked = worker.run(control);
     worker.catch_up();
     let all_over = worker.sent == worker.completed + worker.failed;
-    let ended = worker.before.filter(|_| all_over).map_or_else(Stamp::now, |end| end.plus(1));
+    let ended = worker.ended.filter(|_| all_over).map_or_else(Stamp::now, |end| end.plus(1));
     control.report_end(worker.sent, worker.completed, worker.failed, ended);
     worked
 }
@@ -304,7 +306,10 @@ impl Worker<'_> {
     fn record(&mut self, request: Request, reply: &Reply, awake: Option<Stamp>) {
         let until_wakeup = self.context.recorder.spec().until_wakeup;
         let end = awake.filter(|_| until_wakeup).unwrap_or(reply.last_response);
-        let before = self.before.replace(end);
+        // Where every wake-up is timed, it is known better than the turn-around, of which there are samples.
+        let over = awake.filter(|_| self.times_wakeups == WakeupTimes::All).unwrap_or(end);
+        let before = self.before.replace(over);
+        self.ended = Some(end);
         *(if reply.error.is_some() { &mut self.failed } else { &mut self.completed }) += 1;
         let sample = Sample {
             intended: None,

@@ -160,6 +160,7 @@ fn measured_on(
             shares: [].into(),
             issuers: 1,
             client_cost_ns: 0.0,
+            wakeups_apart: false,
         },
         ramp: 1,
         finite: false,
