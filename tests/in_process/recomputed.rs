@@ -91,7 +91,16 @@ fn timed_a_rate_of_a_number_of_requests_is_what_its_records_say() {
 }
 
 #[test]
-#[ignore = "the headline of synchronous loops runs until the thread is awake again, the export until the response"]
 fn timed_a_synchronous_closed_loop_is_what_its_records_say() {
     recompute("--concurrency-range 3 --sync -p 300 -s 1000000 -r 3");
+}
+
+#[test]
+fn a_synchronous_counted_load_is_what_its_records_say() {
+    recompute("--concurrency-range 2 --sync --request-count 300");
+}
+
+#[test]
+fn a_synchronous_open_loop_is_what_its_records_say() {
+    recompute("--request-rate-range 300 --sync --request-count 400");
 }
