@@ -303,9 +303,12 @@ fn a_server_that_breaks_off_is_understood() {
     };
     let mut bench = Bench::at(&serve(Builder::new(), never, abrupt), Setup { slots: 3, ..PLAIN });
     (0..3).for_each(|slot| bench.submit(slot));
+    // A call whose answer the server drops first is reset before the connection ends.
+    let is_reset = |code: &str, message: &str| code == "Cancelled" && message.contains("reset the stream with CANCEL");
     for (_, outcome) in bench.outcomes(3) {
         let (code, message) = outcome.unwrap_err();
-        assert!(code == "Unavailable" && message.contains("ENHANCE_YOUR_CALM"), "{code}: {message}");
+        let is_ended = code == "Unavailable" && message.contains("ENHANCE_YOUR_CALM");
+        assert!(is_ended || is_reset(&code, &message), "{code}: {message}");
     }
 }
 
