@@ -62,6 +62,16 @@ pub trait Backend: Send + Sync {
         Err(Error::server(format!("model '{id}': this service keeps no statistics")))
     }
 
+    /// The same of several models. Where one exchange brings them all, they are of one moment.
+    ///
+    /// # Errors
+    /// As [`Backend::statistics`].
+    fn statistics_of(&self, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
+        let mut all = StatisticsSnapshot::default();
+        ids.iter().try_for_each(|id| self.statistics(id).map(|statistics| all.absorb(statistics)))?;
+        Ok(all)
+    }
+
     /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.
     ///
     /// # Errors

@@ -23,18 +23,15 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
     if !backend.capabilities().statistics {
         return Ok(None);
     }
-    let mut all = StatisticsSnapshot::default();
-    for spec in specs {
-        match backend.statistics(&spec.id) {
-            Ok(statistics) => all.absorb(statistics),
-            Err(error) if backend.awaits_server() => {
-                note!("{error}; the server's figures of that time are left out (--reconnect)");
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
+    let ids: Vec<_> = specs.iter().map(|spec| &spec.id).collect();
+    match backend.statistics_of(&ids) {
+        Ok(statistics) => Ok(Some(statistics)),
+        Err(error) if backend.awaits_server() => {
+            note!("{error}; the server's figures of that time are left out (--reconnect)");
+            Ok(None)
         }
+        Err(error) => Err(error),
     }
-    Ok(Some(all))
 }
 
 /// Average times per request on the server, in whole microseconds.

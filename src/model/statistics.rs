@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::model::ModelId;
 use crate::model::json::{Number, or_default};
 
 /// Most models and versions that one answer of a server is believed to tell of.
@@ -125,6 +126,16 @@ impl StatisticsSnapshot {
     /// Takes every model of `other` in; a model that both hold keeps `other`'s counters.
     pub fn absorb(&mut self, other: Self) {
         self.models.extend(other.models);
+    }
+
+    /// Keeps those of the models `ids` alone, if it has some of each.
+    pub fn only(mut self, ids: &[&ModelId]) -> Option<Self> {
+        let is = |id: &ModelId, name: &str, version: &str| {
+            id.name == name && id.version.is_none_or(|wanted| version.parse() == Ok(wanted))
+        };
+        self.models.retain(|(name, version), _| ids.iter().any(|id| is(id, name, version)));
+        let has = |id: &&ModelId| self.models.keys().any(|(name, version)| is(id, name, version));
+        ids.iter().all(has).then_some(self)
     }
 
     /// Of these differences, those of one model: of `version` if given, else of the highest version that queued or

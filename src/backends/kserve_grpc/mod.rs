@@ -32,6 +32,7 @@ use crate::backends::kserve_grpc::request::RequestForm;
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
+use crate::backends::together::together;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, tls_advice};
@@ -190,6 +191,16 @@ impl Backend for GrpcBackend {
         self.control
             .call("ModelStatistics", &named(id), SAMPLE_LIMIT)
             .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))
+    }
+
+    fn statistics_of(&self, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
+        // Without a name, they are those of all models.
+        let nobody = ModelRequest { name: String::new(), version: String::new() };
+        let all = || {
+            let answer = self.control.call("ModelStatistics", &nobody, SAMPLE_LIMIT);
+            answer.map_err(|error| self.failed("reading the statistics of all models", &error))
+        };
+        together(ids, all, |id| self.statistics(id))
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {

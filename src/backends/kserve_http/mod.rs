@@ -34,6 +34,7 @@ use crate::backend::{
 };
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
+use crate::backends::together::together;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, tls_advice};
@@ -216,6 +217,12 @@ impl Backend for HttpBackend {
         let path = model_path(&self.format.endpoint, id, "/stats");
         let what = format!("statistics of model '{id}'");
         self.control.get_json(&path, &what, Patience::Sample)
+    }
+
+    fn statistics_of(&self, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
+        let path = format!("{}/v2/models/stats", self.format.endpoint.prefix);
+        let all = || self.control.get_json(&path, "statistics of all models", Patience::Sample);
+        together(ids, all, |id| self.statistics(id))
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
