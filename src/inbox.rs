@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use crossbeam::queue::ArrayQueue;
 
 /// How often a receiver with nothing to do looks for items.
-const LOOK_UP: Duration = Duration::from_millis(2);
+const EVENT_POLL: Duration = Duration::from_millis(2);
 
 /// A way to an [`Inbox`].
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl<T, E> Iterator for Inbox<T, E> {
             if let Some(event) = self.event.take() {
                 return Some(Received::Event(event));
             }
-            let patience = if self.idle { LOOK_UP } else { Duration::ZERO };
+            let patience = if self.idle { EVENT_POLL } else { Duration::ZERO };
             let event = self.events.recv_timeout(patience);
             self.before = self.items.len();
             self.idle = self.before == 0;

@@ -21,7 +21,7 @@ const STUB: &str = "triton_python_backend_stub";
 const SHARED_MEMORY: &str = "/dev/shm/";
 /// How long killed processes may take to be gone.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
-const LOOK_UP: Duration = Duration::from_millis(1);
+const EXIT_POLL: Duration = Duration::from_millis(1);
 
 /// Says that the names of this process' python models' regions begin with `prefix`.
 pub fn expect_regions(prefix: &str) {
@@ -77,7 +77,7 @@ fn await_ends(killed: &[Pid]) {
     let limit = Stamp::now().plus_duration(KILL_LIMIT);
     for pid in killed {
         while processes::find(*pid).is_some() && Stamp::now() < limit {
-            thread::sleep(LOOK_UP);
+            thread::sleep(EXIT_POLL);
         }
         // Those that are no children are reaped by others.
         let _ = waitpid(Some(*pid), WaitOptions::NOHANG);

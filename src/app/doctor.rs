@@ -20,7 +20,7 @@ use crate::plan::{Checkup, Plan};
 const LOOK: Duration = Duration::from_secs(1);
 /// A tool of the driver that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK_UP: Duration = Duration::from_millis(5);
+const INTERRUPT_POLL: Duration = Duration::from_millis(5);
 /// Processors that other processes may have while a machine counts as idle, as a share.
 const IDLE: f64 = 0.05;
 
@@ -155,7 +155,7 @@ fn output(tool: &str, arguments: &[&str]) -> Option<String> {
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Stamp::now() < until => thread::sleep(LOOK_UP),
+            Ok(None) if Stamp::now() < until => thread::sleep(INTERRUPT_POLL),
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();

@@ -6,7 +6,7 @@ use crate::app::runner::Runner;
 use crate::app::{periodic, stages, sweep};
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
-use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::{LevelValue, LoadMode, Outcome, Plan, Range, Search};
 use crate::report;
@@ -171,8 +171,8 @@ fn ends_a_range(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
 }
 
 fn is_overloaded(level: &LevelSummary) -> bool {
-    let Verdict::Invalid(complaints) = &level.verdict else { return false };
-    complaints.iter().any(|complaint| matches!(complaint, Complaint::Overloaded(..) | Complaint::HeldBack(_)))
+    let Verdict::Invalid(reasons) = &level.verdict else { return false };
+    reasons.iter().any(|reason| matches!(reason, InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_)))
 }
 
 /// What is said where a range without an end met the limit of its growth before the latency threshold.

@@ -41,12 +41,12 @@ fn is_unstable(level: &LevelSummary) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::complaint::{Complaint, Verdict};
+    use crate::measure::reasons::{InvalidReason, Verdict};
     use crate::measure::summary::{Disturbances, LevelLoad, sample};
     use crate::plan::{Distribution, Spacing};
 
-    fn level(ending: Ending, complaints: &[Complaint]) -> LevelSummary {
-        let verdict = if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints.to_vec()) };
+    fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {
+        let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };
         LevelSummary { ending, verdict, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) }
     }
 
@@ -59,7 +59,7 @@ mod tests {
         let distribution = Distribution::Constant;
         let mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 3, distribution };
         let stable = || level(Ending::Stable, &[]);
-        let past = || level(Ending::Unstable, &[Complaint::Overloaded(2.0, 1.0)]);
+        let past = || level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);
         assert_eq!(exit_code(&mode, Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
         assert_eq!(exit_code(&mode, Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
         assert_eq!(exit_code(&mode, Codes::Own, &[stable()]), exit::OK);
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn the_gravest_level_decides() {
         let stable = level(Ending::Stable, &[]);
-        let unstable = level(Ending::Unstable, &[Complaint::Unstable(None)]);
-        let failed = level(Ending::Failed, &[Complaint::Nothing]);
-        let late = level(Ending::Stable, &[Complaint::IssuersLate(0.5)]);
+        let unstable = level(Ending::Unstable, &[InvalidReason::Unstable(None)]);
+        let failed = level(Ending::Failed, &[InvalidReason::Nothing]);
+        let late = level(Ending::Stable, &[InvalidReason::IssuersLate(0.5)]);
         let over = level(Ending::OverThreshold, &[]);
         assert_eq!(code(std::slice::from_ref(&stable)), exit::OK);
         assert_eq!(code(&[stable.clone(), unstable.clone()]), exit::UNSTABLE);
@@ -78,13 +78,14 @@ mod tests {
         assert_eq!(code(&[late]), exit::INVALID);
         let disturbances = Disturbances { windows: 3, disturbed: 3, replaced: 0, worst: None };
         assert_eq!(code(&[LevelSummary { disturbances, ..level(Ending::Stable, &[]) }]), exit::OK, "a disturbed level");
-        let few = level(Ending::Stable, &[Complaint::TooFewSamples(99.0, 7, 662)]);
+        let few = level(Ending::Stable, &[InvalidReason::TooFewSamples(99.0, 7, 662)]);
         assert_eq!(code(&[few]), exit::INVALID);
-        assert_eq!(code(&[level(Ending::Interrupted, &[Complaint::Interrupted])]), exit::OK);
+        assert_eq!(code(&[level(Ending::Interrupted, &[InvalidReason::Interrupted])]), exit::OK);
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
         assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
         assert_eq!(code(&[]), exit::OK);
-        let overloaded = [level(Ending::Unstable, &[Complaint::Overloaded(2.0, 1.0), Complaint::Unstable(None)])];
+        let overloaded =
+            [level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0), InvalidReason::Unstable(None)])];
         assert_eq!(code(&overloaded), exit::INVALID);
         assert_eq!(exit_code(&LoadMode::FixedSchedule, Codes::PerfAnalyzers, &overloaded), exit::UNSTABLE);
     }

@@ -17,7 +17,7 @@ use crate::report::periodic::{table, write};
 use crate::stdio::note;
 
 /// How often it is looked whether the load has ended.
-const LOOK_UP: Duration = Duration::from_millis(5);
+const INTERRUPT_POLL: Duration = Duration::from_millis(5);
 
 /// Plays the load to its end and prints the table. Returns the exit code.
 ///
@@ -41,7 +41,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     }
     let running = runner.start(&level.recorder, &job, None)?;
     while !running.is_finished() && !runner.is_interrupted() {
-        thread::sleep(LOOK_UP);
+        thread::sleep(INTERRUPT_POLL);
     }
     let stranded = running.is_stranded();
     let stopped = running.stop();

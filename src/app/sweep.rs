@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::error::{Error, Result};
-use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
 use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
@@ -105,18 +105,18 @@ fn burst(runner: &Runner<'_>) -> Job {
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
     let client = &level.client;
     let completed_rate = client.requests as f64 / client.duration.as_secs_f64();
-    let lost = |complaint: &Complaint| {
+    let lost = |reason: &InvalidReason| {
         matches!(
-            complaint,
-            Complaint::Nothing
-                | Complaint::NoneEnded
-                | Complaint::Errors(..)
-                | Complaint::RateNotReached(..)
-                | Complaint::Overloaded(..)
-                | Complaint::HeldBack(_)
+            reason,
+            InvalidReason::Nothing
+                | InvalidReason::NoneEnded
+                | InvalidReason::Errors(..)
+                | InvalidReason::RateNotReached(..)
+                | InvalidReason::Overloaded(..)
+                | InvalidReason::HeldBack(_)
         )
     };
-    let refused = matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(lost));
+    let refused = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(lost));
     let over = matches!(level.ending, Ending::OverThreshold | Ending::Failed | Ending::Interrupted);
     let latency_ns = client.key_latency_ns(runner.plan.measurement.percentile);
     let settled = level.ending != Ending::Unstable;

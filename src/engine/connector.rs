@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
-use crate::engine::deadline::LOOK_UP;
+use crate::engine::deadline::INTERRUPT_POLL;
 use crate::engine::{Deadline, Endpoint, Stream};
 use crate::wire::TlsClient;
 
@@ -87,7 +87,7 @@ fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<Socket
     thread::Builder::new().name("resolver".to_owned()).spawn(ask)?;
     loop {
         deadline.check()?;
-        match answered.recv_timeout(LOOK_UP) {
+        match answered.recv_timeout(INTERRUPT_POLL) {
             Ok(found) => return found,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the name resolver broke off")),

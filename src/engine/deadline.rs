@@ -13,7 +13,7 @@ use crate::interrupt;
 /// What an exchange has left after an interrupt: enough for a server that answers.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(500);
 /// How often a wait looks whether the user has interrupted.
-pub(super) const LOOK_UP: Duration = Duration::from_millis(20);
+pub(super) const INTERRUPT_POLL: Duration = Duration::from_millis(20);
 
 /// When an exchange with the server must be over: one moment for all its steps, and soon after an interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl Deadline {
     pub fn wait(self, socket: impl AsFd, flags: PollFlags) -> io::Result<()> {
         loop {
             self.check()?;
-            let nap = self.end().from_now().min(LOOK_UP);
+            let nap = self.end().from_now().min(INTERRUPT_POLL);
             let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
             match poll(&mut [PollFd::new(&socket, flags)], Some(&nap)) {
                 Ok(0) | Err(Errno::INTR) => {}

@@ -7,7 +7,7 @@ use crate::clock::Stamp;
 use crate::interrupt;
 
 /// Even a server that is not waited for gets this long to answer.
-const LEAST: Duration = Duration::from_secs(1);
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// Time between two looks at a server that is not ready.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,7 +40,7 @@ impl ServerWait {
         is_final: impl Fn(&E) -> bool,
     ) -> Result<(), E> {
         loop {
-            match attempt(self.until.from_now().max(LEAST)) {
+            match attempt(self.until.from_now().max(SHORTEST_WAIT)) {
                 Err(error) if self.goes_on() && !is_final(&error) => {
                     thread::sleep(PAUSE.min(self.until.from_now()));
                 }
@@ -71,7 +71,7 @@ mod tests {
             |_| false,
         );
         assert!(outcome.is_err_and(|last| last == calls && last >= 2), "{calls}");
-        assert_eq!(wait.retry(Err, |_| false), Err(LEAST), "what comes later is tried once");
+        assert_eq!(wait.retry(Err, |_| false), Err(SHORTEST_WAIT), "what comes later is tried once");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::measure::disagreement::STABLE_WINDOWS;
-use crate::measure::history::{History, Stretch};
+use crate::measure::history::{History, WindowSet};
 use crate::measure::precision::interval;
 use crate::measure::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
 use crate::plan::{MeasurementPlan, Statistic};
@@ -24,7 +24,7 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
     }
-    let Stretch { client: result, blocks, .. } = history.result()?;
+    let WindowSet { client: result, blocks, .. } = history.result()?;
     let check = check_limit(plan, &result, || interval(key_statistic(plan), &blocks, &result));
     let (settled, sampled) = (history.is_settled(plan), has_enough_samples(&result, plan.percentile));
     match check {
@@ -104,7 +104,7 @@ mod tests {
     fn decided(plan: &MeasurementPlan, requests: u64, windows: &[u64]) -> Option<(Ending, usize)> {
         let mut history = History::new(plan);
         windows.iter().enumerate().find_map(|(index, latency_us)| {
-            history.push(Stretch::sample(requests, latency_us * 1_000), plan);
+            history.push(WindowSet::sample(requests, latency_us * 1_000), plan);
             decide(&history, plan).map(|ending| (ending, index + 1))
         })
     }

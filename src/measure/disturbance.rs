@@ -12,7 +12,7 @@ use crate::machine::processors::Times;
 use crate::machine::threads::{self, Waits};
 
 /// The kernel counts in ticks of 10 ms. What is told by fewer than so many for a processor may be rounding.
-const LEAST: Duration = Duration::from_millis(50);
+const SHORTEST_WINDOW: Duration = Duration::from_millis(50);
 /// What the kernel counts must be as long as the time that has passed, but for this share; where it is not, it tells nothing
 /// (some sandboxes show zeros).
 const CLOCK_TOLERANCE: f64 = 0.5;
@@ -184,7 +184,7 @@ fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; 
     let capacity = wall.as_secs_f64() * count as f64;
     let told = capacity > 0.0 && (spent.all().as_secs_f64() / capacity - 1.0).abs() <= CLOCK_TOLERANCE;
     // Each processor is rounded for itself.
-    let least = LEAST.as_secs_f64() * (count as f64).sqrt();
+    let least = SHORTEST_WINDOW.as_secs_f64() * (count as f64).sqrt();
     let beyond_rounding = |seconds: f64, of: f64| (told && seconds >= least && of > 0.0).then(|| seconds / of);
     let stolen = spent.stolen.as_secs_f64();
     let wanted = (spent.busy + spent.stolen).as_secs_f64();

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::complaint::Verdict;
 use crate::measure::counters::Counted;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{intervals, is_precise};
+use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
@@ -17,7 +17,7 @@ use crate::plan::MeasurementPlan;
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]
-pub(super) struct Stretch {
+pub(super) struct WindowSet {
     /// What the client saw.
     pub(super) client: ClientSummary,
     /// The server's metrics meanwhile, where they are collected.
@@ -26,7 +26,7 @@ pub(super) struct Stretch {
     pub(super) blocks: Blocks,
 }
 
-impl Stretch {
+impl WindowSet {
     /// A window that was not cut into blocks: it is one.
     pub(super) fn uncut(client: ClientSummary, readings: Option<MetricsFold>) -> Self {
         let mut blocks = Blocks::default();
@@ -89,17 +89,17 @@ pub(super) struct History {
     closed: usize,
     /// How long all windows lasted.
     measured: Duration,
-    last: VecDeque<Stretch>,
+    last: VecDeque<WindowSet>,
     /// The windows that make the result as one: those since three agreed, or all where a precision is measured for. Without
     /// it, the last three do.
-    kept: Option<Stretch>,
+    kept: Option<WindowSet>,
     /// How many they are.
     kept_windows: usize,
     whole: bool,
 }
 
 #[cfg(test)]
-impl Stretch {
+impl WindowSet {
     /// A window of so many requests, a multiple of 16, that all took so long: 16 blocks of a second.
     pub(super) fn sample(requests: u64, latency_ns: u64) -> Self {
         use crate::measure::summary::sample;
@@ -109,7 +109,7 @@ impl Stretch {
     }
 }
 
-impl Stretch {
+impl WindowSet {
     /// How well its figures are known.
     pub(super) fn intervals(&self, percentile: Option<f64>) -> Vec<Known> {
         intervals(&self.blocks, &self.client, percentile)
@@ -124,7 +124,7 @@ impl History {
     }
 
     /// Adds the window that has just ended.
-    pub(super) fn push(&mut self, window: Stretch, plan: &MeasurementPlan) {
+    pub(super) fn push(&mut self, window: WindowSet, plan: &MeasurementPlan) {
         self.closed += 1;
         self.measured += window.client.duration;
         if self.last.len() == STABLE_WINDOWS {
@@ -174,7 +174,7 @@ impl History {
     }
 
     /// The windows that make the result, as one; `None` where there was none.
-    pub(super) fn result(&self) -> Option<Stretch> {
+    pub(super) fn result(&self) -> Option<WindowSet> {
         self.kept.clone().or_else(|| self.last_as_one())
     }
 
@@ -189,9 +189,9 @@ impl History {
         disagreement(&last, plan.stability, plan.percentile)
     }
 
-    fn last_as_one(&self) -> Option<Stretch> {
+    fn last_as_one(&self) -> Option<WindowSet> {
         let mut last = self.last.iter();
-        last.next().map(|first| last.fold(first.clone(), Stretch::absorb))
+        last.next().map(|first| last.fold(first.clone(), WindowSet::absorb))
     }
 }
 
@@ -205,8 +205,8 @@ mod tests {
         MeasurementPlan { precision, ..sample::plan() }
     }
 
-    fn window(requests: u64) -> Stretch {
-        Stretch::sample(requests, 1_000_000)
+    fn window(requests: u64) -> WindowSet {
+        WindowSet::sample(requests, 1_000_000)
     }
 
     #[test]

@@ -11,16 +11,16 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
+use crate::measure::backlog::{BacklogTrend, OutstandingSamples, settle_rates};
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Sentry;
-use crate::measure::growth::{Growth, Looks, settle_rates};
-use crate::measure::history::Stretch;
+use crate::measure::history::WindowSet;
 use crate::measure::measurement::Measurement;
-use crate::measure::silence::Silence;
 use crate::measure::slicer::Slicer;
+use crate::measure::stall::StallWatch;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
-use crate::measure::verdict::{Circumstances, judge};
+use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::{WindowFacts, summarize};
 use crate::measure::windows::Windows;
 use crate::model::statistics::StatisticsSnapshot;
@@ -61,9 +61,9 @@ pub struct MeasuredLevel {
 }
 
 /// How often a waiting measurement looks around.
-const LOOK_UP: Duration = Duration::from_millis(20);
+const WINDOW_POLL: Duration = Duration::from_millis(20);
 /// How often completed requests are counted where their number ends the window.
-const COUNT_LOOK_UP: Duration = Duration::from_millis(1);
+const COUNT_POLL: Duration = Duration::from_millis(1);
 /// A window of requests lasts at least so long: a few fast requests are over within the time slice of one thread, and such
 /// windows never agree. (perf_analyzer looks once a second.)
 const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
@@ -87,7 +87,7 @@ struct Trials<'a> {
     /// The open window's blocks.
     slicer: Slicer,
     /// Looks at the requests under way in an open loop.
-    under_way: Cell<Looks>,
+    under_way: Cell<OutstandingSamples>,
 }
 
 /// Measures a load that has just been started, and stops it.
@@ -128,7 +128,7 @@ fn measure_with(
         (Err(error), _) if measurement.interrupts.load(Ordering::Relaxed) > 0 => (Ending::Interrupted, Some(error)),
         (Err(error), _) => (Ending::Failed, Some(error)),
     };
-    let circumstances = Circumstances {
+    let evidence = Evidence {
         percentile: measurement.plan.percentile,
         precision: measurement.plan.precision,
         disagreement: history.disagreement(measurement.plan),
@@ -147,7 +147,7 @@ fn measure_with(
     }
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
     summary.disturbances = history.disturbances();
-    summary.verdict = judge(&summary, &circumstances);
+    summary.verdict = judge(&summary, &evidence);
     Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
 }
 
@@ -178,17 +178,17 @@ impl<'a> Trials<'a> {
         self.boundaries.push(start);
         self.slicer = Slicer::new(start, Stamp::NEVER);
         self.slicer.put_off(self.run.recorder.end_window(self.slicer.end()));
-        let (mut growth, mut silence) = (Growth::of(self.run.sending), Silence::of(self.run.load));
+        let (mut trend, mut stall) = (BacklogTrend::of(self.run.sending), StallWatch::of(self.run.load));
         while !self.running.is_finished()
             && !self.is_interrupted()
             && !self.measurement.fails_too_often(&self.run.recorder, start)
         {
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed());
-            growth.look(elapsed, self.running.under_way());
+            trend.look(elapsed, self.running.under_way());
             self.slicer.look(&self.run.recorder, &self.run.facts);
-            silence.look(elapsed, completed.all(), self.running.under_way());
+            stall.look(elapsed, completed.all(), self.running.under_way());
             self.measurement.watcher.progress(1);
-            thread::sleep(COUNT_LOOK_UP);
+            thread::sleep(COUNT_POLL);
         }
         self.running.settle_if_stranded();
         // What was recorded after the open block's end belongs to the load, too.
@@ -197,7 +197,7 @@ impl<'a> Trials<'a> {
         self.counters.ask();
         thread::sleep(GRACE);
         let sends = self.running.sends();
-        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &growth));
+        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &trend));
         Ok(self.early_ending().unwrap_or(Ending::Complete))
     }
 
@@ -249,7 +249,7 @@ impl<'a> Trials<'a> {
             if over(warmup) && ramped {
                 break;
             }
-            thread::sleep(COUNT_LOOK_UP.min(limit));
+            thread::sleep(COUNT_POLL.min(limit));
         }
     }
 
@@ -285,7 +285,7 @@ impl<'a> Trials<'a> {
             {
                 return Ok(self.end_now());
             }
-            let look_up = if timed { LOOK_UP } else { COUNT_LOOK_UP };
+            let look_up = if timed { WINDOW_POLL } else { COUNT_POLL };
             self.measurement.watcher.progress(self.history.closed() + 1);
             let looks = self.under_way.get().and(self.running.under_way());
             self.under_way.set(looks);
@@ -312,7 +312,7 @@ impl<'a> Trials<'a> {
         self.measurement.watcher.window(self.history.closed() + 1, &client);
         let disturbance = self.sentry.edge();
         let blocks = mem::replace(&mut self.slicer, next).blocks(&client);
-        self.history.push(Stretch { client, readings, blocks }, disturbance, self.measurement.plan);
+        self.history.push(WindowSet { client, readings, blocks }, disturbance, self.measurement.plan);
         self.boundaries.push(end);
     }
 
@@ -326,13 +326,13 @@ impl<'a> Trials<'a> {
 
     /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.
     fn close_tail(&mut self, start: Stamp) {
-        thread::sleep(LOOK_UP);
+        thread::sleep(WINDOW_POLL);
         self.running.settle_if_stranded();
         let end = self.end_now();
         let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
         if client.failed > 0 {
             let readings = self.measurement.readings();
-            self.history.push(Stretch::uncut(client, readings), None, self.measurement.plan);
+            self.history.push(WindowSet::uncut(client, readings), None, self.measurement.plan);
             self.boundaries.push(end);
         }
     }

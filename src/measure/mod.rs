@@ -1,15 +1,14 @@
 //! Measuring: trials until the numbers are stable, and what they come to.
 
 mod advice;
+mod backlog;
 mod blocks;
 pub mod calibrate;
 pub mod collect;
-pub mod complaint;
 mod counters;
 mod decision;
 pub mod disagreement;
 pub mod disturbance;
-mod growth;
 mod history;
 pub mod level;
 pub mod matrix;
@@ -17,12 +16,13 @@ pub mod measurement;
 pub mod metrics;
 pub mod outcome;
 pub mod precision;
+pub mod reasons;
 pub mod restarts;
 pub mod server;
-mod silence;
 mod slicer;
 pub mod stability;
 pub mod stages;
+mod stall;
 pub mod summary;
 pub mod sweep;
 pub mod verdict;

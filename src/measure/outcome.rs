@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 
 /// What a level came to. Of several that hold, the gravest.
@@ -35,23 +35,23 @@ pub enum Outcome {
 impl Outcome {
     /// What `level` came to.
     pub fn of(level: &LevelSummary) -> Self {
-        let complaints = match &level.verdict {
+        let reasons = match &level.verdict {
             Verdict::Valid => &[][..],
-            Verdict::Invalid(complaints) => complaints,
+            Verdict::Invalid(reasons) => reasons,
         };
-        let of_complaints = complaints.iter().map(of_complaint).max_by_key(|outcome| *outcome as u8);
+        let of_reasons = reasons.iter().map(of_reason).max_by_key(|outcome| *outcome as u8);
         let of_ending = match level.ending {
             Ending::Failed => Self::Failed,
             Ending::Interrupted => Self::Interrupted,
             Ending::OverThreshold => {
-                return of_complaints.filter(|gravest| gravest.is_grave()).unwrap_or(Self::OverThreshold);
+                return of_reasons.filter(|gravest| gravest.is_grave()).unwrap_or(Self::OverThreshold);
             }
             Ending::Unstable => Self::Unstable,
             Ending::Stable | Ending::Complete if level.limit.is_some_and(|check| !check.certain) => Self::Undecided,
             Ending::Stable | Ending::Complete if level.disturbances.disturbed > 0 => Self::Disturbed,
             Ending::Stable | Ending::Complete => Self::Valid,
         };
-        match of_complaints {
+        match of_reasons {
             Some(gravest) if gravest as u8 > of_ending as u8 => gravest,
             _ => of_ending,
         }
@@ -91,15 +91,17 @@ impl fmt::Display for Outcome {
     }
 }
 
-fn of_complaint(complaint: &Complaint) -> Outcome {
-    match complaint {
-        Complaint::Nothing | Complaint::NoneEnded | Complaint::Errors(..) | Complaint::BrokenOff => Outcome::Failed,
-        Complaint::Interrupted => Outcome::Interrupted,
-        Complaint::Unstable(_) => Outcome::Unstable,
-        Complaint::Overloaded(..) | Complaint::HeldBack(_) => Outcome::Overloaded,
-        Complaint::RateNotReached(..) | Complaint::IssuersLate(_) => Outcome::Undelivered,
-        Complaint::TooFewSamples(..) | Complaint::Imprecise(..) => Outcome::Imprecise,
-        Complaint::LittlesLaw(_) => Outcome::Inconsistent,
+fn of_reason(reason: &InvalidReason) -> Outcome {
+    match reason {
+        InvalidReason::Nothing | InvalidReason::NoneEnded | InvalidReason::Errors(..) | InvalidReason::BrokenOff => {
+            Outcome::Failed
+        }
+        InvalidReason::Interrupted => Outcome::Interrupted,
+        InvalidReason::Unstable(_) => Outcome::Unstable,
+        InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_) => Outcome::Overloaded,
+        InvalidReason::RateNotReached(..) | InvalidReason::IssuersLate(_) => Outcome::Undelivered,
+        InvalidReason::TooFewSamples(..) | InvalidReason::Imprecise(..) => Outcome::Imprecise,
+        InvalidReason::LittlesLaw(_) => Outcome::Inconsistent,
     }
 }
 
@@ -110,8 +112,8 @@ mod tests {
     use super::*;
     use crate::measure::summary::{Disturbances, LevelLoad, LimitCheck, sample};
 
-    fn outcome(ending: Ending, complaints: &[Complaint]) -> Outcome {
-        let verdict = if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints.to_vec()) };
+    fn outcome(ending: Ending, reasons: &[InvalidReason]) -> Outcome {
+        let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };
         Outcome::of(&LevelSummary { ending, verdict, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
     }
 
@@ -119,15 +121,15 @@ mod tests {
     fn the_gravest_thing_is_the_outcome() {
         assert_eq!(outcome(Ending::Stable, &[]), Outcome::Valid);
         assert_eq!(outcome(Ending::OverThreshold, &[]), Outcome::OverThreshold);
-        assert_eq!(outcome(Ending::Stable, &[Complaint::TooFewSamples(99.0, 7, 662)]), Outcome::Imprecise);
-        assert_eq!(outcome(Ending::Unstable, &[Complaint::Unstable(None)]), Outcome::Unstable);
-        let overloaded = [Complaint::Overloaded(9.0, 5.0), Complaint::Unstable(None)];
+        assert_eq!(outcome(Ending::Stable, &[InvalidReason::TooFewSamples(99.0, 7, 662)]), Outcome::Imprecise);
+        assert_eq!(outcome(Ending::Unstable, &[InvalidReason::Unstable(None)]), Outcome::Unstable);
+        let overloaded = [InvalidReason::Overloaded(9.0, 5.0), InvalidReason::Unstable(None)];
         assert_eq!(outcome(Ending::Unstable, &overloaded), Outcome::Overloaded);
         assert_eq!(outcome(Ending::Stable, &overloaded[..1]), Outcome::Overloaded);
-        assert_eq!(outcome(Ending::Stable, &[Complaint::IssuersLate(0.1)]), Outcome::Undelivered);
-        assert_eq!(outcome(Ending::Interrupted, &[Complaint::Interrupted]), Outcome::Interrupted);
-        assert_eq!(outcome(Ending::Failed, &[Complaint::Nothing]), Outcome::Failed);
-        assert_eq!(outcome(Ending::OverThreshold, &[Complaint::Errors(9, 10)]), Outcome::Failed);
+        assert_eq!(outcome(Ending::Stable, &[InvalidReason::IssuersLate(0.1)]), Outcome::Undelivered);
+        assert_eq!(outcome(Ending::Interrupted, &[InvalidReason::Interrupted]), Outcome::Interrupted);
+        assert_eq!(outcome(Ending::Failed, &[InvalidReason::Nothing]), Outcome::Failed);
+        assert_eq!(outcome(Ending::OverThreshold, &[InvalidReason::Errors(9, 10)]), Outcome::Failed);
     }
 
     #[test]
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(Outcome::of(&level(Ending::Stable, Verdict::Valid)), Outcome::Disturbed);
         assert!(Outcome::Disturbed.is_valid());
         assert_eq!(Outcome::of(&level(Ending::OverThreshold, Verdict::Valid)), Outcome::OverThreshold);
-        let late = Verdict::Invalid(vec![Complaint::IssuersLate(0.1)]);
+        let late = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.1)]);
         assert_eq!(Outcome::of(&level(Ending::Stable, late)), Outcome::Undelivered);
     }
 

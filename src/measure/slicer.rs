@@ -11,7 +11,7 @@ use crate::record::Recorder;
 /// Blocks of a window whose length is known.
 const OF_A_WINDOW: u32 = 16;
 /// No block is shorter: each takes the recorder's histograms out once. Those of windows whose length is not known begin so.
-const LEAST: Duration = Duration::from_millis(50);
+const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
 /// The last block of a window is at least so long: when it begins, the end of the window is told to the recorder, and a thread
 /// that a busy machine holds up for less does not put it off.
 const LEAST_AT_END: Duration = Duration::from_millis(200);
@@ -28,7 +28,11 @@ pub(super) struct Slicer {
 impl Slicer {
     /// A window from `start` on that ends at `window_end`, or [`Stamp::NEVER`] where that is not known.
     pub(super) fn new(start: Stamp, window_end: Stamp) -> Self {
-        let length = if window_end == Stamp::NEVER { LEAST } else { LEAST.max((window_end - start) / OF_A_WINDOW) };
+        let length = if window_end == Stamp::NEVER {
+            SHORTEST_BLOCK
+        } else {
+            SHORTEST_BLOCK.max((window_end - start) / OF_A_WINDOW)
+        };
         let mut slicer = Self { window_end, start, end: start, blocks: Blocks::of(length) };
         slicer.end = slicer.end_after(start);
         slicer

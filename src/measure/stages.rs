@@ -12,22 +12,22 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
+use crate::measure::backlog::{BacklogTrend, settle_rates};
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Sentry;
-use crate::measure::growth::{Growth, settle_rates};
-use crate::measure::history::Stretch;
+use crate::measure::history::WindowSet;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::slicer::Slicer;
 use crate::measure::summary::{Disturbances, Ending, LevelSummary};
-use crate::measure::verdict::{Circumstances, judge};
+use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::summarize;
 use crate::plan::StageLength;
 
 /// How often a waiting stage looks around.
-const LOOK_UP: Duration = Duration::from_millis(1);
+const STAGE_POLL: Duration = Duration::from_millis(1);
 /// Threads that were recording when a stage ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
 
@@ -43,7 +43,7 @@ pub struct StageRun {
 
 /// A stage under way, or over.
 struct Stage {
-    growth: Cell<Growth>,
+    trend: Cell<BacklogTrend>,
     slicer: RefCell<Slicer>,
     level: LevelRun,
     load: RunningLoad,
@@ -194,8 +194,8 @@ impl Stage {
         let mut slicer = Slicer::new(load.started(), planned_end);
         slicer.put_off(level.recorder.end_window(slicer.end()));
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
-        let growth = Cell::new(Growth::of(level.sending.or(timed)));
-        Self { growth, slicer: RefCell::new(slicer), level, load, planned_end }
+        let trend = Cell::new(BacklogTrend::of(level.sending.or(timed)));
+        Self { trend, slicer: RefCell::new(slicer), level, load, planned_end }
     }
 
     /// Waits until the stage is over, or may not go on.
@@ -215,11 +215,11 @@ impl Stage {
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
-            let mut growth = self.growth.get();
+            let mut trend = self.trend.get();
             let elapsed = Stamp::now() - self.load.started();
-            growth.look(elapsed, self.load.under_way());
-            self.growth.set(growth);
-            thread::sleep(LOOK_UP.min(self.slicer.borrow().end().from_now()));
+            trend.look(elapsed, self.load.under_way());
+            self.trend.set(trend);
+            thread::sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
         }
         Ending::Complete
     }
@@ -257,12 +257,12 @@ impl Over {
         let start = stage.load.started();
         (measurement.settle)();
         let mut client = summarize(stage.level.recorder.close(), start, end - start, &stage.level.facts);
-        settle_rates(&mut client, stage.load.sends(), &stage.growth.get());
+        settle_rates(&mut client, stage.load.sends(), &stage.trend.get());
         let ending = match ending {
             Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
             other => other,
         };
-        let circumstances = Circumstances {
+        let evidence = Evidence {
             percentile: measurement.plan.percentile,
             disagreement: None,
             precision: measurement.plan.precision,
@@ -273,13 +273,13 @@ impl Over {
         };
         let percentile = measurement.plan.percentile;
         let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
-        let window = Stretch { client, readings, blocks };
+        let window = WindowSet { client, readings, blocks };
         let (client, intervals) = (&window.client, window.intervals(percentile));
         let limit = check_with(measurement.plan, client, &intervals);
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
         let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
         summary.disturbances = disturbances;
-        summary.verdict = judge(&summary, &circumstances);
+        summary.verdict = judge(&summary, &evidence);
         (stage, next, summary)
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::backend::{Capabilities, InferError};
 use crate::clock::Stamp;
-use crate::measure::complaint::Verdict;
 use crate::measure::disturbance::Disturbance;
+use crate::measure::reasons::Verdict;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::Interval;

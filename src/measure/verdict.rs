@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::disagreement::Disagreement;
 use crate::measure::precision::value;
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::plan::Precision;
 use crate::stats::{early_stopping_floor, littles_law_gap};
@@ -22,7 +22,7 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 
 /// What the judgement needs to know besides the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Circumstances {
+pub struct Evidence {
     /// Percentile that the headline and the search look at.
     pub percentile: Option<f64>,
     /// What decides that a level is over, in place of windows that agree.
@@ -41,51 +41,54 @@ pub struct Circumstances {
 }
 
 /// Judges a level.
-pub fn judge(level: &LevelSummary, circumstances: &Circumstances) -> Verdict {
+pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
     let client = &level.client;
     if client.requests == 0 {
         return Verdict::Invalid(vec![nothing(level)]);
     }
-    let errors = errors(client, circumstances.max_errors);
+    let errors = errors(client, evidence.max_errors);
     let broken_off = level.ending == Ending::Failed && errors.is_none();
-    let complaints: Vec<Complaint> = [
+    let reasons: Vec<InvalidReason> = [
         errors,
-        broken_off.then_some(Complaint::BrokenOff),
-        (level.ending == Ending::Interrupted).then_some(Complaint::Interrupted),
+        broken_off.then_some(InvalidReason::BrokenOff),
+        (level.ending == Ending::Interrupted).then_some(InvalidReason::Interrupted),
         // Whatever is held back is late, and missing from the rate.
-        rate(level, circumstances.gap_variation).filter(|_| circumstances.held_back == 0),
-        overload(level, circumstances.gap_variation),
-        (circumstances.held_back > 0).then_some(Complaint::HeldBack(circumstances.held_back)),
-        lateness(client).filter(|_| circumstances.held_back == 0),
-        (level.ending == Ending::Unstable).then(|| instability(level, circumstances)),
-        samples(client, circumstances.percentile),
-        littles_law(level, circumstances.outstanding),
+        rate(level, evidence.gap_variation).filter(|_| evidence.held_back == 0),
+        overload(level, evidence.gap_variation),
+        (evidence.held_back > 0).then_some(InvalidReason::HeldBack(evidence.held_back)),
+        lateness(client).filter(|_| evidence.held_back == 0),
+        (level.ending == Ending::Unstable).then(|| instability(level, evidence)),
+        samples(client, evidence.percentile),
+        littles_law(level, evidence.outstanding),
     ]
     .into_iter()
     .flatten()
     .collect();
-    if complaints.is_empty() { Verdict::Valid } else { Verdict::Invalid(complaints) }
+    if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons) }
 }
 
 /// Why windows were not enough.
-fn instability(level: &LevelSummary, circumstances: &Circumstances) -> Complaint {
-    let Some(wanted) = circumstances.precision else { return Complaint::Unstable(circumstances.disagreement) };
+fn instability(level: &LevelSummary, evidence: &Evidence) -> InvalidReason {
+    let Some(wanted) = evidence.precision else { return InvalidReason::Unstable(evidence.disagreement) };
     let known = level.intervals.iter().find_map(|(of, interval)| interval.filter(|_| *of == wanted.of));
-    Complaint::Imprecise(wanted, known.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))))
+    InvalidReason::Imprecise(
+        wanted,
+        known.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))),
+    )
 }
 
 /// Why no request succeeded.
-fn nothing(level: &LevelSummary) -> Complaint {
+fn nothing(level: &LevelSummary) -> InvalidReason {
     match level.ending {
-        _ if level.client.failed > 0 => Complaint::Nothing,
-        Ending::Interrupted => Complaint::Interrupted,
-        _ => Complaint::NoneEnded,
+        _ if level.client.failed > 0 => InvalidReason::Nothing,
+        Ending::Interrupted => InvalidReason::Interrupted,
+        _ => InvalidReason::NoneEnded,
     }
 }
 
-fn errors(client: &ClientSummary, allowed: f64) -> Option<Complaint> {
+fn errors(client: &ClientSummary, allowed: f64) -> Option<InvalidReason> {
     exceeds_errors(allowed, client.requests, client.failed)
-        .then_some(Complaint::Errors(client.failed, client.requests + client.failed))
+        .then_some(InvalidReason::Errors(client.failed, client.requests + client.failed))
 }
 
 /// Whether more requests failed than the share `allowed`, 0 to 1, of those that succeeded or failed. Cancelled ones do neither.
@@ -93,17 +96,17 @@ pub fn exceeds_errors(allowed: f64, succeeded: u64, failed: u64) -> bool {
     failed as f64 > allowed * (succeeded + failed) as f64
 }
 
-fn rate(level: &LevelSummary, variation: f64) -> Option<Complaint> {
+fn rate(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
     let LevelLoad::RequestRate(requested) = level.load else { return None };
     missed(requested, open.achieved_rate, level.client.duration, variation)
-        .then_some(Complaint::RateNotReached(requested, open.achieved_rate))
+        .then_some(InvalidReason::RateNotReached(requested, open.achieved_rate))
 }
 
-fn overload(level: &LevelSummary, variation: f64) -> Option<Complaint> {
+fn overload(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
     let (sent, completed) = (open.achieved_rate, open.completed_rate);
-    missed(sent, completed, level.client.duration, variation).then_some(Complaint::Overloaded(sent, completed))
+    missed(sent, completed, level.client.duration, variation).then_some(InvalidReason::Overloaded(sent, completed))
 }
 
 /// Whether `actual` events a second fall short of `expected` by more than the tolerance, chance and one event explain.
@@ -113,23 +116,23 @@ fn missed(expected: f64, actual: f64, duration: Duration, variation: f64) -> boo
     (expected - actual) * duration.as_secs_f64() > RATE_TOLERANCE * count + chance + 1.0
 }
 
-fn lateness(client: &ClientSummary) -> Option<Complaint> {
+fn lateness(client: &ClientSummary) -> Option<InvalidReason> {
     client.open_loop.as_ref()?;
     let share = client.delayed_share();
     // Of few requests, one alone is chance.
-    (client.delayed > 1 && share > DELAYED_TOLERANCE).then_some(Complaint::IssuersLate(share))
+    (client.delayed > 1 && share > DELAYED_TOLERANCE).then_some(InvalidReason::IssuersLate(share))
 }
 
-fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<Complaint> {
+fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidReason> {
     let percentile = percentile?;
     let needed = early_stopping_floor(percentile)?;
     let count = client.latency.count();
-    (count < needed).then_some(Complaint::TooFewSamples(percentile, count, needed))
+    (count < needed).then_some(InvalidReason::TooFewSamples(percentile, count, needed))
 }
 
 /// Checks L = λW. Not for decoupled models, whose latency need not run to the end of the request, nor beside failures
 /// and cancelled requests, whose time under way is not in the latency.
-fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Complaint> {
+fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<InvalidReason> {
     let client = &level.client;
     if client.decoupled.is_some() || client.failed > 0 || client.cancelled > 0 {
         return None;
@@ -150,7 +153,7 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Compla
     let gap = littles_law_gap(outstanding, rate, latency_ns / 1e9)?;
     // The ends of the window cut at most `outstanding` requests, which matters in short ones.
     let ends = outstanding / client.requests as f64;
-    (gap.abs() > LITTLE_TOLERANCE + ends + chance).then_some(Complaint::LittlesLaw(gap))
+    (gap.abs() > LITTLE_TOLERANCE + ends + chance).then_some(InvalidReason::LittlesLaw(gap))
 }
 
 #[cfg(test)]
@@ -186,23 +189,22 @@ mod tests {
         level.client.open_loop.as_mut().unwrap()
     }
 
-    fn words(level: &LevelSummary, circumstances: &Circumstances) -> Vec<&'static str> {
-        match judge(level, circumstances) {
+    fn words(level: &LevelSummary, evidence: &Evidence) -> Vec<&'static str> {
+        match judge(level, evidence) {
             Verdict::Valid => Vec::new(),
-            Verdict::Invalid(complaints) => complaints.iter().map(Complaint::word).collect(),
+            Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::word).collect(),
         }
     }
 
-    fn complains(change: impl FnOnce(&mut LevelSummary, &mut Circumstances)) -> Vec<&'static str> {
-        let (mut level, mut circumstances) = (open(), Circumstances::default());
-        change(&mut level, &mut circumstances);
-        words(&level, &circumstances)
+    fn complains(change: impl FnOnce(&mut LevelSummary, &mut Evidence)) -> Vec<&'static str> {
+        let (mut level, mut evidence) = (open(), Evidence::default());
+        change(&mut level, &mut evidence);
+        words(&level, &evidence)
     }
 
     #[test]
     fn good_levels_are_valid() {
-        let strict =
-            Circumstances { percentile: Some(99.0), outstanding: Some((4.0, 5000)), ..Circumstances::default() };
+        let strict = Evidence { percentile: Some(99.0), outstanding: Some((4.0, 5000)), ..Evidence::default() };
         assert_eq!(judge(&closed(), &strict), Verdict::Valid);
         assert_eq!(judge(&open(), &strict), Verdict::Valid);
     }
@@ -213,19 +215,19 @@ mod tests {
         let none_of = |failed, ending| {
             let mut level = open();
             (level.client.requests, level.client.failed, level.ending) = (0, failed, ending);
-            judge(&level, &Circumstances::default())
+            judge(&level, &Evidence::default())
         };
-        assert_eq!(none_of(1, Ending::Failed), Verdict::Invalid(vec![Complaint::Nothing]));
-        assert_eq!(none_of(0, Ending::Failed), Verdict::Invalid(vec![Complaint::NoneEnded]));
-        assert_eq!(none_of(0, Ending::Interrupted), Verdict::Invalid(vec![Complaint::Interrupted]));
-        let imprecise = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
+        assert_eq!(none_of(1, Ending::Failed), Verdict::Invalid(vec![InvalidReason::Nothing]));
+        assert_eq!(none_of(0, Ending::Failed), Verdict::Invalid(vec![InvalidReason::NoneEnded]));
+        assert_eq!(none_of(0, Ending::Interrupted), Verdict::Invalid(vec![InvalidReason::Interrupted]));
+        let imprecise = |level: &mut LevelSummary, evidence: &mut Evidence| {
             level.ending = Ending::Unstable;
-            circumstances.precision = Some(Precision { of: Statistic::Percentile(99.9), share: 0.07 });
+            evidence.precision = Some(Precision { of: Statistic::Percentile(99.9), share: 0.07 });
         };
         assert_eq!(complains(imprecise), ["imprecise"]);
-        let held = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
+        let held = |level: &mut LevelSummary, evidence: &mut Evidence| {
             level.load = LevelLoad::RequestRate(810.0);
-            circumstances.held_back = 100;
+            evidence.held_back = 100;
         };
         assert_eq!(complains(held), ["held_back"], "the rate is missed for no other reason");
         assert_eq!(complains(|level, _| level.client.failed = 1), ["errors"]);
@@ -234,50 +236,51 @@ mod tests {
         assert_eq!(complains(|level, _| level.load = LevelLoad::RequestRate(810.0)), ["rate_not_reached"]);
         assert_eq!(complains(|level, _| open_of(level).completed_rate = 780.0), ["overloaded"]);
         assert_eq!(complains(|level, _| level.client.delayed = 81), ["issuers_late"]);
-        assert_eq!(complains(|_, circumstances| circumstances.held_back = 1), ["held_back"]);
-        assert_eq!(complains(|_, circumstances| circumstances.outstanding = Some((5.0, 5000))), ["littles_law"]);
-        assert!(complains(|_, circumstances| circumstances.outstanding = Some((5.0, 20))).is_empty(), "few looks");
-        let few = |level: &mut LevelSummary, circumstances: &mut Circumstances| {
+        assert_eq!(complains(|_, evidence| evidence.held_back = 1), ["held_back"]);
+        assert_eq!(complains(|_, evidence| evidence.outstanding = Some((5.0, 5000))), ["littles_law"]);
+        assert!(complains(|_, evidence| evidence.outstanding = Some((5.0, 20))).is_empty(), "few looks");
+        let few = |level: &mut LevelSummary, evidence: &mut Evidence| {
             level.client.latency = times(661, 5_000_000);
-            circumstances.percentile = Some(99.0);
+            evidence.percentile = Some(99.0);
         };
         assert_eq!(complains(few), ["too_few_samples"]);
     }
 
     #[test]
     fn allowances_hold() {
-        assert!(
-            complains(|level, circumstances| (level.client.failed, circumstances.max_errors) = (80, 0.01)).is_empty()
-        );
+        assert!(complains(|level, evidence| (level.client.failed, evidence.max_errors) = (80, 0.01)).is_empty());
         assert!(complains(|level, _| level.client.delayed = 80).is_empty());
         // Ten requests a second for ten seconds: Poisson may well be ten short, a constant rate may not.
-        let short = |level: &mut LevelSummary, circumstances: &mut Circumstances, variation| {
+        let short = |level: &mut LevelSummary, evidence: &mut Evidence, variation| {
             level.load = LevelLoad::RequestRate(10.0);
             (open_of(level).achieved_rate, open_of(level).completed_rate) = (9.0, 9.0);
-            circumstances.gap_variation = variation;
+            evidence.gap_variation = variation;
         };
-        assert!(complains(|level, circumstances| short(level, circumstances, 1.0)).is_empty());
-        assert_eq!(complains(|level, circumstances| short(level, circumstances, 0.0)), ["rate_not_reached"]);
+        assert!(complains(|level, evidence| short(level, evidence, 1.0)).is_empty());
+        assert_eq!(complains(|level, evidence| short(level, evidence, 0.0)), ["rate_not_reached"]);
     }
 
     #[test]
     fn a_closed_loop_that_loses_time_breaks_littles_law() {
         let mut level = closed();
         level.client.latency = times(8000, 4_700_000);
-        let Verdict::Invalid(complaints) = judge(&level, &Circumstances::default()) else { panic!("is valid") };
-        assert_eq!(complaints[0].to_string(), "rate times latency is -6.0% off the requests under way");
+        let Verdict::Invalid(reasons) = judge(&level, &Evidence::default()) else { panic!("is valid") };
+        assert_eq!(reasons[0].to_string(), "rate times latency is -6.0% off the requests under way");
         level.client.failed = 1;
-        assert_eq!(words(&level, &Circumstances { max_errors: 0.5, ..Circumstances::default() }), [""; 0]);
+        assert_eq!(words(&level, &Evidence { max_errors: 0.5, ..Evidence::default() }), [""; 0]);
     }
 
     #[test]
     fn complaints_say_their_numbers_and_a_remedy() {
-        let text = Complaint::TooFewSamples(99.0, 10, 662).to_string();
+        let text = InvalidReason::TooFewSamples(99.0, 10, 662).to_string();
         assert_eq!(text, "p99 needs 662 samples, there are 10");
         let precision = Precision { of: Statistic::Percentile(99.9), share: 0.07 };
         let text = "not known: p99.9 latency to within 7%";
-        assert_eq!(Complaint::Imprecise(precision, None).to_string(), text);
-        assert_eq!(Complaint::Imprecise(precision, Some(0.123)).to_string(), format!("{text}, only to within 12.3%"));
-        assert!(Complaint::HeldBack(3).remedy(&sample::plan()).contains("--max-outstanding"));
+        assert_eq!(InvalidReason::Imprecise(precision, None).to_string(), text);
+        assert_eq!(
+            InvalidReason::Imprecise(precision, Some(0.123)).to_string(),
+            format!("{text}, only to within 12.3%")
+        );
+        assert!(InvalidReason::HeldBack(3).remedy(&sample::plan()).contains("--max-outstanding"));
     }
 }

@@ -3,7 +3,7 @@
 use crate::measure::decision::{decide, is_hopeless, is_out_of_time};
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::disturbance::Disturbance;
-use crate::measure::history::{History, Stretch};
+use crate::measure::history::{History, WindowSet};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending};
 use crate::plan::{MeasurementPlan, OnDisturbance};
 
@@ -30,7 +30,7 @@ impl Windows {
     }
 
     /// Adds the window that has just ended, and what others took from it.
-    pub(super) fn push(&mut self, window: Stretch, disturbance: Option<Disturbance>, plan: &MeasurementPlan) {
+    pub(super) fn push(&mut self, window: WindowSet, disturbance: Option<Disturbance>, plan: &MeasurementPlan) {
         if let Some(disturbance) = disturbance {
             self.disturbed.push((self.all.closed(), disturbance));
             self.calm = Some(History::new(plan));
@@ -81,7 +81,7 @@ impl Windows {
     }
 
     /// The windows that make the result, as one; `None` where there was none.
-    pub(super) fn result(&self) -> Option<Stretch> {
+    pub(super) fn result(&self) -> Option<WindowSet> {
         self.chosen().result()
     }
 

@@ -28,7 +28,7 @@ static RUNNING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 /// How long models may take to load.
 const START_LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks at a server that starts or stops.
-const LOOK_UP: Duration = Duration::from_millis(20);
+const EXIT_POLL: Duration = Duration::from_millis(20);
 /// Lines of the server's own words that are kept for error messages.
 const LAST_WORDS: usize = 12;
 /// Another process may take a free port before the server does; then others are tried.
@@ -110,7 +110,7 @@ impl TritonProgram {
             if answers(self.http) && answers(self.grpc) {
                 return Ok(());
             }
-            thread::sleep(LOOK_UP);
+            thread::sleep(EXIT_POLL);
         }
         Err(Error::server(format!("no answer within {} s: {}", START_LIMIT.as_secs(), self.last_words())))
     }
@@ -128,7 +128,7 @@ impl TritonProgram {
 
     fn last_words(&self) -> String {
         // What it wrote last may still be on its way.
-        thread::sleep(LOOK_UP);
+        thread::sleep(EXIT_POLL);
         let words = self.words.lock();
         if words.is_empty() { "it said nothing".to_owned() } else { Vec::from(words.clone()).join(" | ") }
     }
@@ -152,7 +152,7 @@ pub fn await_stops(waiting: &dyn Fn(String)) {
         }
         drop(running);
         waiting("the tritonserver of --matrix transports had not ended".to_owned());
-        thread::sleep(LOOK_UP);
+        thread::sleep(EXIT_POLL);
     }
 }
 

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::measure::complaint::Verdict;
 use crate::measure::outcome::Outcome;
+use crate::measure::reasons::Verdict;
 use crate::measure::summary::{
     ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, RunSummary, ServerSummary,
 };
@@ -313,8 +313,8 @@ fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSumm
     host_columns(columns, levels);
     columns.add("Verdict", |level| match &level.verdict {
         Verdict::Valid => "valid".to_owned(),
-        Verdict::Invalid(complaints) => {
-            let reasons: Vec<_> = complaints.iter().map(ToString::to_string).collect();
+        Verdict::Invalid(reasons) => {
+            let reasons: Vec<_> = reasons.iter().map(ToString::to_string).collect();
             format!("invalid: {}", reasons.join("; "))
         }
     });
@@ -391,7 +391,7 @@ fn transport_us(run: &RunSummary, level: &LevelSummary) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::complaint::Complaint;
+    use crate::measure::reasons::InvalidReason;
     use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
     use crate::plan::{Stage, StageLength, StageLoad};
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn the_last_column_says_what_a_level_came_to_where_one_is_not_valid() {
         let mut late = level(2, 95);
-        late.verdict = Verdict::Invalid(vec![Complaint::IssuersLate(0.5)]);
+        late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.5)]);
         let table = &files(Path::new("x.csv"), &plans::plan(), &sample::run(), &[level(1, 89), late.clone()])[0].1;
         let last: Vec<_> = table.iter().map(|row| row.last().unwrap().as_str()).collect();
         assert_eq!(last, ["Outcome", "valid", "load not delivered"]);

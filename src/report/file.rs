@@ -25,7 +25,7 @@ use crate::stdio::note;
 pub type Interrupts = &'static AtomicUsize;
 
 /// How often it is looked whether a pipe has a reader yet, or the user has given up waiting for one.
-const LOOK_UP: Duration = Duration::from_millis(20);
+const READER_POLL: Duration = Duration::from_millis(20);
 /// How long a pipe whose reader takes nothing is still waited for after an interrupt.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 /// So many links may lead to each other, as in the kernel.
@@ -278,7 +278,7 @@ impl Pipe {
                         note!("{}: waiting for someone to read this pipe; an interrupt gives it up", path.display());
                     }
                     said = true;
-                    thread::sleep(LOOK_UP);
+                    thread::sleep(READER_POLL);
                 }
             }
         }
@@ -288,12 +288,12 @@ impl Pipe {
     fn wait(&self) -> io::Result<()> {
         let mut left = LAST_WAIT;
         loop {
-            let limit = Timespec::try_from(LOOK_UP).ok();
+            let limit = Timespec::try_from(READER_POLL).ok();
             match poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], limit.as_ref()) {
                 Ok(0) if left.is_zero() => {
                     return Err(io::Error::other("the reader of this pipe takes nothing, and the run was interrupted"));
                 }
-                Ok(0) if self.interrupts.load(Ordering::Relaxed) > 0 => left = left.saturating_sub(LOOK_UP),
+                Ok(0) if self.interrupts.load(Ordering::Relaxed) > 0 => left = left.saturating_sub(READER_POLL),
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
                 Err(error) => return Err(error.into()),

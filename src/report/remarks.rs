@@ -1,7 +1,7 @@
 //! What perf_analyzer says on standard error of a level that it does not report. Tools look for these sentences: Model Analyzer
 //! lengthens its windows and tries again when it finds one, and gives the level up otherwise.
 
-use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::plan::{MeasurementPlan, WindowRule};
 use crate::report::number::msec;
@@ -17,7 +17,7 @@ pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
             Some(format!("Measured latency went over the set limit of {limit} msec."))
         }
         // Where requests failed, a larger window is no help.
-        Ending::Failed if has(level, |complaint| *complaint == Complaint::NoneEnded) => {
+        Ending::Failed if has(level, |reason| *reason == InvalidReason::NoneEnded) => {
             Some("No valid requests recorded within time interval. Please use a larger time window.".to_owned())
         }
         _ => None,
@@ -38,11 +38,11 @@ fn unstable(plan: &MeasurementPlan, load: LevelLoad) -> String {
 }
 
 fn is_overloaded(level: &LevelSummary) -> bool {
-    has(level, |complaint| matches!(complaint, Complaint::Overloaded(..) | Complaint::HeldBack(_)))
+    has(level, |reason| matches!(reason, InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_)))
 }
 
-fn has(level: &LevelSummary, complaint: impl Fn(&Complaint) -> bool) -> bool {
-    matches!(&level.verdict, Verdict::Invalid(complaints) if complaints.iter().any(complaint))
+fn has(level: &LevelSummary, reason: impl Fn(&InvalidReason) -> bool) -> bool {
+    matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(reason))
 }
 
 #[cfg(test)]
@@ -74,13 +74,13 @@ mod tests {
         assert!(said(&plan, closed, Ending::Unstable).ends_with("increase the --measurement-request-count."));
         assert_eq!(said(&plan, closed, Ending::Failed), "", "some requests succeeded");
         level.ending = Ending::Failed;
-        level.verdict = Verdict::Invalid(vec![Complaint::NoneEnded]);
+        level.verdict = Verdict::Invalid(vec![InvalidReason::NoneEnded]);
         assert!(remark(&plan, &level).is_some_and(|text| text.ends_with("Please use a larger time window.")));
-        level.verdict = Verdict::Invalid(vec![Complaint::Nothing]);
+        level.verdict = Verdict::Invalid(vec![InvalidReason::Nothing]);
         assert_eq!(remark(&plan, &level), None);
         level.ending = Ending::Unstable;
         assert!(remark(&plan, &level).is_some());
-        level.verdict = Verdict::Invalid(vec![Complaint::Overloaded(300.0, 40.0), Complaint::Unstable(None)]);
+        level.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(300.0, 40.0), InvalidReason::Unstable(None)]);
         assert_eq!(remark(&plan, &level), None);
     }
 }

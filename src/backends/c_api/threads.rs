@@ -11,7 +11,7 @@ use crate::clock::Stamp;
 static BEFORE_SERVERS: OnceLock<Option<Threads>> = OnceLock::new();
 
 /// Between two looks at threads that are to come to rest.
-const LOOK_UP: Duration = Duration::from_micros(500);
+const THREADS_POLL: Duration = Duration::from_micros(500);
 
 /// Threads that were there at a moment, by number and start, because numbers are used again.
 pub(super) struct Threads(HashSet<(u32, u64)>);
@@ -37,7 +37,7 @@ pub(super) fn await_rest(limit: Duration) {
             return;
         }
         last = now;
-        thread::sleep(LOOK_UP);
+        thread::sleep(THREADS_POLL);
     }
 }
 

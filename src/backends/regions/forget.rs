@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::backends::regions::farewell::IN_USE;
+use crate::backends::regions::unregister::IN_USE;
 use crate::backends::regions::{Kind, RegionCalls};
 use crate::clock::Stamp;
 
@@ -51,7 +51,7 @@ pub fn forget_all(limit: Duration) {
         }
         let _ = done.send(());
     };
-    if thread::Builder::new().name("farewell".to_owned()).spawn(ask).is_ok() {
+    if thread::Builder::new().name("unregister".to_owned()).spawn(ask).is_ok() {
         let _ = wait.recv_timeout(limit);
     }
 }

@@ -4,9 +4,9 @@
 //! our process id and a number drawn at start, because several programs may use one server, and those in containers may
 //! well have the same process id. How the server is told is the protocol's business: [`RegionCalls`].
 
-mod farewell;
 mod forget;
 mod outputs;
+mod unregister;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -15,9 +15,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use self::farewell::Farewell;
 pub use self::forget::forget_all;
 pub use self::outputs::{OutputLayout, OutputPlace, SlotOutputs};
+use self::unregister::Unregistration;
 use crate::backend::InferError;
 use crate::data::Payload;
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ pub struct Registration {
     kind: Kind,
     region: Arc<Region>,
     calls: Arc<dyn RegionCalls>,
-    farewell: Arc<Farewell>,
+    unregistration: Arc<Unregistration>,
 }
 
 impl Registration {
@@ -101,7 +101,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let forgotten = self.farewell.say(|| self.calls.unregister(&self.name, self.kind));
+        let forgotten = self.unregistration.ask(|| self.calls.unregister(&self.name, self.kind));
         forget::remove(&self.name);
         // A device's memory must stay for as long as a server may have it open; POSIX memory stays by itself.
         if !forgotten && self.kind == Kind::Cuda {
@@ -113,7 +113,7 @@ impl Drop for Registration {
 /// All registrations of a backend.
 pub struct Registry {
     calls: Arc<dyn RegionCalls>,
-    farewell: Arc<Farewell>,
+    unregistration: Arc<Unregistration>,
     prefix: String,
     inputs: Mutex<HashMap<usize, Weak<Registration>>>,
     next_input: AtomicU32,
@@ -139,7 +139,7 @@ impl Registry {
         let prefix = format!("triton_bench_{}_{}_{number:08x}_", calls.protocol(), std::process::id());
         Self {
             calls,
-            farewell: Arc::default(),
+            unregistration: Arc::default(),
             prefix,
             inputs: Mutex::default(),
             next_input: AtomicU32::new(0),
@@ -211,9 +211,9 @@ impl Registry {
                 self.calls.server()
             ))
         })?;
-        let (calls, farewell) = (Arc::clone(&self.calls), Arc::clone(&self.farewell));
+        let (calls, unregistration) = (Arc::clone(&self.calls), Arc::clone(&self.unregistration));
         forget::add(&name, kind, &calls);
-        Ok(Arc::new(Registration { name, kind, region, calls, farewell }))
+        Ok(Arc::new(Registration { name, kind, region, calls, unregistration }))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::plan::Wait;
 const SPIN_NS: u64 = 20_000;
 
 /// How often a sleeping waiter looks whether it should give up.
-const LOOK_UP: Duration = Duration::from_millis(100);
+const GIVE_UP_POLL: Duration = Duration::from_millis(100);
 
 /// A flag that one thread waits for and another raises.
 pub struct Signal {
@@ -59,7 +59,7 @@ impl Signal {
             if spinning {
                 self.spin();
             } else {
-                thread::park_timeout(LOOK_UP);
+                thread::park_timeout(GIVE_UP_POLL);
             }
         }
         self.lower();

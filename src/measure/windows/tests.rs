@@ -9,7 +9,7 @@ fn level(plan: &MeasurementPlan, windows: &[(u64, bool)]) -> (Option<Ending>, us
     let mut level = Windows::new(plan);
     for &(requests, disturbed) in windows {
         let disturbance = disturbed.then(|| Disturbance::of(Cause::Others, 0.5));
-        level.push(Stretch::sample(requests, 1_000_000_000 / requests), disturbance, plan);
+        level.push(WindowSet::sample(requests, 1_000_000_000 / requests), disturbance, plan);
         let ending = level.decide(plan);
         if ending.is_some() {
             return (ending, level.closed(), level.disturbances());

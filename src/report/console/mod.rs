@@ -12,8 +12,8 @@ mod settings;
 
 use std::fmt::Write as _;
 
-use crate::measure::complaint::Verdict;
 use crate::measure::outcome::Outcome;
+use crate::measure::reasons::Verdict;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
 use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
@@ -200,10 +200,10 @@ fn verdict_lines(plan: &Plan, level: &LevelSummary) -> String {
     let bound = client_bound(&level.client);
     match &level.verdict {
         Verdict::Valid => format!("  Verdict: {outcome}\n{bound}"),
-        Verdict::Invalid(complaints) => {
+        Verdict::Invalid(reasons) => {
             let mut text = format!("  Verdict: invalid [{outcome}]\n");
-            for complaint in complaints {
-                let _ = writeln!(text, "    {complaint}: {}", complaint.remedy(&plan.measurement));
+            for reason in reasons {
+                let _ = writeln!(text, "    {reason}: {}", reason.remedy(&plan.measurement));
             }
             text + &bound
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::backend::InferError;
 use crate::backends::kserve_grpc;
-use crate::measure::complaint::{Complaint, Verdict};
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
@@ -268,7 +268,7 @@ fn late_open_loops_say_so() {
         achieved_rate: 89.0,
         completed_rate: 89.0,
     });
-    level.verdict = Verdict::Invalid(vec![Complaint::RateNotReached(300.0, 89.0)]);
+    level.verdict = Verdict::Invalid(vec![InvalidReason::RateNotReached(300.0, 89.0)]);
     let report = plans::printed(&plan, &run, &level, 3);
     let golden = "Request Rate: 300 inference requests per second
   Client: 
@@ -323,7 +323,7 @@ fn failures_are_counted_by_reason() {
     level.ending = Ending::Unstable;
     level.client.failed = 11;
     level.client.errors = vec![(InferError::new("Internal", "went\nwrong"), 11)];
-    level.verdict = Verdict::Invalid(vec![Complaint::Errors(11, 100)]);
+    level.verdict = Verdict::Invalid(vec![InvalidReason::Errors(11, 100)]);
     let report = plans::printed(&plan, &run, &level, 3);
     let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
     assert!(report.contains(lines), "{report}");

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::load::{LoadReport, PeriodicStage};
-use crate::measure::complaint::{Complaint, Verdict};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::outcome::Outcome;
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
 };
@@ -18,7 +18,7 @@ const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95
 pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary]) -> Value {
     let reasons: Vec<&str> = match &level.verdict {
         Verdict::Valid => Vec::new(),
-        Verdict::Invalid(complaints) => complaints.iter().map(Complaint::word).collect(),
+        Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::word).collect(),
     };
     let mut all = client(&level.client, headline);
     let outcome = Outcome::of(level);
@@ -155,7 +155,7 @@ mod tests {
             achieved_rate: 99.0,
             completed_rate: 99.0,
         });
-        open.verdict = Verdict::Invalid(vec![Complaint::IssuersLate(0.25)]);
+        open.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.25)]);
         let value = level(&open, Headline::ResponseTime, &[]);
         assert_eq!((&value["latency"], &value["valid"]), (&json!("response_time"), &json!(false)));
         assert_eq!((&value["reasons"], &value["later_than_1ms_share"]), (&json!(["issuers_late"]), &json!(0.25)));

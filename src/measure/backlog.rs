@@ -10,12 +10,12 @@ use crate::load::Sends;
 use crate::measure::summary::ClientSummary;
 
 /// Sending that is over sooner says too little: one slow request looks like a queue.
-const LEAST: Duration = Duration::from_millis(500);
+const SHORTEST_SENDING: Duration = Duration::from_millis(500);
 /// Fewer looks in a quarter say too little.
 const LEAST_LOOKS: u64 = 50;
 
 /// So much of a rate piles up only where the server is far from keeping up.
-const MUCH: f64 = 0.1;
+const PILED_UP_SHARE: f64 = 0.1;
 
 /// Fewer looks say too little about the mean of what is under way.
 const LEAST_FOR_MEAN: u64 = 500;
@@ -24,12 +24,12 @@ const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 
 /// Looks at the requests under way, for their mean.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct OutstandingSamples {
     sum: u64,
     count: u64,
 }
 
-impl Looks {
+impl OutstandingSamples {
     /// These, and one at which so many were under way.
     pub(super) fn and(self, under_way: u64) -> Self {
         Self { sum: self.sum + under_way, count: self.count + 1 }
@@ -49,7 +49,7 @@ impl Looks {
 
 /// Looks at the requests under way in two quarters of the sending.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Growth {
+pub(super) struct BacklogTrend {
     /// How long the sending takes; zero where that is not known.
     sending: Duration,
     /// Requests under way at all looks, and how many looks, in the second and in the last quarter.
@@ -57,7 +57,7 @@ pub(super) struct Growth {
     last: (u64, u64),
 }
 
-impl Growth {
+impl BacklogTrend {
     /// No look yet at a load that sends for so long.
     pub(super) fn of(sending: Option<Duration>) -> Self {
         Self { sending: sending.unwrap_or_default(), ..Self::default() }
@@ -79,13 +79,13 @@ impl Growth {
         let mean = |(sum, looks): (u64, u64)| (looks >= LEAST_LOOKS).then(|| sum as f64 / looks as f64);
         let grown = mean(self.last)? - mean(self.second)?;
         // The middles of the quarters are half of the time apart.
-        (self.sending >= LEAST).then(|| grown.max(0.0) * 2.0 / self.sending.as_secs_f64())
+        (self.sending >= SHORTEST_SENDING).then(|| grown.max(0.0) * 2.0 / self.sending.as_secs_f64())
     }
 }
 
 /// Corrects the rates of an open loop that was measured whole: sends from the first one to the last, where these are known,
 /// and completions by what piled up.
-pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, growth: &Growth) {
+pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, trend: &BacklogTrend) {
     let Some(open) = &mut client.open_loop else { return };
     let before = (open.achieved_rate, open.completed_rate);
     if let Some(Sends { first, last, count }) = sends {
@@ -93,9 +93,9 @@ pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, gro
         let gaps = count.saturating_sub(1) as f64;
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
-    let piled_up = growth.per_second().unwrap_or(0.0);
+    let piled_up = trend.per_second().unwrap_or(0.0);
     // Where much piles up, the server is busy to the last answer, and its own pace is known better from all of them.
-    open.completed_rate = if piled_up > MUCH * open.achieved_rate {
+    open.completed_rate = if piled_up > PILED_UP_SHARE * open.achieved_rate {
         open.completed_rate.min(open.achieved_rate)
     } else {
         open.achieved_rate - piled_up
@@ -116,15 +116,15 @@ mod tests {
     use crate::measure::summary::{OpenLoopSummary, sample};
 
     /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
-    fn looked_at(under_way: impl Fn(u64) -> u64) -> Growth {
-        let mut growth = Growth::of(Some(Duration::from_secs(2)));
-        (0..2500).for_each(|ms| growth.look(Duration::from_millis(ms), under_way(ms)));
-        growth
+    fn looked_at(under_way: impl Fn(u64) -> u64) -> BacklogTrend {
+        let mut trend = BacklogTrend::of(Some(Duration::from_secs(2)));
+        (0..2500).for_each(|ms| trend.look(Duration::from_millis(ms), under_way(ms)));
+        trend
     }
 
     #[test]
     fn looks_are_uneven_and_their_mean_is_exact() {
-        let mut looks = Looks::default();
+        let mut looks = OutstandingSamples::default();
         let (mut all, pause) = (Duration::ZERO, Duration::from_millis(20));
         for number in 0..1000 {
             assert_eq!(looks.mean().is_some(), number >= 500);
@@ -141,14 +141,14 @@ mod tests {
     fn a_queue_grows_and_a_busy_server_does_not() {
         assert_eq!(looked_at(|_| 7).per_second(), Some(0.0));
         assert_eq!(looked_at(|ms| ms % 2).per_second(), Some(0.0));
-        assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(), Some(0.0), "a queue that shrinks is no complaint");
+        assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(), Some(0.0), "a queue that shrinks is no reason");
         // A hundred requests a second more than the server completes.
         assert!((looked_at(|ms| ms / 10).per_second().unwrap() - 100.0).abs() < 1.0);
         // A stall of 50 ms with 200 requests a second is over soon.
         let stall = looked_at(|ms| if (1700..1750).contains(&ms) { (ms - 1700) / 5 } else { 1 });
         assert!(stall.per_second().unwrap() < 1.0);
-        assert_eq!(Growth::of(None).per_second(), None);
-        let mut short = Growth::of(Some(Duration::from_millis(400)));
+        assert_eq!(BacklogTrend::of(None).per_second(), None);
+        let mut short = BacklogTrend::of(Some(Duration::from_millis(400)));
         (0..400).for_each(|ms| short.look(Duration::from_millis(ms), ms));
         assert_eq!(short.per_second(), None);
     }
@@ -167,20 +167,20 @@ mod tests {
             achieved_rate,
             completed_rate,
         });
-        let rates = |sends, growth| {
+        let rates = |sends, trend| {
             let mut client = client.clone();
-            settle_rates(&mut client, sends, &growth);
+            settle_rates(&mut client, sends, &trend);
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())
         };
         let sends = |last| Some(Sends { first: Stamp(5), last: Stamp(last), count: client.sent });
         let second = sends(1_000_000_005);
-        assert_eq!(rates(second, Growth::default()), (200.0, 200.0));
+        assert_eq!(rates(second, BacklogTrend::default()), (200.0, 200.0));
         assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
-        assert_eq!(rates(None, Growth::default()), (100.0, 100.0));
-        assert_eq!(rates(sends(5), Growth::default()).0, 200.0);
+        assert_eq!(rates(None, BacklogTrend::default()), (100.0, 100.0));
+        assert_eq!(rates(sends(5), BacklogTrend::default()).0, 200.0);
         client.entries = vec![client.clone()];
-        settle_rates(&mut client, second, &Growth::default());
+        settle_rates(&mut client, second, &BacklogTrend::default());
         assert_eq!(client.entries[0].open_loop.as_ref().unwrap().achieved_rate, 200.0);
     }
 }

@@ -18,7 +18,7 @@ pub(super) const IN_USE: &str = "currently in use";
 
 /// What is known of a server's manners; one for all regions of a backend, so that a run's end does not wait region by
 /// region.
-pub struct Farewell(Mutex<State>);
+pub struct Unregistration(Mutex<State>);
 
 struct State {
     /// It has left a question unanswered, and is not asked again.
@@ -27,15 +27,15 @@ struct State {
     patience: Duration,
 }
 
-impl Default for Farewell {
+impl Default for Unregistration {
     fn default() -> Self {
         Self(Mutex::new(State { silent: false, patience: LIMIT }))
     }
 }
 
-impl Farewell {
+impl Unregistration {
     /// Asks a server through `ask` to forget a region, again for as long as it says that it uses it. Whether it has.
-    pub fn say(&self, mut ask: impl FnMut() -> Result<(), InferError>) -> bool {
+    pub fn ask(&self, mut ask: impl FnMut() -> Result<(), InferError>) -> bool {
         let mut state = self.0.lock();
         if state.silent {
             return false;
@@ -71,14 +71,14 @@ mod tests {
 
     #[test]
     fn a_region_in_use_is_asked_for_again_and_other_refusals_are_final() {
-        let farewell = Farewell::default();
+        let unregistration = Unregistration::default();
         let in_use = || refusal("HTTP 400", "it is currently in use.");
         let mut answers = vec![Ok(()), in_use(), in_use()];
-        assert!(farewell.say(|| answers.pop().unwrap()));
+        assert!(unregistration.ask(|| answers.pop().unwrap()));
         assert!(answers.is_empty());
         for _ in 0..2 {
             let mut asked = 0;
-            assert!(!farewell.say(|| {
+            assert!(!unregistration.ask(|| {
                 asked += 1;
                 refusal("HTTP 403", "no such right")
             }));
@@ -88,13 +88,13 @@ mod tests {
 
     #[test]
     fn the_patience_is_one_for_all_regions_and_a_silent_server_is_asked_once() {
-        let farewell = Farewell::default();
+        let unregistration = Unregistration::default();
         let started = Stamp::now();
-        (0..50).for_each(|_| assert!(!farewell.say(|| refusal("HTTP 400", "currently in use"))));
+        (0..50).for_each(|_| assert!(!unregistration.ask(|| refusal("HTTP 400", "currently in use"))));
         assert!(Stamp::now() - started < LIMIT * 3);
         let mut asked = 0;
         for _ in 0..3 {
-            assert!(!farewell.say(|| {
+            assert!(!unregistration.ask(|| {
                 asked += 1;
                 refusal(ConnectionFault::TimedOut, "the server did not answer in time")
             }));

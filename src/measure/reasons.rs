@@ -12,12 +12,12 @@ pub enum Verdict {
     /// No test complained.
     Valid,
     /// What the tests complained of, gravest first; never empty.
-    Invalid(Vec<Complaint>),
+    Invalid(Vec<InvalidReason>),
 }
 
-/// One reason why a level is invalid. `Display` says it with its numbers, [`Complaint::remedy`] what to change.
+/// One reason why a level is invalid. `Display` says it with its numbers, [`InvalidReason::remedy`] what to change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Complaint {
+pub enum InvalidReason {
     /// No request succeeded, and some failed.
     Nothing,
     /// No request ended at all.
@@ -47,7 +47,7 @@ pub enum Complaint {
     LittlesLaw(f64),
 }
 
-impl Complaint {
+impl InvalidReason {
     /// A short stable word for machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Complaint {
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for InvalidReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Nothing => f.write_str("no request succeeded"),

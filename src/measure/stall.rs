@@ -9,7 +9,7 @@ use crate::stdio::note;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watches for requests that are not answered. Tells of it once.
-pub(super) struct Silence {
+pub(super) struct StallWatch {
     /// Until it ends, such a load always waits for an answer.
     closed: bool,
     completed: u64,
@@ -17,7 +17,7 @@ pub(super) struct Silence {
     told: bool,
 }
 
-impl Silence {
+impl StallWatch {
     /// Of a load that begins.
     pub(super) fn of(load: LevelLoad) -> Self {
         Self { closed: matches!(load, LevelLoad::Concurrency(_)), completed: 0, since: Duration::ZERO, told: false }
@@ -55,15 +55,15 @@ mod tests {
     #[test]
     fn a_silent_server_is_told_of_once_and_an_idle_load_never() {
         let second = Duration::from_secs;
-        let mut silence = Silence::of(LevelLoad::RequestRate(1.0));
-        assert!((0..100).all(|now| silence.words(second(now), now, 20).is_none()), "answers come");
-        assert!((100..109).all(|now| silence.words(second(now), 99, 20).is_none()));
-        let told = silence.words(second(109), 99, 20).unwrap();
+        let mut stall = StallWatch::of(LevelLoad::RequestRate(1.0));
+        assert!((0..100).all(|now| stall.words(second(now), now, 20).is_none()), "answers come");
+        assert!((100..109).all(|now| stall.words(second(now), 99, 20).is_none()));
+        let told = stall.words(second(109), 99, 20).unwrap();
         assert!(told.contains("for 10 s, ") && told.contains("--client-timeout-us"), "{told}");
-        assert!((110..200).all(|now| silence.words(second(now), 99, 20).is_none()), "once");
-        let mut closed = Silence::of(LevelLoad::Concurrency(1));
+        assert!((110..200).all(|now| stall.words(second(now), 99, 20).is_none()), "once");
+        let mut closed = StallWatch::of(LevelLoad::Concurrency(1));
         assert!(closed.words(second(9), 0, 0).is_none() && closed.words(second(10), 0, 0).is_some());
-        let mut idle = Silence::of(LevelLoad::RequestRate(1.0));
+        let mut idle = StallWatch::of(LevelLoad::RequestRate(1.0));
         assert!((0..100).all(|now| idle.words(second(now), 0, 0).is_none()), "nothing to wait for");
         assert!(idle.words(second(108), 0, 20).is_none());
     }
