@@ -55,10 +55,10 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// Begins with a new request.
-    pub(super) fn begin(&mut self, request: Request, now: Stamp) {
+    /// Begins with a new request. Its transport says when its time begins.
+    pub(super) fn begin(&mut self, request: Request) {
         let generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
-        *self = Self { phase: Phase::Queued, generation, request, sent: now, ..Self::default() };
+        *self = Self { phase: Phase::Queued, generation, request, ..Self::default() };
     }
 
     /// Whether the request is on its way or waits to be.
@@ -66,11 +66,10 @@ impl Exchange {
         matches!(self.phase, Phase::Queued | Phase::Outstanding)
     }
 
-    /// It is handed over to the transport now.
+    /// Its time begins, whether it can leave at once or not.
     #[inline]
-    pub(super) fn sends(&mut self, now: Stamp) {
+    pub(super) fn starts(&mut self, now: Stamp) {
         self.sent = now;
-        self.phase = Phase::Outstanding;
     }
 
     /// Its last byte has left.
@@ -95,6 +94,10 @@ impl Exchange {
 
     /// The request failed, or one response of it.
     pub(super) fn failed(&mut self, now: Stamp, error: InferError) {
+        if self.sent == Stamp::default() {
+            // It never came so far.
+            self.sent = now;
+        }
         self.error.get_or_insert(error);
         self.first.get_or_insert(now);
         self.last = Some(now);

@@ -132,19 +132,26 @@ impl Exchanges {
     /// Begins with a new request in a free slot.
     pub fn begin(&mut self, slot: usize, request: Request) {
         self.unfinished += 1;
-        self.slots[slot].begin(request, Stamp::now());
+        self.slots[slot].begin(request);
     }
 
-    /// The slot's request is handed to the transport now.
+    /// The time of the slot's request begins now, whether it can leave at once or not.
     #[inline]
-    pub fn sends(&mut self, slot: usize) {
-        self.slots[slot].sends(Stamp::now());
+    pub fn starts(&mut self, slot: usize) {
+        self.slots[slot].starts(Stamp::now());
     }
 
-    /// The slot's request is with the transport, and was since it began.
+    /// The slot's request is with the transport, and was since it started.
     #[inline]
     pub fn is_sent(&mut self, slot: usize) {
         self.slots[slot].phase = Phase::Outstanding;
+    }
+
+    /// The slot's request starts, and is handed to the transport at once.
+    #[inline]
+    pub fn sends(&mut self, slot: usize) {
+        self.starts(slot);
+        self.is_sent(slot);
     }
 
     /// The last byte of the slot's request has left.

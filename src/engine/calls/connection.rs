@@ -239,6 +239,7 @@ impl<M: Method> Transport for Connection<M> {
     }
 
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
+        exchanges.starts(slot);
         let request = exchanges.request(slot);
         self.calls.slots[slot].begin();
         if self.plan.streaming {

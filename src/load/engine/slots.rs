@@ -143,10 +143,11 @@ impl SlotTable {
 
     /// Appends the slots that were given back to `free`, the one that was given back first in front. One thread only.
     pub(super) fn take_freed(&self, free: &mut VecDeque<SlotId>) {
-        let mut slot = self.freed.swap(NONE, Ordering::SeqCst);
-        if slot == NONE {
+        // A thread that drives its client asks at every turn, and mostly there is nothing.
+        if self.freed.load(Ordering::SeqCst) == NONE {
             return;
         }
+        let mut slot = self.freed.swap(NONE, Ordering::SeqCst);
         let held = free.len();
         while slot != NONE {
             free.push_back(SlotId(slot));
