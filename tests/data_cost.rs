@@ -6,24 +6,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use triton_bench::data::{Corpus, CorpusSpec, DataSource, Packing};
-use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use triton_bench::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use triton_bench::shm::{Allowance, Placement};
 
 fn model(datatype: DataType, elements: i64) -> ModelSpec {
     let input = TensorSpec { name: "X".into(), datatype, shape: vec![elements], optional: false, shape_tensor: false };
-    ModelSpec {
-        id: ModelId::latest("m"),
-        versions: Vec::new(),
-        platform: String::new(),
-        max_batch_size: 8,
-        inputs: vec![input],
-        outputs: Vec::new(),
-        scheduler: Scheduler::Default,
-        sequences: false,
-        decoupled: false,
-        response_cache: false,
-        composing: Vec::new(),
-    }
+    ModelSpec { max_batch_size: 8, ..ModelSpec::plain(&ModelId::latest("m"), vec![input], Vec::new()) }
 }
 
 /// Loads and packs; returns the time, and the size of the region that the only input is sent from.

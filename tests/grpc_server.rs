@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use load::{Run, RunSpec};
 use support::{Model, Repository, TritonServer};
 use triton_bench::backend::{
-    Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, MAX_REPLY_BYTES, Next, OutputPlan, Parameter,
-    ParameterValue, Request, RequestOptions, Response, SequencePosition, SlotId,
+    Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, Next, OutputPlan, Parameter, ParameterValue,
+    Request, RequestOptions, Response, SequencePosition, SlotId,
 };
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::backends::traces::{TraceControl, values};
@@ -186,17 +186,10 @@ fn sequences_keep_their_place_and_parameters_arrive() {
         let parameters = vec![parameter];
         let options = RequestOptions { correlation, parameters, priority: 1, timeout_us: 5_000_000 };
         let spec = ClientSpec {
-            models: [model].into(),
-            payloads: [payload].into(),
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
-            slots: 1,
-            load_slots: 1,
             options: Arc::new(options),
-            max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
             watch_responses: true,
-            cancels: false,
-            drain_limit: Duration::from_secs(1),
+            ..ClientSpec::new([model].into(), [payload].into())
         };
         let sums = Arc::new(Sums::default());
         let mut client = backend.open_client(spec, Arc::clone(&sums) as Arc<dyn CompletionSink>).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::data::InputTensor;
     use crate::load::feed::PayloadIndex;
-    use crate::model::{DataType, ModelId, Scheduler, TensorSpec};
+    use crate::model::{DataType, ModelId, TensorSpec};
     use crate::shm::{Placement, Region};
 
     fn model() -> ModelSpec {
@@ -95,19 +95,7 @@ mod tests {
             optional: false,
             shape_tensor: false,
         };
-        ModelSpec {
-            id: ModelId::latest("m"),
-            versions: Vec::new(),
-            platform: String::new(),
-            max_batch_size: 8,
-            inputs: vec![input],
-            outputs: Vec::new(),
-            scheduler: Scheduler::Default,
-            sequences: false,
-            decoupled: false,
-            response_cache: false,
-            composing: Vec::new(),
-        }
+        ModelSpec { max_batch_size: 8, ..ModelSpec::plain(&ModelId::latest("m"), vec![input], Vec::new()) }
     }
 
     /// A batch of 3, as long as `longest`.

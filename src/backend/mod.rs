@@ -62,14 +62,12 @@ pub trait Backend: Send + Sync {
         Err(Error::server(format!("model '{id}': this service keeps no statistics")))
     }
 
-    /// The same of several models. Where one exchange brings them all, they are of one moment.
+    /// The same of all models, in one exchange; `None` where the server does not tell them so.
     ///
     /// # Errors
-    /// As [`Backend::statistics`].
-    fn statistics_of(&self, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
-        let mut all = StatisticsSnapshot::default();
-        ids.iter().try_for_each(|id| self.statistics(id).map(|statistics| all.absorb(statistics)))?;
-        Ok(all)
+    /// Where the server cannot be reached.
+    fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
+        Ok(None)
     }
 
     /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.

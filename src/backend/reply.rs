@@ -204,7 +204,7 @@ pub fn reply_limit(model: &ModelSpec, batch: u64, otherwise: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{DataType, ModelId, Scheduler};
+    use crate::model::{DataType, ModelId};
 
     type Output = (&'static str, DataType, Vec<i64>, Vec<u8>);
 
@@ -223,19 +223,7 @@ mod tests {
     }
 
     fn model(max_batch_size: u64, outputs: Vec<TensorSpec>) -> ModelSpec {
-        ModelSpec {
-            id: ModelId::latest("m"),
-            versions: Vec::new(),
-            platform: String::new(),
-            max_batch_size,
-            inputs: Vec::new(),
-            outputs,
-            scheduler: Scheduler::Default,
-            sequences: false,
-            decoupled: false,
-            response_cache: false,
-            composing: Vec::new(),
-        }
+        ModelSpec { max_batch_size, ..ModelSpec::plain(&ModelId::latest("m"), Vec::new(), outputs) }
     }
 
     fn output(name: &'static str, datatype: DataType, shape: &[i64]) -> Output {

@@ -6,7 +6,6 @@ pub mod kserve_http;
 mod metrics;
 pub mod null;
 pub mod regions;
-mod together;
 pub mod traces;
 
 use std::sync::Arc;

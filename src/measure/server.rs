@@ -24,7 +24,7 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
         return Ok(None);
     }
     let ids: Vec<_> = specs.iter().map(|spec| &spec.id).collect();
-    match backend.statistics_of(&ids) {
+    match read(backend, &ids) {
         Ok(statistics) => Ok(Some(statistics)),
         Err(error) if backend.awaits_server() => {
             note!("{error}; the server's figures of that time are left out (--reconnect)");
@@ -32,6 +32,19 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
         }
         Err(error) => Err(error),
     }
+}
+
+/// Those of several models in one exchange where the server can: counters that are read one after the other are of different
+/// moments.
+fn read(backend: &dyn Backend, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
+    let together = if ids.len() > 1 { backend.all_statistics()? } else { None };
+    if let Some(found) = together.and_then(|all| all.only(ids)) {
+        return Ok(found);
+    }
+    // A server whose answer lacks a model says why when it is asked for that one.
+    let mut sum = StatisticsSnapshot::default();
+    ids.iter().try_for_each(|id| backend.statistics(id).map(|statistics| sum.absorb(statistics)))?;
+    Ok(sum)
 }
 
 /// Average times per request on the server, in whole microseconds.
@@ -176,7 +189,14 @@ fn mark(node: &mut ServerSummary, cached: bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
     use super::*;
+    use crate::backend::{Capabilities, Client, ClientSpec, CompletionSink};
+    use crate::backends::null::NullBackend;
+    use crate::error::Error;
     use crate::model::Scheduler;
     use crate::model::statistics::{CountedTime, ModelStatistics};
 
@@ -191,17 +211,11 @@ mod tests {
 
     fn spec(name: &str, composing: &[&str], response_cache: bool) -> ModelSpec {
         ModelSpec {
-            id: ModelId::latest(name),
             versions: vec!["1".to_owned()],
-            platform: String::new(),
-            max_batch_size: 0,
-            inputs: Vec::new(),
-            outputs: Vec::new(),
             scheduler: if composing.is_empty() { Scheduler::Default } else { Scheduler::Ensemble },
-            sequences: false,
-            decoupled: false,
             response_cache,
             composing: composing.iter().map(|part| ModelId::latest(*part)).collect(),
+            ..ModelSpec::plain(&ModelId::latest(name), Vec::new(), Vec::new())
         }
     }
 
@@ -303,5 +317,66 @@ mod tests {
         let summary = server_summary(&delta, &ModelId::latest("m"), &specs, &bls).unwrap();
         assert_eq!(summary.composing.len(), 1);
         assert!(summary.composing[0].composing.is_empty());
+    }
+
+    /// A server that tells of all models in one answer, or does not, and writes down whom it was asked for.
+    struct Keeper {
+        all: Result<Option<Vec<(&'static str, &'static str)>>>,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Keeper {
+        fn telling(all: Result<Option<Vec<(&'static str, &'static str)>>>) -> Self {
+            Self { all, asked: Mutex::default() }
+        }
+
+        /// Names and versions that are read for `a` and version 2 of `b`.
+        fn read(&self, ids: &[&ModelId]) -> Result<Vec<String>> {
+            let found = read(self, ids)?;
+            Ok(found.models.into_keys().map(|(name, version)| name + &version).collect())
+        }
+    }
+
+    fn empty(keys: &[(&str, &str)]) -> StatisticsSnapshot {
+        let entry =
+            |(name, version): &(&str, &str)| (((*name).to_owned(), (*version).to_owned()), ModelStatistics::default());
+        StatisticsSnapshot { models: keys.iter().map(entry).collect() }
+    }
+
+    impl Backend for Keeper {
+        fn capabilities(&self) -> Capabilities {
+            NullBackend.capabilities()
+        }
+        fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+            Ok(ModelSpec::plain(id, Vec::new(), Vec::new()))
+        }
+        fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+            self.asked.lock().push(id.name.clone());
+            Ok(empty(&[(&id.name, "1")]))
+        }
+        fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
+            self.all.clone().map(|all| all.map(|keys| empty(&keys)))
+        }
+        fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+            NullBackend.open_client(spec, sink)
+        }
+    }
+
+    #[test]
+    fn several_models_are_read_at_once_and_what_is_missing_is_asked_for() {
+        let ids = [ModelId::latest("a"), ModelId { name: "b".to_owned(), version: Some(2) }];
+        let ids: Vec<_> = ids.iter().collect();
+        let telling = |keys: &[(&'static str, &'static str)]| Keeper::telling(Ok(Some(keys.to_vec())));
+        let complete = telling(&[("a", "1"), ("a", "3"), ("b", "1"), ("b", "2"), ("c", "1")]);
+        assert_eq!(complete.read(&ids).unwrap(), ["a1", "a3", "b2"]);
+        assert!(complete.asked.lock().is_empty());
+        for lacking in [telling(&[("a", "1"), ("b", "1")]), Keeper::telling(Ok(None))] {
+            assert_eq!(lacking.read(&ids).unwrap(), ["a1", "b1"]);
+            assert_eq!(*lacking.asked.lock(), ["a", "b"]);
+        }
+        // One is asked for by name; a server that does not answer is not waited for again.
+        let gone = Keeper::telling(Err(Error::server("gone")));
+        assert_eq!(gone.read(&ids[..1]).unwrap(), ["a1"]);
+        assert!(gone.read(&ids).is_err() && gone.asked.lock().len() == 1);
     }
 }

@@ -431,17 +431,12 @@ fn exports() {
 
 fn spec(name: &str, composing: &[&str], response_cache: bool) -> ModelSpec {
     ModelSpec {
-        id: ModelId::latest(name),
         versions: vec!["1".to_owned()],
-        platform: String::new(),
         max_batch_size: 8,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
         scheduler: if composing.is_empty() { Scheduler::Default } else { Scheduler::Ensemble },
-        sequences: false,
-        decoupled: false,
         response_cache,
         composing: composing.iter().map(|part| ModelId::latest(*part)).collect(),
+        ..ModelSpec::plain(&ModelId::latest(name), Vec::new(), Vec::new())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadTable, RandomRange};
 use triton_bench::error::Result;
-use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use triton_bench::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use triton_bench::shm::{Allowance, Placement};
 
 pub fn tensor(name: &str, datatype: DataType, shape: &[i64]) -> TensorSpec {
@@ -15,17 +15,9 @@ pub fn tensor(name: &str, datatype: DataType, shape: &[i64]) -> TensorSpec {
 
 pub fn model(inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> ModelSpec {
     ModelSpec {
-        id: ModelId::latest("m"),
         versions: vec!["1".into()],
-        platform: String::new(),
         max_batch_size: 8,
-        inputs,
-        outputs,
-        scheduler: Scheduler::Default,
-        sequences: false,
-        decoupled: false,
-        response_cache: false,
-        composing: Vec::new(),
+        ..ModelSpec::plain(&ModelId::latest("m"), inputs, outputs)
     }
 }
 

@@ -15,13 +15,13 @@ use peer::{
     goaway, headers, message, response_headers, serve, trailers, window,
 };
 use triton_bench::backend::{
-    Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request,
-    RequestOptions, Response, SlotId,
+    Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request, Response,
+    SlotId,
 };
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
-use triton_bench::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use triton_bench::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use triton_bench::plan::{Compression, Connection, Protocol, Tls};
 use triton_bench::shm::{Placement, Region};
 
@@ -166,25 +166,12 @@ pub fn backend(address: &str, setup: Setup) -> GrpcBackend {
 }
 
 pub fn spec(setup: Setup) -> ClientSpec {
-    let tensor = TensorSpec {
-        name: "IN".to_owned(),
-        datatype: DataType::Uint8,
-        shape: vec![setup.bytes as i64],
-        optional: false,
-        shape_tensor: false,
-    };
+    let input = TensorSpec::plain("IN", DataType::Uint8, vec![setup.bytes as i64]);
+    let output = TensorSpec::plain("O", DataType::Uint8, vec![setup.output]);
     let model = ModelSpec {
-        id: ModelId::latest("m"),
         versions: vec!["1".to_owned()],
-        platform: String::new(),
-        max_batch_size: 0,
-        outputs: vec![TensorSpec { name: "O".to_owned(), shape: vec![setup.output], ..tensor.clone() }],
-        inputs: vec![tensor],
-        scheduler: Scheduler::Default,
-        sequences: false,
         decoupled: setup.decoupled,
-        response_cache: false,
-        composing: Vec::new(),
+        ..ModelSpec::plain(&ModelId::latest("m"), vec![input], vec![output])
     };
     let bytes: Vec<u8> = (0..setup.bytes).map(|index| (index % 251) as u8).collect();
     let input = InputTensor {
@@ -198,17 +185,14 @@ pub fn spec(setup: Setup) -> ClientSpec {
     let payload =
         Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: vec![input], parameters: Vec::new(), expected: None };
     ClientSpec {
-        models: [model].into(),
-        payloads: [payload].into(),
-        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
         slots: setup.slots,
         load_slots: setup.slots,
-        options: Arc::new(RequestOptions::default()),
         max_reply_bytes: setup.max_reply_bytes,
         validate_replies: setup.validate_replies,
         watch_responses: setup.watch,
         cancels: true,
         drain_limit: Duration::from_millis(100),
+        ..ClientSpec::new([model].into(), [payload].into())
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use triton_bench::backend::{
-    Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, OutputView, Request,
-    RequestOptions, Response, SequencePosition, SlotId,
+    Backend, Client, ClientSpec, Completion, CompletionSink, Next, OutputPlan, OutputView, Request, RequestOptions,
+    Response, SequencePosition, SlotId,
 };
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
@@ -200,18 +200,15 @@ impl Run {
             sequences: spec.sequences,
             busy: Mutex::default(),
         });
+        let (payloads, models) = (Arc::from([payload(spec, &model)]), Arc::from([model]));
         let client_spec = ClientSpec {
-            payloads: Arc::from([payload(spec, &model)]),
-            models: Arc::from([model]),
             outputs: OutputPlan { placements: spec.outputs.into(), variable_bytes: 1024 },
             slots: spec.slots,
             load_slots: spec.slots,
             options: Arc::new(spec.options.clone()),
-            max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
             watch_responses: spec.watch,
-            cancels: false,
             drain_limit: Duration::from_millis(200),
+            ..ClientSpec::new(models, payloads)
         };
         let client = backend.open_client(client_spec, counter.clone())?;
         Ok(Self { counter, client, slots: spec.slots })

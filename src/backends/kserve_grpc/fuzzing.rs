@@ -4,10 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{
-    ClientSpec, Completion, CompletionSink, InferError, MAX_REPLY_BYTES, Next, OutputPlan, ReplyForm, Request,
-    RequestOptions, Response, SlotId,
-};
+use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, ReplyForm, Request, Response, SlotId};
 use crate::backends::kserve_grpc::model;
 use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
 use crate::backends::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, StreamReply};
@@ -20,9 +17,8 @@ use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{Method, status};
 use crate::engine::{ExchangeId, Exchanges};
 use crate::model::statistics::StatisticsSnapshot;
-use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Compression;
-use crate::shm::Placement;
 use crate::wire::fuzzing::{STREAMS, feed, opened};
 use crate::wire::h2::{FrameHeader, Token};
 
@@ -146,17 +142,13 @@ fn model_of(max_batch_size: u64, decoupled: bool) -> ModelSpec {
         shape_tensor: false,
     };
     ModelSpec {
-        id: ModelId::latest("m"),
-        versions: Vec::new(),
-        platform: String::new(),
         max_batch_size,
-        inputs: Vec::new(),
-        outputs: vec![tensor("O", DataType::Uint8, &[-1]), tensor("S", DataType::Bytes, &[2])],
-        scheduler: Scheduler::Default,
-        sequences: false,
         decoupled,
-        response_cache: false,
-        composing: Vec::new(),
+        ..ModelSpec::plain(
+            &ModelId::latest("m"),
+            Vec::new(),
+            vec![tensor("O", DataType::Uint8, &[-1]), tensor("S", DataType::Bytes, &[2])],
+        )
     }
 }
 
@@ -168,17 +160,12 @@ fn spec_of(model: ModelSpec, watch_responses: bool, validate_replies: bool) -> C
         );
     }
     ClientSpec {
-        models: [model].into(),
-        payloads: PAYLOADS.with_borrow(Arc::clone),
-        outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
         slots: STREAMS as usize,
         load_slots: STREAMS as usize,
-        options: Arc::new(RequestOptions::default()),
-        max_reply_bytes: MAX_REPLY_BYTES,
         validate_replies,
         watch_responses,
-        cancels: false,
         drain_limit: Duration::ZERO,
+        ..ClientSpec::new([model].into(), PAYLOADS.with_borrow(Arc::clone))
     }
 }
 

@@ -32,10 +32,9 @@ use crate::backends::kserve_grpc::request::RequestForm;
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
-use crate::backends::together::together;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
-use crate::engine::{Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, is_unanswered, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
@@ -193,14 +192,14 @@ impl Backend for GrpcBackend {
             .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))
     }
 
-    fn statistics_of(&self, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
+    fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
         // Without a name, they are those of all models.
         let nobody = ModelRequest { name: String::new(), version: String::new() };
-        let all = || {
-            let answer = self.control.call("ModelStatistics", &nobody, SAMPLE_LIMIT);
-            answer.map_err(|error| self.failed("reading the statistics of all models", &error))
-        };
-        together(ids, all, |id| self.statistics(id))
+        match self.control.call("ModelStatistics", &nobody, SAMPLE_LIMIT) {
+            Ok(statistics) => Ok(Some(statistics)),
+            Err(error) if is_unanswered(&error) => Err(self.failed("reading the statistics of all models", &error)),
+            Err(_) => Ok(None),
+        }
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {

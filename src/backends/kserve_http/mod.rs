@@ -34,7 +34,6 @@ use crate::backend::{
 };
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
-use crate::backends::together::together;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, tls_advice};
@@ -219,10 +218,11 @@ impl Backend for HttpBackend {
         self.control.get_json(&path, &what, Patience::Sample)
     }
 
-    fn statistics_of(&self, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
+    fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
         let path = format!("{}/v2/models/stats", self.format.endpoint.prefix);
-        let all = || self.control.get_json(&path, "statistics of all models", Patience::Sample);
-        together(ids, all, |id| self.statistics(id))
+        let answer = self.control.get(&path, Patience::Sample);
+        let answer = answer.map_err(|error| self.control.error("statistics of all models", &error))?;
+        Ok(if answer.refusal().is_some() { None } else { serde_json::from_slice(&answer.body).ok() })
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
