@@ -5,7 +5,9 @@
 //! ```text
 //! cli       flags, typed
 //! app       wires a Plan: connect, measure, report
+//! observe   who else sees requests: export, validation
 //! report    console, CSV, export
+//! result    what a run came to, as one value
 //! measure   trials, stability, summaries, verdicts
 //! load      when the next request leaves
 //! record    what is remembered of a request
@@ -41,11 +43,13 @@ pub mod load;
 mod machine;
 mod measure;
 pub mod model;
+mod observe;
 pub mod plan;
 mod processes;
 mod program;
 pub mod record;
 mod report;
+mod result;
 mod seed;
 pub mod shm;
 mod stats;

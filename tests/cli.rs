@@ -9,8 +9,8 @@ use triton_bench::cli::{self, Command};
 use triton_bench::error::ErrorKind;
 use triton_bench::model::{ModelId, ModelSpec};
 use triton_bench::plan::{
-    Compression, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol, Range, ServiceKind,
-    StageLength, TraceLevel, Wait, WindowRule,
+    Calls, Compression, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol, Range,
+    ServiceKind, StageLength, TraceLevel, Wait, WindowRule,
 };
 use triton_bench::shm::Placement;
 
@@ -63,7 +63,7 @@ fn defaults_are_perf_analyzers() {
     assert!((plan.measurement.stability - 0.1).abs() < 1e-12);
     assert_eq!((plan.measurement.max_trials, plan.measurement.percentile), (10, None));
     assert_eq!(plan.measurement.latency_threshold, None);
-    assert_eq!((plan.load.synchronous, plan.load.synchronous_by_default, plan.load.max_threads), (true, true, 16));
+    assert_eq!((plan.load.calls, plan.load.max_threads), (Calls::ByModel, 16));
     assert_eq!((plan.data.batch_size, &plan.data.source, plan.data.string_length), (1, &DataSource::Random, 128));
     assert_eq!(plan.data.output_bytes, 102_400);
     let sequences = &plan.load.sequences;
@@ -78,7 +78,7 @@ fn defaults_are_perf_analyzers() {
 fn getopt_habits_are_kept() {
     assert_eq!(concurrency(&plan("-m m --conc 1:4")).end, Some(4));
     assert_eq!(plan("-mm -p5000 -va").measurement.window, WindowRule::Time(Duration::from_secs(5)));
-    assert!(!plan("-mm -p5000 -va").load.synchronous);
+    assert_eq!(plan("-mm -p5000 -va").load.calls, Calls::Asynchronous);
     assert_eq!(plan("-m m -v -v").output.verbosity, 2);
     assert_eq!(plan("-m m -vv").output.verbosity, 2);
     assert_eq!(plan("-m m --percentile -1").measurement.percentile, None);
@@ -161,9 +161,9 @@ fn loads_are_read() {
     let expected = Range { start: 10.0, end: Some(20.0), step: 2.5 };
     assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: Distribution::Gamma(shape) }
         if range == expected && (shape - 0.5).abs() < 1e-12));
-    assert_eq!((rate.load.max_threads, rate.load.synchronous), (4, false));
+    assert_eq!((rate.load.max_threads, rate.load.calls), (4, Calls::Asynchronous));
     let periodic = plan(&format!("{IN_PROCESS} --periodic-concurrency-range 10:100:30 --request-period 5"));
-    assert!(!periodic.load.synchronous);
+    assert_eq!(periodic.load.calls, Calls::Asynchronous);
     let expected = Periodic { start: 10, end: 100, step: 30, request_period: 5 };
     assert!(matches!(periodic.load.mode, LoadMode::Periodic(periodic) if periodic == expected));
     let stages = plan("-m m --stage rate:5:2s --stage concurrency:3:10req --request-distribution poisson");
@@ -185,10 +185,10 @@ fn threads_follow_the_concurrency_of_synchronous_loads() {
     assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2 -a").load.max_threads, 2);
     assert_eq!(plan("-m m --concurrency-range 1:40 -a").load.max_threads, 16);
     assert_eq!(plan("-m m --concurrency-range 2:0 -l 9").load.max_threads, 1024, "as far as it may grow");
-    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5").load.most_concurrency(), 5);
-    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5 -a").load.most_concurrency(), 100_000);
-    assert!(!plan("-m m -i grpc --streaming").load.synchronous, "streams are asynchronous");
-    assert!(!plan("-m m --sync").load.synchronous_by_default);
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5").load.most_concurrency(true), 5);
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5 -a").load.most_concurrency(false), 100_000);
+    assert_eq!(plan("-m m -i grpc --streaming").load.calls, Calls::Asynchronous, "streams are asynchronous");
+    assert_eq!(plan("-m m --sync").load.calls, Calls::Synchronous);
     let pinned = plan("-m m --cpus 0-3 --worker-cpus 1,2 --wait spin --seed 42");
     assert_eq!(pinned.load.cpus, Some(vec![0, 1, 2, 3]));
     assert_eq!(pinned.load.worker_cpus, Some(vec![1, 2]));
@@ -555,7 +555,7 @@ fn rules_that_need_the_model() {
         ("-m m --random-range OUT:0:1", &plain, Some("--random-range OUT: there is no such input; there are IN")),
     ];
     for (line, spec, expected) in cases {
-        match (plan(line).settle(spec), expected) {
+        match (plan(line).check_models(std::slice::from_ref(spec)), expected) {
             (Ok(()), None) => {}
             (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
             (result, expected) => panic!("{line}: {result:?}, not {expected:?}"),
@@ -565,11 +565,11 @@ fn rules_that_need_the_model() {
 
 #[test]
 fn sequence_models_are_asynchronous_unless_asked_otherwise() {
-    let sequence = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
+    let sequence = [model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4")];
     let synchronous = |line: &str| {
-        let mut plan = plan(line);
-        plan.settle(&sequence).expect("the plan fits");
-        plan.load.synchronous
+        let plan = plan(line);
+        plan.check_models(&sequence).expect("the plan fits");
+        plan.is_synchronous(&sequence)
     };
     assert!(!synchronous("-m m"));
     assert!(synchronous("-m m --sync"));

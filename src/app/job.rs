@@ -13,7 +13,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop};
 use crate::measure::summary::LevelLoad;
-use crate::plan::{Distribution, LoadMode, Plan, StageLoad};
+use crate::plan::{Distribution, LoadMode, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -38,16 +38,17 @@ pub struct Job {
 
 impl Job {
     /// A number of requests is kept outstanding.
-    pub fn closed(plan: &Plan, session: &Session, concurrency: u32) -> Self {
-        Self::outstanding(plan, session, concurrency, plan.load.synchronous)
+    pub fn closed(session: &Session, concurrency: u32) -> Self {
+        Self::outstanding(session, concurrency, session.setup.synchronous)
     }
 
     /// A number of requests is kept outstanding by threads that do not wait, whatever the plan says of that.
-    pub fn burst(plan: &Plan, session: &Session, concurrency: u32) -> Self {
-        Self::outstanding(plan, session, concurrency, false)
+    pub fn burst(session: &Session, concurrency: u32) -> Self {
+        Self::outstanding(session, concurrency, false)
     }
 
-    fn outstanding(plan: &Plan, session: &Session, concurrency: u32, synchronous: bool) -> Self {
+    fn outstanding(session: &Session, concurrency: u32, synchronous: bool) -> Self {
+        let plan = &session.setup.plan;
         let outstanding = concurrency as usize;
         let Capabilities { threading, cancels_alone, .. } = session.backend.capabilities();
         // Where only a request that is alone on its thread can be cancelled, each should have a thread.
@@ -72,20 +73,20 @@ impl Job {
     ///
     /// # Errors
     /// Where the rate or the distribution is out of range.
-    pub fn rate(plan: &Plan, session: &Session, rate: f64, distribution: Distribution) -> Result<Self> {
+    pub fn rate(session: &Session, rate: f64, distribution: Distribution) -> Result<Self> {
         let arrivals = Arrivals::at_rate(rate, distribution)?;
         let gap_variation = arrivals.gap_variation();
-        Ok(Self { gap_variation, ..Self::open(plan, session, LevelLoad::RequestRate(rate), arrivals) })
+        Ok(Self { gap_variation, ..Self::open(session, LevelLoad::RequestRate(rate), arrivals) })
     }
 
     /// Requests leave at given times. Of a schedule that is played once, warm-up requests are the first; the others keep
     /// their times and their data.
-    pub fn schedule(plan: &Plan, session: &Session, arrivals: Arrivals) -> Self {
+    pub fn schedule(session: &Session, arrivals: Arrivals) -> Self {
         let play = |arrivals: Arrivals| {
             let load = LevelLoad::Schedule(arrivals.mean_rate());
-            Self::open(plan, session, load, arrivals)
+            Self::open(session, load, arrivals)
         };
-        let first_entry = plan.measurement.warmup_requests;
+        let first_entry = session.setup.plan.measurement.warmup_requests;
         match arrivals.split(usize::try_from(first_entry).unwrap_or(usize::MAX)) {
             Some((before, after)) => {
                 let after = play(after);
@@ -100,15 +101,16 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::rate`].
-    pub fn stage(plan: &Plan, session: &Session, load: StageLoad, distribution: Distribution) -> Result<Self> {
+    pub fn stage(session: &Session, load: StageLoad, distribution: Distribution) -> Result<Self> {
         match load {
-            StageLoad::Concurrency(concurrency) => Ok(Self::closed(plan, session, concurrency)),
-            StageLoad::RequestRate(rate) => Self::rate(plan, session, rate, distribution),
+            StageLoad::Concurrency(concurrency) => Ok(Self::closed(session, concurrency)),
+            StageLoad::RequestRate(rate) => Self::rate(session, rate, distribution),
         }
     }
 
-    fn open(plan: &Plan, session: &Session, load: LevelLoad, arrivals: Arrivals) -> Self {
-        let sequences = session.run.sequences;
+    fn open(session: &Session, load: LevelLoad, arrivals: Arrivals) -> Self {
+        let plan = &session.setup.plan;
+        let sequences = session.setup.sequences;
         let threading = session.backend.capabilities().threading;
         let threads = issuing_threads(arrivals.mean_rate(), plan.load.max_threads, threading);
         let length = arrivals.len().map(|length| length as u64);
@@ -116,7 +118,7 @@ impl Job {
             arrivals,
             seed: plan.seed,
             threads,
-            max_outstanding: plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding(plan)),
+            max_outstanding: plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding()),
             serial: sequences && plan.load.sequences.serial,
             until: None,
             spin: DEFAULT_SPIN,

@@ -1,102 +1,81 @@
 //! The levels of a run, one after the other.
 
 use crate::app::job::Job;
-use crate::app::outcome::exit_code;
 use crate::app::runner::Runner;
 use crate::app::{periodic, stages, sweep};
-use crate::error::{Error, Result};
-use crate::exit::{self, Codes};
+use crate::error::Result;
+use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::plan::{LevelValue, LoadMode, Outcome, Plan, Range, Search};
+use crate::plan::{LevelValue, LoadMode, Outcome, Range, Search};
 use crate::report;
+use crate::result::RunResult;
 use crate::stdio::note;
 
 /// Most levels of a range that are measured once more at its end.
 const MOST_REPEATED: usize = 4;
 
-/// An error in the middle of a run, and the levels that were measured before it.
-pub struct Stopped {
-    /// What happened.
-    pub error: Error,
-    /// Measured before.
-    pub levels: Vec<LevelSummary>,
-}
-
-impl Stopped {
-    fn at_once(error: Error) -> Self {
-        Self { error, levels: Vec::new() }
-    }
-}
-
-/// Measures every level that the plan asks for, and prints each as it is done. With the levels comes the exit code. A
-/// periodic load has no levels.
+/// Measures every level that the plan asks for, adds each to `result` and prints it as it is done.
 ///
 /// # Errors
-/// What keeps a level from being measured, with the levels before it.
-pub fn run(runner: &Runner<'_>) -> Result<(Vec<LevelSummary>, u8), Stopped> {
-    let mut levels = Vec::new();
-    if let LoadMode::Periodic(periodic) = &runner.plan.load.mode {
-        return periodic::run(runner, periodic).map(|code| (levels, code)).map_err(Stopped::at_once);
-    }
-    match walk(runner, &mut levels) {
+/// What keeps a level from being measured; those before it are in the result.
+pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
+    match walk(runner, result) {
         Ok(()) => {
-            // A sweep may have no level to show for it.
-            let gone = runner.session.backend.is_gone();
-            let code =
-                if gone { exit::NO_VALID_REQUESTS } else { exit_code(&runner.plan.load.mode, runner.codes, &levels) };
-            Ok((levels, code))
+            let is_periodic = result.periodic.is_some();
+            result.server_gone = !is_periodic && runner.session.backend.is_gone();
+            Ok(())
         }
         // A level that an interrupt kept from starting is no fault of the others.
-        Err(error) if runner.is_interrupted() && !levels.is_empty() => {
+        Err(error) if runner.is_interrupted() && !result.levels.is_empty() => {
             note!("{error}");
-            let code = exit_code(&runner.plan.load.mode, runner.codes, &levels);
-            Ok((levels, code))
+            Ok(())
         }
-        Err(error) => Err(Stopped { error, levels }),
+        Err(error) => Err(error),
     }
 }
 
-fn walk(runner: &Runner<'_>, levels: &mut Vec<LevelSummary>) -> Result<()> {
-    let (plan, session) = (runner.plan, runner.session);
+fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
+    let (plan, session) = (runner.plan(), runner.session);
     match &plan.load.mode {
         LoadMode::Concurrency(range) => {
-            let limit = plan.load.most_concurrency();
+            let limit = plan.load.most_concurrency(session.setup.synchronous);
             let bounded = Range { end: range.end.or(Some(limit)), ..*range };
-            search(runner, bounded, levels, |concurrency| Ok(Job::closed(plan, session, concurrency)))?;
+            search(runner, bounded, result, |concurrency| Ok(Job::closed(session, concurrency)))?;
             if range.end.is_none()
                 && !runner.is_interrupted()
-                && levels.last().is_some_and(|level| passes(runner.codes, level))
+                && result.levels.last().is_some_and(|level| passes(runner.codes, level))
             {
-                note!("{}", end_of_growth(plan, *range, limit));
+                note!("{}", end_of_growth(session.setup.synchronous, *range, limit));
             }
             Ok(())
         }
         LoadMode::RequestRate { range, distribution } => {
-            search(runner, *range, levels, |rate| Job::rate(plan, session, rate, *distribution))
+            search(runner, *range, result, |rate| Job::rate(session, rate, *distribution))
         }
         LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
-            runner.level(&Job::schedule(plan, session, session.schedule()), levels)
+            runner.level(&Job::schedule(session, session.schedule()), result)
         }
-        LoadMode::Stages { stages, distribution } => stages::run(runner, stages, *distribution, levels),
+        LoadMode::Stages { stages, distribution } => stages::run(runner, stages, *distribution, result),
         LoadMode::Sweep { spacing, points, distribution } => {
-            sweep::run(runner, (*spacing, *points), *distribution, levels)
+            sweep::run(runner, (*spacing, *points), *distribution, result)
         }
-        LoadMode::Periodic(_) => Ok(()),
+        LoadMode::Periodic(periodic) => periodic::run(runner, periodic, result),
     }
 }
 
 fn search<T: LevelValue>(
     runner: &Runner<'_>,
     range: Range<T>,
-    levels: &mut Vec<LevelSummary>,
+    result: &mut RunResult,
     job: impl Fn(T) -> Result<Job>,
 ) -> Result<()> {
-    let mut search = Search::new(range, runner.plan.measurement.binary_search);
+    let mut search = Search::new(range, runner.plan().measurement.binary_search);
     let mut unsettled = Vec::new();
     let (mut last, mut confirmed) = (None, false);
     while let Some(value) = search.next(last) {
-        runner.level(&job(value)?, levels)?;
+        runner.level(&job(value)?, result)?;
+        let levels = &mut result.levels;
         if !confirmed && ends_a_range(runner, levels) {
             confirmed = true;
             note!("{}: above the latency threshold; measured once more, because the range ends there", name(levels));
@@ -111,7 +90,7 @@ fn search<T: LevelValue>(
             break;
         }
     }
-    settle(runner, levels, unsettled, job)
+    settle(runner, &mut result.levels, unsettled, job)
 }
 
 /// Measures levels whose windows did not agree once more: what disturbed them may be over. perf_analyzer gives up at such a
@@ -130,31 +109,17 @@ fn settle<T: LevelValue>(
             break;
         }
         note!("{}: its windows did not agree; measured once more", name(&levels[..=index]));
-        let mut repeated = vec![levels[index].clone()];
-        again(runner, &job(value)?, &mut repeated)?;
-        levels[index] = repeated.swap_remove(0);
+        runner.again(&job(value)?, &mut levels[index])?;
     }
     Ok(())
 }
 
 /// Measures the level that would end the range again, and shows it only where it need not.
 fn confirm(runner: &Runner<'_>, job: &Job, levels: &mut [LevelSummary]) -> Result<()> {
-    let level = runner.measure_quietly(job, &runner.plan.measurement)?;
+    let level = runner.measure_quietly(job, &runner.plan().measurement)?;
     let (Some(last), Ending::Stable | Ending::Complete) = (levels.last_mut(), level.ending) else { return Ok(()) };
     *last = level;
     runner.show(std::slice::from_ref(last))
-}
-
-/// Measures the last level again; what it comes to now counts.
-fn again(runner: &Runner<'_>, job: &Job, levels: &mut [LevelSummary]) -> Result<()> {
-    let mut repeated = Vec::new();
-    runner.level(job, &mut repeated)?;
-    let (Some(last), Some(level)) = (levels.last_mut(), repeated.pop()) else { return Ok(()) };
-    // A repetition that the user broke off says less than what was there.
-    if level.ending != Ending::Interrupted {
-        *last = level;
-    }
-    Ok(())
 }
 
 /// How the last level is called.
@@ -176,8 +141,8 @@ fn is_overloaded(level: &LevelSummary) -> bool {
 }
 
 /// What is said where a range without an end met the limit of its growth before the latency threshold.
-fn end_of_growth(plan: &Plan, range: Range<u32>, limit: u32) -> String {
-    let reason = if plan.load.synchronous {
+fn end_of_growth(synchronous: bool, range: Range<u32>, limit: u32) -> String {
+    let reason = if synchronous {
         format!("synchronous requests have a thread each, and --max-threads allows {limit}; raise it, or use --async")
     } else {
         format!("no more than {limit} requests may be outstanding")

@@ -1,23 +1,15 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
-mod body;
 mod composing;
 mod doctor;
 mod ending;
 mod job;
 mod levels;
 mod matrix;
-mod observe;
-mod observed;
-mod outcome;
-mod payloads;
 mod periodic;
 mod phase;
-mod recorded;
-mod replay;
 mod restarts;
 mod runner;
-mod schedule;
 mod screen;
 mod session;
 mod signals;
@@ -25,16 +17,15 @@ mod stages;
 mod surroundings;
 mod sweep;
 mod traces;
-mod validation;
 
 pub use doctor::examine;
 pub use ending::end;
 pub use traces::summarise as summarise_traces;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::affinity;
-use crate::app::observe::Observers;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -42,24 +33,24 @@ use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
-use crate::plan::{LoadMode, OnDisturbance, Plan};
+use crate::observe::Observers;
+use crate::plan::Plan;
 use crate::report::{self, console};
+use crate::result::RunResult;
 use crate::stdio::{self, note};
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
-pub fn run(mut plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
+pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
+    let plan = plan.for_callers_of(codes);
     // Before there are further threads.
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     // Before there are files.
     let interrupts = signals::watch()?;
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
-    // perf_analyzer's callers know how many windows a level takes.
-    let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
-    plan.measurement.on_disturbance.get_or_insert(usual);
     check_output_paths(&plan)?;
     check_devices(&plan)?;
     if plan.target.service.is_embedded() {
@@ -74,51 +65,50 @@ pub fn run(mut plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
 }
 
 /// Measures level after level, and reports.
-fn measure(mut plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: Connect) -> Result<u8> {
-    let session = Session::open(&mut plan, connect)?;
+fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: Connect) -> Result<u8> {
+    let session = Session::open(plan, connect)?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
+    let setup = Arc::clone(&session.setup);
     let screen = Screen::new();
-    if plan.output.verbosity > 1 {
-        stdio::say(console::models(&session.all_models));
-    }
-    if let Some(announcement) = session.announcement() {
-        screen.print(&format!("{announcement}\n"))?;
-    }
-    screen.print(&console::settings(&plan, &session.run))?;
-    // Upstream's report has no such line.
-    if let Some(remark) = doctor::remark(&plan).filter(|_| codes == Codes::Own) {
-        screen.print(&remark)?;
-    }
-    let observers = match session.observers(&plan) {
+    introduce(&session, codes, &screen)?;
+    let observers = match session.observers() {
         Err(error) if interrupts.load(Ordering::Relaxed) > 0 => {
             note!("{error}");
             return Ok(exit::INTERRUPTED);
         }
         observers => observers?,
     };
-    let observed = observers.as_ref();
-    let runner = Runner { plan: &plan, session: &session, screen: &screen, interrupts, codes, observers: observed };
-    let measured = levels::run(&runner);
-    let (levels, ended) = match measured {
-        Ok((levels, code)) => (levels, Ok(code)),
-        Err(stopped) => (stopped.levels, Err(stopped.error)),
-    };
+    let mut result = RunResult::new(setup);
+    let runner = Runner { session: &session, screen: &screen, interrupts, codes, observers: observers.as_ref() };
+    let ended = levels::run(&runner, &mut result);
     // What was measured is kept, whatever became of standard output or of another file.
-    let printed = if levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&plan, &levels)) };
-    // Without a level, an error leaves files as they were; there is nothing to put into them. A periodic load has no levels,
-    // and has written its batches.
-    let failed = ended.is_err() && levels.is_empty();
-    let has_none = failed || matches!(plan.load.mode, LoadMode::Periodic(_));
-    let csv = plan.output.csv.as_ref().filter(|_| !has_none);
-    let written = csv.map_or(Ok(()), |path| report::csv::write((path, interrupts), &plan, &session.run, &levels));
+    let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
+    // Without a level, an error leaves files as they were; there is nothing to put into them.
+    let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
+    let csv = result.setup.plan.output.csv.as_ref().filter(|_| !failed);
+    let written = csv.map_or(Ok(()), |path| report::csv::write((path, interrupts), &result));
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     session.close();
     Error::both(written, exported)?;
-    let code = ended?;
+    ended?;
     printed?;
-    Ok(code)
+    Ok(result.exit_code(codes))
+}
+
+/// Says what is going to be measured.
+fn introduce(session: &Session, codes: Codes, screen: &Screen) -> Result<()> {
+    let plan = &session.setup.plan;
+    if plan.output.verbosity > 1 {
+        stdio::say(console::models(&session.all_models));
+    }
+    if let Some(announcement) = session.announcement() {
+        screen.print(&format!("{announcement}\n"))?;
+    }
+    screen.print(&console::settings(&session.setup))?;
+    // Upstream's report has no such line.
+    doctor::remark(plan).filter(|_| codes == Codes::Own).map_or(Ok(()), |remark| screen.print(&remark))
 }
 
 /// Finds out before a server is started that a GPU that tensors are to be on does not exist.

@@ -1,6 +1,7 @@
 //! `--periodic-concurrency-range`: requests join as those under way make progress. No windows: the profile export holds the
 //! records, and a table says what each batch came to.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,30 +9,31 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::error::Result;
-use crate::exit;
-use crate::load::{LoadShape, PeriodicLoop, StageBook};
+use crate::load::{BatchBook, LoadShape, PeriodicLoop};
+use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
-use crate::report::periodic::{table, write};
+use crate::report;
+use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
 
 /// How often it is looked whether the load has ended.
 const INTERRUPT_POLL: Duration = Duration::from_millis(5);
 
-/// Plays the load to its end and prints the table. Returns the exit code.
+/// Plays the load to its end, and prints the table.
 ///
 /// # Errors
 /// Where it cannot be started, or a client breaks.
-pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
+pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> Result<()> {
     let shape = PeriodicLoop {
         start: periodic.start,
         end: periodic.end,
         step: periodic.step,
         period: periodic.request_period,
-        book: Arc::new(StageBook::new(periodic.end)),
+        book: Arc::new(BatchBook::new(periodic.end)),
     };
-    let base = Job::closed(runner.plan, runner.session, periodic.end);
+    let base = Job::closed(runner.session, periodic.end);
     // perf_analyzer's export names every periodic load so.
     let load = LevelLoad::Concurrency(1);
     let job = Job { load, shape: LoadShape::Periodic(shape.clone()), issuers: 1, quota: None, finite: true, ..base };
@@ -47,28 +49,20 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic) -> Result<u8> {
     let stopped = running.stop();
     if let Some(observers) = runner.observers {
         observers.settle();
-        observers.end_periodic(&shape.stages(), &stopped.as_ref().copied().unwrap_or_default());
+        observers.end_periodic(&shape.results(), &stopped.as_ref().copied().unwrap_or_default());
     }
     let requests = stopped?;
-    let tally = level.recorder.close();
-    let stages = shape.stages();
-    let written = runner.plan.output.csv.as_ref().map_or(Ok(()), |path| write((path, runner.interrupts), &stages));
-    runner.screen.print(&table(&stages))?;
-    let mut errors: Vec<_> = tally.errors.iter().collect();
-    errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    for (error, count) in errors {
-        note!("{count} requests failed: {error}");
-    }
-    let (sent, completed, failed) = (requests.sent, requests.completed, requests.failed);
-    let counts = format!("Requests: {sent} sent, {completed} completed, {failed} failed");
-    let allowed = runner.plan.measurement.max_errors;
-    let (verdict, code) = if stranded || completed == 0 || exceeds_errors(allowed, completed, failed) {
-        (format!("invalid: {failed} of {sent} requests failed"), exit::NO_VALID_REQUESTS)
+    let mut errors: Vec<_> = level.recorder.close().errors.into_iter().collect();
+    errors.sort_by_key(|(_, count)| Reverse(*count));
+    let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
+    let outcome = if stranded || requests.completed == 0 || failed {
+        Outcome::Failed
     } else if runner.is_interrupted() {
-        ("invalid: interrupted".to_owned(), exit::OK)
+        Outcome::Interrupted
     } else {
-        ("valid".to_owned(), exit::OK)
+        Outcome::Valid
     };
-    runner.screen.print(&format!("{counts}\nVerdict: {verdict}\n{}", runner.losses()))?;
-    written.map(|()| code)
+    let periodic = result.periodic.insert(PeriodicResult { batches: shape.results(), requests, errors, outcome });
+    report::periodic::failures(periodic).for_each(|line| note!("{line}"));
+    runner.screen.print(&(report::periodic::text(periodic) + &runner.losses()))
 }

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
-use crate::app::observe::Observers;
 use crate::app::restarts;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -19,11 +18,13 @@ use crate::machine::gauge::Gauge;
 use crate::measure::level::{LevelRun, MeasuredLevel, measure};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
-use crate::measure::summary::LevelSummary;
+use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::window::WindowFacts;
+use crate::observe::Observers;
 use crate::plan::{LatencyEnd, MeasurementPlan, Plan, Wait};
 use crate::record::{Recorder, RecorderSpec};
 use crate::report::{Interrupts, console, remarks};
+use crate::result::RunResult;
 use crate::stdio::{self, note};
 
 /// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that
@@ -32,9 +33,7 @@ const DRAIN_BETWEEN_LEVELS: Duration = Duration::from_secs(60);
 
 /// What every level of a run is measured with.
 pub struct Runner<'a> {
-    /// What is to be done.
-    pub plan: &'a Plan,
-    /// The server, the models, the data.
+    /// What is to be done; the server, the models, the data.
     pub session: &'a Session,
     /// Where results are printed.
     pub screen: &'a Screen,
@@ -46,7 +45,12 @@ pub struct Runner<'a> {
     pub observers: Option<&'a Observers>,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    /// What is to be done.
+    pub fn plan(&self) -> &'a Plan {
+        &self.session.setup.plan
+    }
+
     /// Whether the user has asked for the end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupts.load(Ordering::Relaxed) > 0
@@ -57,19 +61,36 @@ impl Runner<'_> {
         self.is_interrupted() || self.session.backend.is_gone()
     }
 
-    /// Measures a level as the plan says, adds it to `levels`, and prints it.
+    /// Measures a level as the plan says, adds it to `result`, and prints it.
     ///
     /// # Errors
     /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
-    pub fn level(&self, job: &Job, levels: &mut Vec<LevelSummary>) -> Result<()> {
+    pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<()> {
+        self.show_measured(job, |level| result.levels.push(level))
+    }
+
+    /// Measures `level` again, and prints it; what it comes to now counts.
+    ///
+    /// # Errors
+    /// As [`Runner::level`].
+    pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
+        self.show_measured(job, |repeated| {
+            // A repetition that the user broke off says less than what was there.
+            if repeated.ending != Ending::Interrupted {
+                *level = repeated;
+            }
+        })
+    }
+
+    fn show_measured(&self, job: &Job, keep: impl FnOnce(LevelSummary)) -> Result<()> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
-        let summary = self.measure(job, &self.plan.measurement, (self.observers, true))?;
-        let results = console::results(self.plan, &self.session.run, &summary);
-        let remark = remarks::remark(&self.plan.measurement, &summary);
+        let level = self.measure(job, &self.plan().measurement, (self.observers, true))?;
+        let results = console::results(&self.session.setup, &level);
+        let remark = remarks::remark(&self.plan().measurement, &level);
         // What was measured is kept even where it cannot be printed.
-        levels.push(summary);
+        keep(level);
         self.screen.print(&(results + &self.losses()))?;
         if let Some(remark) = remark {
             stdio::say(format_args!("{remark}\n"));
@@ -84,7 +105,7 @@ impl Runner<'_> {
     pub fn show(&self, levels: &[LevelSummary]) -> Result<()> {
         levels.iter().try_for_each(|level| {
             let header = console::header(level.load).unwrap_or_default();
-            self.screen.print(&(header + &console::results(self.plan, &self.session.run, level)))
+            self.screen.print(&(header + &console::results(&self.session.setup, level)))
         })?;
         self.screen.print(&self.losses())
     }
@@ -135,7 +156,7 @@ impl Runner<'_> {
             restarts::repeat(plan, &mut measured.summary, || !self.must_stop(), again);
         }
         if let Some(observers) = exporting {
-            observers.end(measured.boundaries.clone(), &measured.summary, &self.session.run);
+            observers.end(measured.boundaries.clone(), &measured.summary, &self.session.setup);
         }
         Ok(self.account(measured))
     }
@@ -163,23 +184,23 @@ impl Runner<'_> {
         let open_loop = job.is_open();
         let spec = RecorderSpec {
             open_loop,
-            decoupled: self.session.run.decoupled,
+            decoupled: self.session.setup.decoupled,
             entries: self.session.models.len(),
-            cancels: self.plan.data.cancel_after.is_some(),
+            cancels: self.plan().data.cancel_after.is_some(),
             wakeups: self.wakes_up(job),
-            until_wakeup: job.is_synchronous() && self.plan.measurement.latency_to == LatencyEnd::Wakeup,
+            until_wakeup: job.is_synchronous() && self.plan().measurement.latency_to == LatencyEnd::Wakeup,
         };
         LevelRun {
             load: job.load,
             recorder: Arc::new(Recorder::new(spec, job.lanes.count)),
             facts: WindowFacts {
-                batch_size: self.plan.data.batch_size,
-                headline: self.session.run.headline,
+                batch_size: self.plan().data.batch_size,
+                headline: self.session.setup.headline,
                 requested_rate: job.requested_rate(),
-                shares: self.session.run.entries.iter().map(|entry| entry.share).collect(),
+                shares: self.session.setup.entries.iter().map(|entry| entry.share).collect(),
                 issuers: job.issuers,
-                client_cost_ns: self.session.run.client_cost_ns,
-                wakeups_apart: spec.wakeups && !spec.until_wakeup && self.plan.load.wait != Wait::Spin,
+                client_cost_ns: self.session.setup.client_cost_ns,
+                wakeups_apart: spec.wakeups && !spec.until_wakeup && self.plan().load.wait != Wait::Spin,
             },
             ramp: if open_loop { 1 } else { job.lanes.count as u64 },
             finite: job.finite,
@@ -196,7 +217,7 @@ impl Runner<'_> {
 
     /// Calls `act` with everything that a measurement needs.
     pub fn with_measurement<T>(&self, job: &Job, plan: &MeasurementPlan, act: impl FnOnce(&Measurement<'_>) -> T) -> T {
-        let watcher = self.screen.level(self.plan, job.load);
+        let watcher = self.screen.level(self.plan(), job.load);
         let settle = || self.observers.into_iter().for_each(Observers::settle);
         act(&Measurement {
             plan,
@@ -204,7 +225,7 @@ impl Runner<'_> {
             models: Models {
                 roots: &self.session.roots,
                 specs: &self.session.all_models,
-                bls: &self.plan.target.bls_composing,
+                bls: &self.plan().target.bls_composing,
             },
             interrupts: self.interrupts,
             metrics: self.session.metrics.as_ref(),
@@ -220,9 +241,9 @@ impl Runner<'_> {
     /// Where a client cannot be opened.
     pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
         let observer = self.observers.map(|observers| observers.of_level(recorder));
-        let context = self.session.context(self.plan, job.lanes, recorder, observer)?;
+        let context = self.session.context(job.lanes, recorder, observer)?;
         let mut running = start(LoadContext { quota, ..context }, job.shape.clone())?;
-        if self.plan.load.mode.has_levels() {
+        if self.plan().load.mode.has_levels() {
             running.allow_drain(DRAIN_BETWEEN_LEVELS);
         }
         Ok(running)

@@ -4,31 +4,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::composing::with_composing;
-use crate::app::observe::Observers;
-use crate::app::payloads::Payloads;
-use crate::app::recorded::Recorded;
 use crate::app::surroundings;
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::traces::ChangedTraces;
-use crate::backends::{Connect, Connected, null::NullBackend};
+use crate::backends::{Connect, Connected};
 use crate::clock::WallAnchor;
-use crate::data::{Payload, PayloadId, Tolerance};
+use crate::data::{Payload, Tolerance};
 use crate::error::Result;
 use crate::interrupt;
 use crate::load::LoadContext;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
+use crate::load::payloads::Payloads;
+use crate::load::recorded::Recorded;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::machine::gauge::Machine;
-use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
+use crate::measure::calibrate::client_cost_ns;
 use crate::measure::collect::Collector;
-use crate::measure::summary::{EntrySummary, Headline, RunSummary};
+use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::{ModelId, ModelSpec, TensorSpec};
+use crate::observe::Observers;
 use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan};
-use crate::record::{Observer, Recorder, RecorderSpec};
+use crate::record::{Observer, Recorder};
 use crate::report::export::{ExportSpec, ExportWriter};
+use crate::result::Setup;
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
 
@@ -81,8 +82,8 @@ pub struct Session {
     pub roots: Vec<ModelId>,
     /// Those, and all that they call.
     pub all_models: Vec<ModelSpec>,
-    /// What reports say of the run.
-    pub run: RunSummary,
+    /// What is measured, and how.
+    pub setup: Arc<Setup>,
     /// Tells what others take from this machine, where that is looked at.
     pub gauge: Option<Machine>,
     announcement: Option<String>,
@@ -99,10 +100,10 @@ impl Session {
     ///
     /// # Errors
     /// Where the server, the model or the data cannot be used.
-    pub fn open(plan: &mut Plan, connect: Connect) -> Result<Self> {
-        let recorded = Recorded::read(plan)?;
-        let session = Self::with(connect(plan)?, plan, recorded)?;
-        plan.notes_on(&session.models).for_each(|note| note!("{note}"));
+    pub fn open(plan: Plan, connect: Connect) -> Result<Self> {
+        let recorded = Recorded::read(&plan)?;
+        let session = Self::with(connect(&plan)?, plan, recorded)?;
+        session.setup.plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         Ok(session)
     }
 
@@ -110,32 +111,33 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::open`].
-    pub fn through(server: Connected, plan: &mut Plan) -> Result<Self> {
-        let recorded = Recorded::read(plan)?;
+    pub fn through(server: Connected, plan: Plan) -> Result<Self> {
+        let recorded = Recorded::read(&plan)?;
         Self::with(server, plan, recorded)
     }
 
-    fn with(Connected { backend, traces }: Connected, plan: &mut Plan, recorded: Recorded) -> Result<Self> {
+    fn with(Connected { backend, traces }: Connected, plan: Plan, recorded: Recorded) -> Result<Self> {
         let mut models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
         let all_models = with_composing(backend.as_ref(), &mut models, &plan.target.bls_composing)?;
-        for model in &models {
-            plan.settle(model)?;
-        }
-        let payloads = Payloads::make(plan, &models, &recorded.rows)?;
+        plan.check_models(&models)?;
+        let payloads = Payloads::make(&plan, &models, &recorded.rows)?;
         payloads.warnings.iter().for_each(|warning| note!("{warning}"));
-        warn_of_tolerance(plan, &payloads);
+        warn_of_tolerance(&plan, &payloads);
         let arrivals = match plan.load.mode {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
         };
-        let run = RunSummary {
+        let setup = Setup {
+            synchronous: plan.is_synchronous(&models),
             capabilities: backend.capabilities(),
             decoupled: models.iter().any(|model| model.decoupled),
             sequences: models.iter().any(|model| model.sequences),
-            headline: headline(plan, &models),
-            client_cost_ns: calibrate()?,
+            headline: headline(&plan, &models),
+            client_cost_ns: client_cost_ns()?,
             entries: entries(&plan.target.mix),
+            plan,
         };
+        let plan = &setup.plan;
         let metrics = plan.target.metrics.as_ref();
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
@@ -145,8 +147,8 @@ impl Session {
             models: payloads.models.into(),
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
-            run,
             gauge: surroundings::gauge(plan),
+            setup: Arc::new(setup),
             announcement: payloads.announcement,
             has_steps: payloads.from_files,
             payloads: payloads.table.into(),
@@ -162,7 +164,8 @@ impl Session {
 
     /// How many requests of a schedule may be outstanding where the user sets no bound: as many as half of the free memory
     /// takes the outputs of, because each of them has its own.
-    pub fn most_outstanding(&self, plan: &Plan) -> usize {
+    pub fn most_outstanding(&self) -> usize {
+        let plan = &self.setup.plan;
         let bytes = |output: &TensorSpec| output.fixed_bytes().unwrap_or(plan.data.output_bytes as u64);
         let each = self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
         default_outstanding(each.saturating_mul(plan.data.batch_size), free_bytes(plan.data.output_placement))
@@ -172,7 +175,8 @@ impl Session {
     ///
     /// # Errors
     /// Where the export's file cannot be made.
-    pub fn observers(&self, plan: &Plan) -> Result<Option<Observers>> {
+    pub fn observers(&self) -> Result<Option<Observers>> {
+        let plan = &self.setup.plan;
         let export = plan.output.profile_export.as_ref().map(|path| {
             let outputs = self.models.iter().flat_map(|model| &model.outputs);
             let spec = ExportSpec {
@@ -180,9 +184,9 @@ impl Session {
                 anchor: WallAnchor::take(),
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
-                service_kind: self.run.capabilities.service_kind,
-                headline: self.run.headline,
-                entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
+                service_kind: self.setup.capabilities.service_kind,
+                headline: self.setup.headline,
+                entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
                 interrupts: interrupt::counter(),
             };
             ExportWriter::create(spec)
@@ -199,12 +203,13 @@ impl Session {
     ///
     /// # Errors
     /// Where there are no data, or too few correlation IDs.
-    fn feed(&self, plan: &Plan, lanes: Lanes) -> Result<Feed> {
+    fn feed(&self, lanes: Lanes) -> Result<Feed> {
+        let plan = &self.setup.plan;
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
-        if !self.run.sequences {
+        if !self.setup.sequences {
             return Feed::independent(self.indexes.clone(), mix, (lanes.count, lanes.deal), lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
@@ -232,11 +237,11 @@ impl Session {
     /// As [`Session::feed`].
     pub fn context(
         &self,
-        plan: &Plan,
         lanes: Lanes,
         recorder: &Arc<Recorder>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<LoadContext> {
+        let plan = &self.setup.plan;
         let options = RequestOptions {
             parameters: plan.data.parameters.clone(),
             priority: plan.data.priority,
@@ -248,7 +253,7 @@ impl Session {
             options: Arc::new(options),
             max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
             validate_replies: plan.data.validate_replies,
-            watch_responses: self.run.decoupled || observer.is_some(),
+            watch_responses: self.setup.decoupled || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
             drain_limit: CLOSE_LIMIT,
             ..ClientSpec::new(Arc::clone(&self.models), Arc::clone(&self.payloads))
@@ -259,7 +264,7 @@ impl Session {
             worker_cpus: plan.load.worker_cpus.clone(),
             cancel_after: plan.data.cancel_after,
             observer,
-            ..LoadContext::new(backend, client, self.feed(plan, lanes)?, recorder)
+            ..LoadContext::new(backend, client, self.feed(lanes)?, recorder)
         })
     }
 
@@ -304,23 +309,4 @@ fn headline(plan: &Plan, models: &[ModelSpec]) -> Headline {
     } else {
         Headline::ServiceTime
     }
-}
-
-/// Nanoseconds that the client itself spends on a request.
-fn calibrate() -> Result<f64> {
-    let rounds = (0..ROUNDS).map(|_| client_cost_ns(calibration()?, ROUND_REQUESTS));
-    Ok(rounds.collect::<Result<Vec<_>>>()?.into_iter().fold(f64::INFINITY, f64::min))
-}
-
-/// The load of one calibration round: one slot, re-issued in its own completion, against a server that does nothing.
-pub(super) fn calibration() -> Result<LoadContext> {
-    let backend: Arc<dyn Backend> = Arc::new(NullBackend);
-    let models: Arc<[ModelSpec]> = [backend.model(&ModelId::latest("null"))?].into();
-    let payload =
-        Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
-    let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
-    let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?;
-    let recorder = Arc::new(Recorder::new(RecorderSpec::default(), 1));
-    let context = LoadContext::new(backend, ClientSpec::new(models, [payload].into()), feed, recorder);
-    Ok(LoadContext { quota: Some(ROUND_REQUESTS), ..context })
 }

@@ -10,24 +10,20 @@ use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
 use crate::plan::{Distribution, SequencePlan, Stage, StageLength};
+use crate::result::RunResult;
 
 /// Plays the stages and prints each one's results when all are over.
-pub fn run(
-    runner: &Runner<'_>,
-    stages: &[Stage],
-    distribution: Distribution,
-    levels: &mut Vec<LevelSummary>,
-) -> Result<()> {
-    let jobs = stages.iter().map(|stage| Job::stage(runner.plan, runner.session, stage.load, distribution));
+pub fn run(runner: &Runner<'_>, stages: &[Stage], distribution: Distribution, result: &mut RunResult) -> Result<()> {
+    let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage.load, distribution));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
-    deal_ids(&runner.plan.load.sequences, &mut jobs);
-    let plan = &runner.plan.measurement;
+    deal_ids(&runner.plan().load.sequences, &mut jobs);
+    let plan = &runner.plan().measurement;
     runner.warm_up(&jobs[0], plan)?;
     let play = Play { runner, stages, jobs: &jobs };
     let played =
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
-    levels.extend(played.into_iter().map(|measured| runner.account(measured)));
-    runner.show(levels)
+    result.levels.extend(played.into_iter().map(|measured| runner.account(measured)));
+    runner.show(&result.levels)
 }
 
 /// Gives every stage correlation IDs of its own: sequences of the stage before are still open when it starts. A rule has
@@ -64,7 +60,7 @@ impl Director for Play<'_> {
         }
         let level = runner.level_run(&job);
         let observer = runner.observers.map(|observers| observers.of_stage(&level.recorder, number));
-        let context = runner.session.context(runner.plan, job.lanes, &Arc::clone(&level.recorder), observer)?;
+        let context = runner.session.context(job.lanes, &Arc::clone(&level.recorder), observer)?;
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared })
     }
@@ -77,7 +73,7 @@ impl Director for Play<'_> {
 
     fn ended(&self, summary: &LevelSummary) {
         if let Some(observers) = self.runner.observers {
-            observers.end(boundaries(summary), summary, &self.runner.session.run);
+            observers.end(boundaries(summary), summary, &self.runner.session.setup);
         }
     }
 }

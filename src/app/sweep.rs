@@ -7,9 +7,10 @@ use crate::app::runner::Runner;
 use crate::error::{Error, Result};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepStep};
+use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
 use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
 use crate::report::{console, significant};
+use crate::result::RunResult;
 use crate::stdio::note;
 
 /// Requests outstanding in the burst that gives the first guess.
@@ -22,26 +23,26 @@ pub fn run(
     runner: &Runner<'_>,
     (spacing, points): (Spacing, u32),
     distribution: Distribution,
-    levels: &mut Vec<LevelSummary>,
+    result: &mut RunResult,
 ) -> Result<()> {
     let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
-    let search_plan = search_plan(&runner.plan.measurement);
+    let search_plan = search_plan(&runner.plan().measurement);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
     while let Some(step) = sweep.next().filter(|_| may_go_on()) {
         let observed = match step {
             SweepStep::Burst => {
                 let level = runner.measure_quietly(&burst(runner), &search_plan)?;
                 if level.ending == Ending::Failed {
-                    levels.push(level);
+                    result.levels.push(level);
                     say_no_rate(runner);
-                    return runner.show(levels);
+                    return runner.show(&result.levels);
                 }
                 observe(&level, runner)
             }
             SweepStep::Confirm(rate) => {
                 // Evenly: random gaps bring a short window more or fewer requests than the rate says, and the search would take
                 // that for what the server can do.
-                let job = Job::rate(runner.plan, runner.session, rate, Distribution::Constant)?;
+                let job = Job::rate(runner.session, rate, Distribution::Constant)?;
                 let level = runner.measure_quietly(&job, &search_plan)?;
                 let observed = observe(&level, runner);
                 let word = if observed.sustained { "sustained" } else { "not sustained" };
@@ -49,21 +50,28 @@ pub fn run(
                 observed
             }
             SweepStep::Measure(rate) => {
-                runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?, levels)?;
-                observe(levels.last().expect("was added just now"), runner)
+                runner.level(&Job::rate(runner.session, rate, distribution)?, result)?;
+                observe(result.levels.last().expect("was added just now"), runner)
             }
             SweepStep::Again(index, rate) => {
                 note!("sweep: {} requests/sec: contradicts the other rates; measured once more", significant(rate));
-                let mut repeated = Vec::new();
-                runner.level(&Job::rate(runner.plan, runner.session, rate, distribution)?, &mut repeated)?;
-                levels[index] = repeated.pop().expect("was added just now");
-                observe(&levels[index], runner)
+                let level = &mut result.levels[index];
+                runner.again(&Job::rate(runner.session, rate, distribution)?, level)?;
+                observe(level, runner)
             }
         };
         sweep.observe(observed);
     }
-    match sweep.result().filter(|_| !runner.is_interrupted()) {
-        Some(found) => runner.screen.print(&console::sweep(&found)),
+    conclude(runner, sweep.result(), result)
+}
+
+/// Says what was found, or why nothing was.
+fn conclude(runner: &Runner<'_>, found: Option<SweepResult>, result: &mut RunResult) -> Result<()> {
+    match found.filter(|_| !runner.is_interrupted()) {
+        Some(found) => {
+            let found = result.sweep.insert(found);
+            runner.screen.print(&console::sweep(found))
+        }
         None if runner.is_interrupted() => {
             note!("--sweep: interrupted before the saturation rate was known");
             Ok(())
@@ -97,9 +105,9 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
 
 fn burst(runner: &Runner<'_>) -> Job {
     // More sequences than may be alive would wait for each other, and need more correlation IDs.
-    let sequences = u32::try_from(runner.plan.load.sequences.concurrent).unwrap_or(BURST);
-    let outstanding = if runner.session.run.sequences { BURST.min(sequences) } else { BURST };
-    Job::burst(runner.plan, runner.session, outstanding)
+    let sequences = u32::try_from(runner.plan().load.sequences.concurrent).unwrap_or(BURST);
+    let outstanding = if runner.session.setup.sequences { BURST.min(sequences) } else { BURST };
+    Job::burst(runner.session, outstanding)
 }
 
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
@@ -118,7 +126,7 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
     };
     let refused = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(lost));
     let over = matches!(level.ending, Ending::OverThreshold | Ending::Failed | Ending::Interrupted);
-    let latency_ns = client.key_latency_ns(runner.plan.measurement.percentile);
+    let latency_ns = client.key_latency_ns(runner.plan().measurement.percentile);
     let settled = level.ending != Ending::Unstable;
     SweepObservation { completed_rate, sustained: !refused && !over, settled, latency_ns }
 }

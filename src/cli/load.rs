@@ -8,7 +8,7 @@ use crate::cli::forms::{SweepForm, parameter_name, stage, sweep, token_input};
 use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::values::{Processors, decimal, file, number, one_of, processors, whole};
 use crate::plan::{
-    Distribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, Stage, TokenInput, TokenUse, Wait,
+    Calls, Distribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, Stage, TokenInput, TokenUse, Wait,
 };
 
 /// Threads that issue requests, where `--max-threads` does not say and the load is a concurrency.
@@ -150,8 +150,11 @@ impl LoadArgs {
         LoadPlan {
             max_threads: self.threads(&mode, synchronous),
             mode,
-            synchronous,
-            synchronous_by_default: synchronous && !given.has("--sync"),
+            calls: match (synchronous, given.has("--sync")) {
+                (false, _) => Calls::Asynchronous,
+                (true, true) => Calls::Synchronous,
+                (true, false) => Calls::ByModel,
+            },
             max_outstanding: self.max_outstanding,
             wait: self.wait,
             cpus: self.cpus.clone().map(|list| list.0),

@@ -5,7 +5,7 @@
 //! and the gaps between responses change as the server fills. A request that ends before it has had that many responses
 //! counts as having had them; waiting for it could not end.
 //!
-//! Each request has a slot of its own, so that a batch is a range of slots, and the [`StageBook`] holds what each batch
+//! Each request has a slot of its own, so that a batch is a range of slots, and the [`BatchBook`] holds what each batch
 //! came to.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,8 +33,8 @@ pub struct PeriodicLoop {
     pub step: u32,
     /// Responses that each request of the latest batch must have had before the next batch.
     pub period: u32,
-    /// Where the outcome is kept; made by [`StageBook::new`] for `end` requests.
-    pub book: Arc<StageBook>,
+    /// Where the outcome is kept; made by [`BatchBook::new`] for `end` requests.
+    pub book: Arc<BatchBook>,
 }
 
 impl PeriodicLoop {
@@ -47,15 +47,15 @@ impl PeriodicLoop {
     }
 
     /// What each batch came to. Read it when the load has ended.
-    pub fn stages(&self) -> Vec<PeriodicStage> {
-        let stage = |(from, to): (u32, u32)| self.book.stage(from as usize, to as usize);
-        self.batches().filter_map(stage).collect()
+    pub fn results(&self) -> Vec<PeriodicBatch> {
+        let batch = |(from, to): (u32, u32)| self.book.batch(from as usize, to as usize);
+        self.batches().filter_map(batch).collect()
     }
 }
 
 /// What one batch of a periodic load came to.
 #[derive(Clone, Debug)]
-pub struct PeriodicStage {
+pub struct PeriodicBatch {
     /// Requests under way or sent until then, these included.
     pub concurrency: usize,
     /// Requests of the batch that were sent.
@@ -72,7 +72,7 @@ pub struct PeriodicStage {
 
 /// What became of each request of a periodic load. Written by completions without waiting.
 #[derive(Debug)]
-pub struct StageBook {
+pub struct BatchBook {
     requests: Box<[CachePadded<RequestNotes>]>,
     /// Of the batch that begins with each request: times between responses. Made when the batch is launched.
     gaps: Box<[OnceLock<CoarseHistogram>]>,
@@ -89,7 +89,7 @@ struct RequestNotes {
     gap_max: AtomicU64,
 }
 
-impl StageBook {
+impl BatchBook {
     /// An empty book for so many requests.
     pub fn new(requests: u32) -> Self {
         let gaps = (0..requests).map(|_| OnceLock::new()).collect();
@@ -127,7 +127,7 @@ impl StageBook {
         self.requests[slot.index()].responses.load(Ordering::Relaxed)
     }
 
-    fn stage(&self, from: usize, to: usize) -> Option<PeriodicStage> {
+    fn batch(&self, from: usize, to: usize) -> Option<PeriodicBatch> {
         let sent: Vec<_> =
             self.requests[from..to].iter().filter(|n| n.submitted.load(Ordering::Acquire) != 0).collect();
         let (mut first_response, mut gap) = (Distribution::empty(), Distribution::empty());
@@ -146,7 +146,7 @@ impl StageBook {
             gap_max_ns = gap_max_ns.max(notes.gap_max.load(Ordering::Acquire));
         }
         let requests = sent.len() as u64;
-        (requests > 0).then_some(PeriodicStage {
+        (requests > 0).then_some(PeriodicBatch {
             concurrency: to,
             requests,
             responses,
@@ -173,7 +173,7 @@ pub(super) fn spawn(
 
 /// Requests join as those under way make progress; each slot has one.
 struct Progress {
-    book: Arc<StageBook>,
+    book: Arc<BatchBook>,
     period: u64,
     /// Requests that have had their period's responses.
     reached: AtomicUsize,

@@ -1,22 +1,51 @@
 //! The price of the instrument: what the program itself spends on a request.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::backend::{Backend, ClientSpec};
+use crate::backends::null::NullBackend;
 use crate::clock::Stamp;
+use crate::data::{Payload, PayloadId};
 use crate::error::Result;
+use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::mix::Mix;
 use crate::load::{ClosedLoop, LoadContext, start};
+use crate::model::ModelId;
+use crate::record::{Recorder, RecorderSpec};
 
 /// Rounds of a calibration, of which the fastest counts: whatever else the machine does can only add.
-pub const ROUNDS: usize = 5;
+const ROUNDS: usize = 5;
 /// Requests of a round; a few milliseconds.
-pub const ROUND_REQUESTS: u64 = 40_000;
+const ROUND_REQUESTS: u64 = 40_000;
 
-/// Runs `context`, whose backend completes at once and whose quota is `requests`, and returns nanoseconds per request.
+/// Nanoseconds that the client itself spends on a request.
 ///
 /// # Errors
 /// Where a worker cannot be started.
-pub fn client_cost_ns(context: LoadContext, requests: u64) -> Result<f64> {
+pub fn client_cost_ns() -> Result<f64> {
+    let rounds = (0..ROUNDS).map(|_| round(null_load()?));
+    Ok(rounds.collect::<Result<Vec<_>>>()?.into_iter().fold(f64::INFINITY, f64::min))
+}
+
+/// A load of one slot, re-issued in its own completion, against a server that does nothing.
+///
+/// # Errors
+/// None that are known.
+pub fn null_load() -> Result<LoadContext> {
+    let backend: Arc<dyn Backend> = Arc::new(NullBackend);
+    let models: Arc<[_]> = [backend.model(&ModelId::latest("null"))?].into();
+    let payload =
+        Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
+    let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
+    let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?;
+    let recorder = Arc::new(Recorder::new(RecorderSpec::default(), 1));
+    let context = LoadContext::new(backend, ClientSpec::new(models, [payload].into()), feed, recorder);
+    Ok(LoadContext { quota: Some(ROUND_REQUESTS), ..context })
+}
+
+fn round(context: LoadContext) -> Result<f64> {
     let load = start(context, ClosedLoop { concurrency: 1, max_threads: 1, synchronous: false })?;
     let started = load.started();
     while !load.is_finished() {
@@ -24,5 +53,5 @@ pub fn client_cost_ns(context: LoadContext, requests: u64) -> Result<f64> {
     }
     let ended = load.ended().unwrap_or_else(Stamp::now);
     load.stop()?;
-    Ok(ended.since(started) as f64 / requests as f64)
+    Ok(ended.since(started) as f64 / ROUND_REQUESTS as f64)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::{Capabilities, InferError};
+use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
@@ -314,23 +314,6 @@ pub struct LevelSummary {
     pub verdict: Verdict,
 }
 
-/// What stands above the levels: the settings that the report repeats.
-#[derive(Clone, Debug)]
-pub struct RunSummary {
-    /// What the backend is and can do.
-    pub capabilities: Capabilities,
-    /// Whether the model is decoupled.
-    pub decoupled: bool,
-    /// Whether the model takes sequences.
-    pub sequences: bool,
-    /// What the headline latency is.
-    pub headline: Headline,
-    /// The client's own cost per request, measured on the null backend, in nanoseconds.
-    pub client_cost_ns: f64,
-    /// The entries of a mix; empty where there is one model.
-    pub entries: Vec<EntrySummary>,
-}
-
 /// An entry of a mix, as reports name it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntrySummary {
@@ -366,8 +349,6 @@ impl Headline {
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
-    use crate::backend::Threading;
-    use crate::backends::kserve_http;
     use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule};
 
     /// A distribution of `count` equal values.
@@ -443,24 +424,6 @@ pub(crate) mod sample {
             latency_from: LatencyOrigin::Intended,
             on_disturbance: Some(OnDisturbance::Replace),
             latency_to: LatencyEnd::Response,
-        }
-    }
-
-    /// A run of a plain model over HTTP.
-    pub(crate) fn run() -> RunSummary {
-        RunSummary {
-            capabilities: Capabilities {
-                service_kind: "TRITON",
-                threading: Threading::Driven,
-                client_times: Some(kserve_http::CLIENT_TIMES),
-                cancels_alone: false,
-                statistics: true,
-            },
-            decoupled: false,
-            sequences: false,
-            headline: Headline::ServiceTime,
-            client_cost_ns: 123.4,
-            entries: Vec::new(),
         }
     }
 }

@@ -10,11 +10,8 @@ use crate::backend::CorrelationForm;
 pub struct LoadPlan {
     /// Which load, over which range.
     pub mode: LoadMode,
-    /// One thread per outstanding request, which waits for the answer.
-    pub synchronous: bool,
-    /// Neither `--sync` nor `--async` was given: [`Plan::settle`](super::Plan::settle) may still change
-    /// [`synchronous`](Self::synchronous), because sequence models are driven asynchronously unless asked otherwise.
-    pub synchronous_by_default: bool,
+    /// Whether threads wait for answers.
+    pub calls: Calls,
     /// Threads that issue requests. Synchronous closed loops have one for each outstanding request, so that a range
     /// without an end ends here.
     pub max_threads: usize,
@@ -37,9 +34,31 @@ pub const MAX_RATE: f64 = 1e8;
 
 impl LoadPlan {
     /// The highest concurrency that a range without an end grows to.
-    pub fn most_concurrency(&self) -> u32 {
+    pub fn most_concurrency(&self, synchronous: bool) -> u32 {
         let threads = u32::try_from(self.max_threads).unwrap_or(u32::MAX);
-        if self.synchronous { threads.min(MAX_CONCURRENCY) } else { MAX_CONCURRENCY }
+        if synchronous { threads.min(MAX_CONCURRENCY) } else { MAX_CONCURRENCY }
+    }
+}
+
+/// Whether each outstanding request of a closed loop has a thread that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// It has.
+    Synchronous,
+    /// Answers are taken as they come.
+    Asynchronous,
+    /// Nothing was said: it has, unless a model takes sequences.
+    ByModel,
+}
+
+impl Calls {
+    /// Whether threads wait where models take `sequences`, or take none.
+    pub fn wait(self, sequences: bool) -> bool {
+        match self {
+            Self::Synchronous => true,
+            Self::Asynchronous => false,
+            Self::ByModel => !sequences,
+        }
     }
 }
 

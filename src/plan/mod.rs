@@ -1,7 +1,8 @@
 //! The validated plan of a run. Past this module there are no strings to parse and no contradictions.
 //!
 //! The command line becomes a [`Draft`]: a [`Plan`] and the flags that were given. [`Draft::validate`] holds it against
-//! one table of rules and hands out the plan. Once the model is known, [`Plan::settle`] decides what depends on it.
+//! one table of rules and hands out the plan. Once the models are known, [`Plan::check_models`]
+//! holds it against them.
 
 mod checkup;
 mod connection;
@@ -18,13 +19,14 @@ mod validate;
 use std::path::PathBuf;
 
 pub use crate::data::DataSource;
+use crate::exit::Codes;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
 pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use load::{
-    Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
+    Calls, Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
     StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
@@ -55,6 +57,17 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// The same, as far as it depends on the models.
     pub model_notes: Vec<ModelNote>,
+}
+
+impl Plan {
+    /// The plan with the defaults that callers of the program with those exit codes expect.
+    #[must_use]
+    pub fn for_callers_of(mut self, codes: Codes) -> Self {
+        // perf_analyzer's callers know how many windows a level takes.
+        let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
+        self.measurement.on_disturbance.get_or_insert(usual);
+        self
+    }
 }
 
 /// A sentence about flags that some models have a use for.

@@ -1,4 +1,4 @@
-//! What depends on the model: rules that need its tensors and scheduler, and defaults that it decides.
+//! What depends on the models: rules that need their tensors and schedulers, and defaults that they decide.
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
@@ -11,16 +11,17 @@ struct Rule {
 }
 
 impl Plan {
-    /// Decides what the model decides, then [checks](Self::check_model): sequence models are driven asynchronously
-    /// where neither `--sync` nor `--async` was given.
+    /// Holds the plan against every model that requests go to.
     ///
     /// # Errors
-    /// As [`check_model`](Self::check_model).
-    pub fn settle(&mut self, model: &ModelSpec) -> Result<()> {
-        if self.load.synchronous_by_default && model.sequences {
-            self.load.synchronous = false;
-        }
-        self.check_model(model)
+    /// The message of the first rule that is broken: the model, the flags, their values, the rule.
+    pub fn check_models(&self, models: &[ModelSpec]) -> Result<()> {
+        models.iter().try_for_each(|model| self.check_model(model))
+    }
+
+    /// Whether threads wait for answers in closed loops of requests to `models`.
+    pub fn is_synchronous(&self, models: &[ModelSpec]) -> bool {
+        self.load.calls.wait(models.iter().any(|model| model.sequences))
     }
 
     /// What should be known of the flags, once all models are.
@@ -29,11 +30,7 @@ impl Plan {
         self.model_notes.iter().filter(idle).map(|note| note.text.as_str())
     }
 
-    /// Holds the plan against what is known of a model that requests go to.
-    ///
-    /// # Errors
-    /// The message of the first rule that is broken: the model, the flags, their values, the rule.
-    pub fn check_model(&self, model: &ModelSpec) -> Result<()> {
+    fn check_model(&self, model: &ModelSpec) -> Result<()> {
         match RULES.iter().find(|rule| (rule.broken)(self, model)) {
             Some(rule) => {
                 Err(Error::usage(format!("model '{}': {}; see --help", model.id, (rule.message)(self, model))))
@@ -73,7 +70,7 @@ const RULES: &[Rule] = &[
         message: |_, _| "--periodic-concurrency-range sends requests on their own, but it takes sequences".into(),
     },
     Rule {
-        broken: |plan, model| model.sequences && !plan.load.synchronous && is_endless(plan),
+        broken: |plan, model| model.sequences && !plan.load.calls.wait(true) && is_endless(plan),
         message: |_, _| {
             "--concurrency-range without an end cannot go with --async for sequence models: give an end".into()
         },

@@ -11,36 +11,29 @@ use crate::error::{Error, Result};
 use crate::measure::outcome::Outcome;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::{
-    ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, RunSummary, ServerSummary,
+    ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, ServerSummary,
 };
-use crate::plan::{LoadMode, Plan};
+use crate::plan::LoadMode;
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
-use crate::report::{Interrupts, SafeFile, load_name, load_value, percentiles, restarts};
-
-/// A header and its rows.
-pub type Table = Vec<Vec<String>>;
+use crate::report::{Interrupts, SafeFile, Table, load_name, load_value, percentiles, periodic, restarts};
+use crate::result::{RunResult, Setup};
 
 /// Writes every file that can be written. Levels in which nothing succeeded have no row.
 ///
 /// # Errors
 /// Where files cannot be written: all of these.
-pub fn write(
-    (path, interrupts): (&Path, Interrupts),
-    plan: &Plan,
-    run: &RunSummary,
-    levels: &[LevelSummary],
-) -> Result<()> {
-    let files = files(path, plan, run, levels);
+pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
+    let files = match &result.periodic {
+        Some(periodic) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
+        None => files(path, &result.setup, &result.levels),
+    };
     let written = files.iter().map(|(path, table)| write_file((path, interrupts), table));
     written.fold(Ok(()), Error::both)
 }
 
 /// Writes one file; the wait for the reader of a pipe ends with an interrupt.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn write_file((path, interrupts): (&Path, Interrupts), table: &Table) -> Result<()> {
+fn write_file((path, interrupts): (&Path, Interrupts), table: &Table) -> Result<()> {
     write_table(path, interrupts, table).map_err(|error| {
         Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
     })
@@ -62,9 +55,9 @@ fn inert(cell: &str) -> Cow<'_, str> {
 }
 
 /// The files and what goes into them, the main one first.
-fn files(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
+fn files(path: &Path, setup: &Setup, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
     let mut rows: Vec<_> = levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect();
-    let staged = matches!(plan.load.mode, LoadMode::Stages { .. });
+    let staged = matches!(setup.plan.load.mode, LoadMode::Stages { .. });
     if !staged {
         rows.sort_by(|(_, a), (_, b)| a.client.throughput().total_cmp(&b.client.throughput()));
     }
@@ -77,7 +70,7 @@ fn files(path: &Path, plan: &Plan, run: &RunSummary, levels: &[LevelSummary]) ->
         }
         table
     };
-    let mut files = vec![(path.to_owned(), finished(main_columns(plan, run, &levels)))];
+    let mut files = vec![(path.to_owned(), finished(main_columns(setup, &levels)))];
     let mut names = FileNames::beside(path);
     for (name, version) in composing(&levels) {
         files.push((names.of_model(&name, &version), finished(composing_columns(&name, &version, &levels))));
@@ -122,33 +115,33 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn main_columns<'a>(plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary]) -> Columns<'a> {
-    let percentile = plan.measurement.percentile;
+fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
+    let percentile = setup.plan.measurement.percentile;
     let mut columns = Columns { columns: Vec::new() };
     let name = levels.first().map_or("Concurrency", |level| load_name(level.load));
     columns.add(name, |level| load_value(level.load));
     columns.add("Inferences/Second", |level| significant(level.client.throughput()));
-    if run.decoupled {
+    if setup.decoupled {
         columns.add("Response Throughput", |level| significant(level.client.response_throughput()));
     }
-    columns.add("Client Send", |level| send_us(run, level).to_string());
-    if run.entries.is_empty() {
+    columns.add("Client Send", |level| send_us(setup, level).to_string());
+    if setup.entries.is_empty() {
         server_columns(&mut columns, levels, |level| {
-            let client_us = transport_us(run, level);
+            let client_us = transport_us(setup, level);
             level.server.as_ref().map(|server| ServerCells::of(server, client_us))
         });
     } else {
         mix_columns(&mut columns, levels);
     }
-    columns.add("Client Recv", |level| receive_us(run, level).to_string());
+    columns.add("Client Recv", |level| receive_us(setup, level).to_string());
     for percentile in percentiles(percentile) {
         columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, percentile));
     }
-    if plan.output.verbose_csv {
-        verbose_columns(&mut columns, plan, run, levels);
+    if setup.plan.output.verbose_csv {
+        verbose_columns(&mut columns, setup, levels);
     }
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
-    if plan.output.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
+    if setup.plan.output.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
         columns.add("Outcome", |level| Outcome::of(level).to_string());
     }
     columns
@@ -255,14 +248,14 @@ fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     }
 }
 
-fn verbose_columns<'a>(columns: &mut Columns<'a>, plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary]) {
-    let percentile = plan.measurement.percentile;
+fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&LevelSummary]) {
+    let percentile = setup.plan.measurement.percentile;
     if percentile.is_none() {
         columns.add("Avg latency", |level| whole_us(level.client.latency.mean_ns()).to_string());
     }
-    columns.add("request/response", |level| (send_us(run, level) + receive_us(run, level)).to_string());
+    columns.add("request/response", |level| (send_us(setup, level) + receive_us(setup, level)).to_string());
     columns.add("response wait", |level| {
-        let wait = if run.decoupled { 0 } else { transport_us(run, level) };
+        let wait = if setup.decoupled { 0 } else { transport_us(setup, level) };
         wait.to_string()
     });
     if levels.iter().any(|level| level.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())) {
@@ -271,11 +264,11 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, plan: &'a Plan, run: &'a RunSu
         gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));
         gpu_column(columns, "Total GPU Memory", |gpu| gpu.memory_total_bytes.map(|bytes| bytes.to_string()));
     }
-    own_columns(columns, run, levels);
+    own_columns(columns, setup, levels);
 }
 
 /// What upstream's file does not have.
-fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSummary]) {
+fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary]) {
     columns.add("Failed Requests", |level| level.client.failed.to_string());
     if levels.iter().any(|level| level.client.cancelled > 0) {
         columns.add("Cancelled Requests", |level| level.client.cancelled.to_string());
@@ -309,7 +302,7 @@ fn own_columns(columns: &mut Columns<'_>, run: &RunSummary, levels: &[&LevelSumm
             columns.add(format!("p{value} last response"), move |level| decoupled(level, |all| at(&all.last_response)));
         }
     }
-    entry_columns(columns, run);
+    entry_columns(columns, setup);
     host_columns(columns, levels);
     columns.add("Verdict", |level| match &level.verdict {
         Verdict::Valid => "valid".to_owned(),
@@ -335,8 +328,8 @@ fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
 }
 
 /// What each entry of a mix came to.
-fn entry_columns(columns: &mut Columns<'_>, run: &RunSummary) {
-    for (number, EntrySummary { name, .. }) in run.entries.iter().enumerate() {
+fn entry_columns(columns: &mut Columns<'_>, setup: &Setup) {
+    for (number, EntrySummary { name, .. }) in setup.entries.iter().enumerate() {
         let mut add = |title: &str, cell: fn(&ClientSummary) -> String| {
             columns.add(format!("{name} {title}"), move |level| {
                 level.client.entries.get(number).map(cell).unwrap_or_default()
@@ -373,18 +366,18 @@ fn at(times: &Distribution, percentile: f64) -> String {
 }
 
 /// Send time; a decoupled model has none of its own.
-fn send_us(run: &RunSummary, level: &LevelSummary) -> u64 {
-    if run.decoupled { 0 } else { whole_us(level.client.send_ns) }
+fn send_us(setup: &Setup, level: &LevelSummary) -> u64 {
+    if setup.decoupled { 0 } else { whole_us(level.client.send_ns) }
 }
 
-fn receive_us(run: &RunSummary, level: &LevelSummary) -> u64 {
-    if run.decoupled { 0 } else { whole_us(level.client.receive_ns) }
+fn receive_us(setup: &Setup, level: &LevelSummary) -> u64 {
+    if setup.decoupled { 0 } else { whole_us(level.client.receive_ns) }
 }
 
 /// Service time without the client's own send and receive times.
-fn transport_us(run: &RunSummary, level: &LevelSummary) -> u64 {
+fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
     let client = &level.client;
-    let own = if run.decoupled { 0.0 } else { client.send_ns + client.receive_ns };
+    let own = if setup.decoupled { 0.0 } else { client.send_ns + client.receive_ns };
     whole_us(client.service_time().mean_ns() - own)
 }
 
@@ -433,8 +426,7 @@ mod tests {
 
     #[test]
     fn rows_ascend_by_throughput() {
-        let files =
-            files(Path::new("x.csv"), &plans::plan(), &sample::run(), &[level(2, 95), level(1, 89), level(3, 0)]);
+        let files = files(Path::new("x.csv"), &plans::setup(), &[level(2, 95), level(1, 89), level(3, 0)]);
         assert_eq!(files.len(), 1);
         // 11001.855 - 100.9 - 7 = 10893; - 68 - 10167 = 658.
         let golden = [
@@ -447,13 +439,13 @@ mod tests {
 
     #[test]
     fn each_entry_of_a_mix_has_columns_of_its_own() {
-        let mut plan = plans::plan();
-        plan.output.verbose_csv = true;
+        let mut setup = plans::setup();
+        setup.plan.output.verbose_csv = true;
         let entries = ["a", "b:2?k=v"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
-        let run = RunSummary { entries, ..sample::run() };
+        setup.entries = entries;
         let mut level = level(1, 89);
         level.client.entries = vec![sample::client(40, LATENCY_NS), sample::client(49, LATENCY_NS)];
-        let table = &files(Path::new("x.csv"), &plan, &run, &[level])[0].1;
+        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
         let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).unwrap()].clone();
         assert_eq!((cell("a Inferences/Second"), cell("b:2?k=v Inferences/Second")), ("40".into(), "49".into()));
         assert_eq!(cell("b:2?k=v p99 latency"), "11001");
@@ -461,21 +453,21 @@ mod tests {
 
     #[test]
     fn verbose_columns_follow_and_ours_come_last() {
-        let mut plan = plans::plan();
-        plan.output.verbose_csv = true;
+        let mut setup = plans::setup();
+        setup.plan.output.verbose_csv = true;
         let mut level = level(1, 89);
         level.gpus = Some(vec![
             GpuMetrics { uuid: "G1".to_owned(), utilization: Some(0.25), ..GpuMetrics::default() },
             GpuMetrics { uuid: "G2".to_owned(), memory_used_bytes: Some(5), ..GpuMetrics::default() },
         ]);
-        let table = main_columns(&plan, &sample::run(), &[&level]).table(&[&level]);
+        let table = main_columns(&setup, &[&level]).table(&[&level]);
         let golden = HEADER.to_owned()
             + ",Avg latency,request/response,response wait,Avg GPU Utilization,Avg GPU Power Usage,Max GPU Memory Usage,\
                Total GPU Memory,Failed Requests,Client Overhead Percent,Verdict,Outcome";
         let row = "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid,valid";
         assert_eq!(text(&table), [golden.as_str(), row]);
-        plan.measurement.percentile = Some(42.0);
-        let header = &main_columns(&plan, &sample::run(), &[&level]).table(&[&level])[0];
+        setup.plan.measurement.percentile = Some(42.0);
+        let header = &main_columns(&setup, &[&level]).table(&[&level])[0];
         assert_eq!(header[9], "p42 latency");
         assert!(!header.contains(&"Avg latency".to_owned()));
     }
@@ -484,12 +476,12 @@ mod tests {
     fn the_last_column_says_what_a_level_came_to_where_one_is_not_valid() {
         let mut late = level(2, 95);
         late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.5)]);
-        let table = &files(Path::new("x.csv"), &plans::plan(), &sample::run(), &[level(1, 89), late.clone()])[0].1;
+        let table = &files(Path::new("x.csv"), &plans::setup(), &[level(1, 89), late.clone()])[0].1;
         let last: Vec<_> = table.iter().map(|row| row.last().unwrap().as_str()).collect();
         assert_eq!(last, ["Outcome", "valid", "load not delivered"]);
-        let mut plan = plans::plan();
-        plan.output.verbose_csv = true;
-        let table = &files(Path::new("x.csv"), &plan, &sample::run(), &[late])[0].1;
+        let mut setup = plans::setup();
+        setup.plan.output.verbose_csv = true;
+        let table = &files(Path::new("x.csv"), &setup, &[late])[0].1;
         assert_eq!(table[0].last().unwrap(), "Outcome");
         assert!(table[1][table[1].len() - 2].starts_with("invalid: "), "{table:?}");
     }
@@ -500,19 +492,19 @@ mod tests {
         let server = cached.server.as_mut().unwrap();
         server.cached = true;
         server.delta.cache_hit = CountedTime { count: 2, ns: 8_000 };
-        let table = main_columns(&plans::plan(), &sample::run(), &[&cached]).table(&[&cached]);
+        let table = main_columns(&plans::setup(), &[&cached]).table(&[&cached]);
         assert_eq!(table[0][8..11], ["Server Cache Hit", "Server Cache Miss", "Client Recv"]);
         assert_eq!(table[1][3..11], ["654", "68", "24", "10000", "143", "4", "0", "7"]);
         cached.server = None;
-        let table = main_columns(&plans::plan(), &sample::run(), &[&cached]).table(&[&cached]);
+        let table = main_columns(&plans::setup(), &[&cached]).table(&[&cached]);
         assert_eq!(table[0][..4], ["Concurrency", "Inferences/Second", "Client Send", "Client Recv"]);
     }
 
     #[test]
     fn decoupled_models_and_open_loops_have_their_columns() {
-        let (mut plan, mut run) = (plans::plan(), sample::run());
-        plan.output.verbose_csv = true;
-        run.decoupled = true;
+        let mut setup = plans::setup();
+        setup.plan.output.verbose_csv = true;
+        setup.decoupled = true;
         let times = || sample::distribution(89, LATENCY_NS);
         let mut level = level(1, 89);
         level.load = LevelLoad::RequestRate(89.5);
@@ -527,7 +519,7 @@ mod tests {
             achieved_rate: 89.0,
             completed_rate: 89.0,
         });
-        let table = main_columns(&plan, &run, &[&level]).table(&[&level]);
+        let table = main_columns(&setup, &[&level]).table(&[&level]);
         assert_eq!(table[0][..4], ["Request Rate", "Inferences/Second", "Response Throughput", "Client Send"]);
         assert_eq!(table[1][..4], ["89.5", "89", "267", "0"]);
         let cell = |name: &str| {
@@ -546,7 +538,7 @@ mod tests {
         level.server.as_mut().unwrap().composing = vec![part];
         let scratch = Scratch::new("csv");
         let path = scratch.path().join("x.csv");
-        write((&path, &NEVER), &plans::plan(), &sample::run(), &[level]).unwrap();
+        write((&path, &NEVER), &plans::result(&plans::setup(), &[level])).unwrap();
         assert_eq!(scratch.names(), ["ns_part_v1.x.csv", "x.csv"]);
         let text = std::fs::read_to_string(scratch.path().join("ns_part_v1.x.csv")).unwrap();
         let header = HEADER.split_once(",p50").unwrap().0;
@@ -564,7 +556,7 @@ mod tests {
         let scratch = Scratch::new("csv-names");
         let folder = scratch.path().join("deep/results");
         std::fs::create_dir_all(&folder).unwrap();
-        write((&folder.join("x.csv"), &NEVER), &plans::plan(), &sample::run(), &[level]).unwrap();
+        write((&folder.join("x.csv"), &NEVER), &plans::result(&plans::setup(), &[level])).unwrap();
         assert_eq!(scratch.names(), ["deep"]);
         let mut names: Vec<_> = std::fs::read_dir(&folder)
             .unwrap()
@@ -582,7 +574,7 @@ mod tests {
         let scratch = Scratch::new("csv-one-bad");
         std::fs::create_dir_all(scratch.path().join("bad_v1.x.csv/taken")).unwrap();
         let path = scratch.path().join("x.csv");
-        let message = write((&path, &NEVER), &plans::plan(), &sample::run(), &[level]).unwrap_err().to_string();
+        let message = write((&path, &NEVER), &plans::result(&plans::setup(), &[level])).unwrap_err().to_string();
         assert!(message.contains("bad_v1.x.csv: cannot be written"), "{message}");
         assert!(path.is_file() && scratch.path().join("good_v1.x.csv").is_file(), "{:?}", scratch.names());
     }
@@ -604,18 +596,18 @@ mod tests {
         ] {
             assert_eq!(inert(cell), written);
         }
-        let mut plan = plans::plan();
-        plan.output.verbose_csv = true;
+        let mut setup = plans::setup();
+        setup.plan.output.verbose_csv = true;
         let entries =
             ["=cmd|' /C calc'!A1", "b"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
-        let run = RunSummary { entries, ..sample::run() };
+        setup.entries = entries;
         let mut level = level(1, 89);
         level.client.entries = vec![sample::client(40, LATENCY_NS), sample::client(49, LATENCY_NS)];
         level.gpus =
             Some(vec![GpuMetrics { uuid: "@SUM(A1)".to_owned(), utilization: Some(0.5), ..GpuMetrics::default() }]);
         let scratch = Scratch::new("csv-formula");
         let path = scratch.path().join("x.csv");
-        write((&path, &NEVER), &plan, &run, &[level]).unwrap();
+        write((&path, &NEVER), &plans::result(&setup, &[level])).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(",'=cmd|' /C calc'!A1 Inferences/Second,"), "{text}");
         assert!(text.contains(",'@SUM(A1):0.5;,"), "{text}");
@@ -623,15 +615,15 @@ mod tests {
 
     #[test]
     fn stages_have_their_number_and_kind_in_their_order() {
-        let mut plan = plans::plan();
+        let mut setup = plans::setup();
         let stage = |load| Stage { load, length: StageLength::Requests(9) };
-        plan.load.mode = LoadMode::Stages {
+        setup.plan.load.mode = LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
             distribution: crate::plan::Distribution::Constant,
         };
         let rate = LevelSummary { load: LevelLoad::RequestRate(50.5), ..level(1, 50) };
         let levels = [level(4, 95), rate, level(1, 0), level(2, 10)];
-        let table = &files(Path::new("x.csv"), &plan, &sample::run(), &levels)[0].1;
+        let table = &files(Path::new("x.csv"), &setup, &levels)[0].1;
         assert_eq!(table[0][..4], ["Stage", "Load", "Value", "Inferences/Second"]);
         let starts: Vec<_> = table[1..].iter().map(|row| row[..4].join(",")).collect();
         assert_eq!(starts, ["1,Concurrency,4,95", "2,Request Rate,50.5,50", "4,Concurrency,2,10"]);
@@ -641,13 +633,13 @@ mod tests {
     #[test]
     fn a_mix_has_the_servers_columns_of_every_model() {
         let entries = ["a", "b:2"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
-        let run = RunSummary { entries, ..sample::run() };
+        let setup = Setup { entries, ..plans::setup() };
         let mut level = level(1, 89);
         level.server = Some(server("a", 40));
         let mut second = ServerSummary { version: "2".to_owned(), cached: true, ..server("b", 49) };
         second.delta.compute_infer = CountedTime { count: 10, ns: 50_000_000 };
         level.further_servers = vec![second];
-        let table = &files(Path::new("x.csv"), &plans::plan(), &run, &[level])[0].1;
+        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
         let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).unwrap()].as_str();
         assert_eq!((cell("a:1 Server Compute Infer"), cell("b:2 Server Compute Infer")), ("10000", "5000"));
         assert_eq!((cell("b:2 Server Queue"), cell("b:2 Server Cache Hit")), ("68", "0"));
@@ -656,8 +648,8 @@ mod tests {
 
     #[test]
     fn metrics_without_gpus_leave_no_empty_columns_and_tell_of_the_machine() {
-        let mut plan = plans::plan();
-        plan.output.verbose_csv = true;
+        let mut setup = plans::setup();
+        setup.plan.output.verbose_csv = true;
         let mut level = level(1, 89);
         level.gpus = Some(Vec::new());
         level.host = Some(HostMetrics {
@@ -667,7 +659,7 @@ mod tests {
             pending_requests: Some(1.5),
             pending_requests_max: Some(3.0),
         });
-        let table = &files(Path::new("x.csv"), &plan, &sample::run(), &[level])[0].1;
+        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
         assert!(!table[0].iter().any(|title| title.contains("GPU")), "{table:?}");
         let at = table[0].iter().position(|title| title == "Avg CPU Utilization").unwrap();
         assert_eq!(
@@ -687,7 +679,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_told() {
         let message =
-            write((Path::new("/dev/full"), &NEVER), &plans::plan(), &sample::run(), &[level(1, 1)]).unwrap_err();
+            write((Path::new("/dev/full"), &NEVER), &plans::result(&plans::setup(), &[level(1, 1)])).unwrap_err();
         assert!(message.to_string().starts_with("-f /dev/full: cannot be written: No space left"), "{message}");
     }
 }

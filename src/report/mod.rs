@@ -36,6 +36,9 @@ fn percentiles(asked: Option<f64>) -> Vec<f64> {
     all
 }
 
+/// A header and its rows.
+type Table = Vec<Vec<String>>;
+
 /// What the levels of a run vary, as the final lines and the first CSV column name it.
 fn load_name(load: LevelLoad) -> &'static str {
     match load {

@@ -1,15 +1,14 @@
 //! What the batches of a periodic load came to: the table on standard output, and the same figures in the file of `-f`.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use crate::error::Result;
-use crate::load::PeriodicStage;
-use crate::report::Interrupts;
-use crate::report::csv::write_file;
+use crate::load::{LoadReport, PeriodicBatch};
+use crate::measure::outcome::Outcome;
+use crate::report::Table;
+use crate::result::PeriodicResult;
 
 /// A figure of a batch: the heading of the table's column, the CSV's, and the value, times in nanoseconds.
-type Column = (&'static str, &'static str, fn(&PeriodicStage) -> Figure);
+type Column = (&'static str, &'static str, fn(&PeriodicBatch) -> Figure);
 
 /// All figures of a batch.
 const FIGURES: [Column; 9] = [
@@ -41,27 +40,36 @@ impl Figure {
 }
 
 /// Percentiles are coarse; the longest time is exact.
-fn gap_percentile_ns(batch: &PeriodicStage, percentile: f64) -> f64 {
+fn gap_percentile_ns(batch: &PeriodicBatch, percentile: f64) -> f64 {
     batch.gap.percentile_ns(percentile).min(batch.gap_max_ns) as f64
 }
 
-/// The table of all batches.
-pub fn table(batches: &[PeriodicStage]) -> String {
+/// The table of all batches, and what became of their requests.
+pub fn text(result: &PeriodicResult) -> String {
     let mut text = "Periodic concurrency (times in usec)\n".to_owned();
     let mut line = |cells: [String; FIGURES.len()]| {
         let _ = writeln!(text, "  {}", cells.map(|cell| format!("{cell:>12}")).join(""));
     };
     line(FIGURES.map(|(heading, ..)| heading.to_owned()));
-    batches.iter().for_each(|batch| line(FIGURES.map(|(.., figure)| figure(batch).show())));
+    result.batches.iter().for_each(|batch| line(FIGURES.map(|(.., figure)| figure(batch).show())));
+    let LoadReport { sent, completed, failed, .. } = result.requests;
+    let verdict = match result.outcome {
+        Outcome::Failed => format!("invalid: {failed} of {sent} requests failed"),
+        Outcome::Interrupted => "invalid: interrupted".to_owned(),
+        other => other.to_string(),
+    };
+    let _ = writeln!(text, "Requests: {sent} sent, {completed} completed, {failed} failed\nVerdict: {verdict}");
     text
 }
 
-/// Writes a row per batch, times in whole microseconds.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn write(place: (&Path, Interrupts), batches: &[PeriodicStage]) -> Result<()> {
+/// Why requests failed, a line for each reason.
+pub fn failures(result: &PeriodicResult) -> impl Iterator<Item = String> {
+    result.errors.iter().map(|(error, count)| format!("{count} requests failed: {error}"))
+}
+
+/// A row per batch, times in whole microseconds.
+pub fn rows(batches: &[PeriodicBatch]) -> Table {
     let header = FIGURES.map(|(_, heading, _)| heading.to_owned()).to_vec();
     let rows = batches.iter().map(|batch| FIGURES.map(|(.., figure)| figure(batch).show()).to_vec());
-    write_file(place, &std::iter::once(header).chain(rows).collect())
+    std::iter::once(header).chain(rows).collect()
 }

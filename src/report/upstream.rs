@@ -9,15 +9,16 @@ use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
 use crate::measure::summary::{
-    DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, RunSummary, ServerSummary, sample,
+    DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
-use crate::plan::{Distribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
+use crate::plan::{Distribution, LoadMode, Range, ServiceKind, WindowRule};
 use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
 use crate::report::file::scratch::{NEVER, Scratch};
 use crate::report::{console, csv, sample as plans};
+use crate::result::Setup;
 use crate::shm::{Placement, Region};
 
 macro_rules! fixture {
@@ -28,8 +29,7 @@ macro_rules! fixture {
 
 /// A run as the fixtures' were: what was asked for, and what came out, with any numbers.
 struct Run {
-    plan: Plan,
-    run: RunSummary,
+    setup: Setup,
     levels: Vec<LevelSummary>,
     /// Lines of windows, where they are listed.
     windows: usize,
@@ -54,7 +54,7 @@ fn model(name: &str, cached: bool, composing: Vec<ServerSummary>) -> ServerSumma
 fn plain() -> Run {
     let mut level = sample::level(LevelLoad::Concurrency(1), 89, 11_001_855);
     level.server = Some(model("ident", false, Vec::new()));
-    Run { plan: plans::plan(), run: sample::run(), levels: vec![level], windows: 3, preface: String::new() }
+    Run { setup: plans::setup(), levels: vec![level], windows: 3, preface: String::new() }
 }
 
 impl Run {
@@ -66,8 +66,8 @@ impl Run {
 
     fn verbose(change: impl FnOnce(&mut Self)) -> Self {
         Self::of(|run| {
-            run.plan.output.verbosity = 1;
-            run.plan.output.verbose_csv = true;
+            run.setup.plan.output.verbosity = 1;
+            run.setup.plan.output.verbose_csv = true;
             change(run);
         })
     }
@@ -77,7 +77,8 @@ impl Run {
     }
 
     fn rates(&mut self, start: f64, end: f64, distribution: Distribution) {
-        self.plan.load.mode = LoadMode::RequestRate { range: Range { start, end: Some(end), step: 1.0 }, distribution };
+        self.setup.plan.load.mode =
+            LoadMode::RequestRate { range: Range { start, end: Some(end), step: 1.0 }, distribution };
         self.levels[0].load = LevelLoad::RequestRate(start);
         self.levels[0].client.open_loop = Some(OpenLoopSummary {
             response_time: sample::distribution(89, 11_001_855),
@@ -96,16 +97,16 @@ impl Run {
     }
 
     fn report(&self) -> String {
-        let mut text = self.preface.clone() + &console::settings(&self.plan, &self.run);
+        let mut text = self.preface.clone() + &console::settings(&self.setup);
         for level in &self.levels {
-            text += &plans::printed(&self.plan, &self.run, level, self.windows);
+            text += &plans::printed(&self.setup, level, self.windows);
         }
-        text + &console::summary(&self.plan, &self.levels)
+        text + &console::summary(&plans::result(&self.setup, &self.levels))
     }
 
     fn tables(&self) -> Vec<String> {
         let scratch = Scratch::new(&format!("shape-{:?}", std::thread::current().id()));
-        csv::write((&scratch.path().join("x.csv"), &NEVER), &self.plan, &self.run, &self.levels).unwrap();
+        csv::write((&scratch.path().join("x.csv"), &NEVER), &plans::result(&self.setup, &self.levels)).unwrap();
         // The main file's name sorts after those of composing models here.
         let names = scratch.names();
         names.iter().map(|name| std::fs::read_to_string(scratch.path().join(name)).unwrap()).collect()
@@ -156,7 +157,7 @@ fn ours(run: &Run) -> String {
             continue;
         }
         if line.starts_with("    Avg client overhead:") {
-            if run.plan.output.verbosity > 0 {
+            if run.setup.plan.output.verbosity > 0 {
                 text += "    Avg client overhead: N%\n";
             }
             continue;
@@ -186,23 +187,26 @@ fn plain_reports() {
     same_report(
         fixture!("http.txt"),
         &Run::of(|run| {
-            run.plan.load.mode = range(2);
+            run.setup.plan.load.mode = range(2);
             run.second_level(LevelLoad::Concurrency(2));
         }),
     );
-    same_report(fixture!("http_async_verbose.txt"), &Run::verbose(|run| run.plan.load.synchronous = false));
+    same_report(fixture!("http_async_verbose.txt"), &Run::verbose(|run| run.setup.synchronous = false));
     same_report(
         fixture!("http_percentile_verbose.txt"),
-        &Run::verbose(|run| run.plan.measurement.percentile = Some(95.0)),
+        &Run::verbose(|run| run.setup.plan.measurement.percentile = Some(95.0)),
     );
-    same_report(fixture!("http_percentile.txt"), &Run::of(|run| run.plan.measurement.percentile = Some(42.0)));
-    same_report(fixture!("count_windows.txt"), &Run::of(|run| run.plan.measurement.window = WindowRule::Count(20)));
+    same_report(fixture!("http_percentile.txt"), &Run::of(|run| run.setup.plan.measurement.percentile = Some(42.0)));
+    same_report(
+        fixture!("count_windows.txt"),
+        &Run::of(|run| run.setup.plan.measurement.window = WindowRule::Count(20)),
+    );
     same_report(
         fixture!("binary_search.txt"),
         &Run::of(|run| {
-            run.plan.load.mode = range(8);
-            run.plan.measurement.binary_search = true;
-            run.plan.measurement.latency_threshold = Some(Duration::from_secs(1));
+            run.setup.plan.load.mode = range(8);
+            run.setup.plan.measurement.binary_search = true;
+            run.setup.plan.measurement.latency_threshold = Some(Duration::from_secs(1));
             run.second_level(LevelLoad::Concurrency(8));
         }),
     );
@@ -211,27 +215,27 @@ fn plain_reports() {
     same_report(
         &fixture!("request_count.txt").replace(twice, "Request concurrency: N\n"),
         &Run::of(|run| {
-            run.plan.measurement.warmup_requests = 3;
-            run.plan.measurement.request_count = Some(20);
+            run.setup.plan.measurement.warmup_requests = 3;
+            run.setup.plan.measurement.request_count = Some(20);
         }),
     );
 }
 
 #[test]
 fn other_transports() {
-    let grpc = |run: &mut Run| run.run.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
+    let grpc = |run: &mut Run| run.setup.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
     same_report(
         fixture!("grpc_batch.txt"),
         &Run::of(|run| {
             grpc(run);
-            run.plan.data.batch_size = 2;
+            run.setup.plan.data.batch_size = 2;
         }),
     );
     same_report(
         fixture!("grpc_async_verbose.txt"),
         &Run::verbose(|run| {
             grpc(run);
-            run.plan.load.synchronous = false;
+            run.setup.synchronous = false;
         }),
     );
     same_report(fixture!("c_api_verbose.txt"), &in_process());
@@ -239,9 +243,9 @@ fn other_transports() {
 
 fn in_process() -> Run {
     Run::verbose(|run| {
-        run.plan.target.service = ServiceKind::TritonCApi;
-        run.run.capabilities.service_kind = "TRITON_C_API";
-        run.run.capabilities.client_times = None;
+        run.setup.plan.target.service = ServiceKind::TritonCApi;
+        run.setup.capabilities.service_kind = "TRITON_C_API";
+        run.setup.capabilities.client_times = None;
     })
 }
 
@@ -268,9 +272,9 @@ fn ensembles_and_caches() {
 
 fn decoupled() -> Run {
     Run::verbose(|run| {
-        run.plan.load.synchronous = false;
-        run.run.decoupled = true;
-        run.run.headline = Headline::FirstResponse;
+        run.setup.synchronous = false;
+        run.setup.decoupled = true;
+        run.setup.headline = Headline::FirstResponse;
         let times = || sample::distribution(89, 11_001_855);
         run.levels[0].client.decoupled =
             Some(DecoupledSummary { first_response: times(), gap: times(), last_response: times() });
@@ -283,8 +287,8 @@ fn decoupled_and_sequence_models() {
     same_report(
         fixture!("sequences_verbose.txt"),
         &Run::verbose(|run| {
-            run.plan.load.synchronous = false;
-            run.run.sequences = true;
+            run.setup.synchronous = false;
+            run.setup.sequences = true;
             run.preface = " Successfully read data for 1 stream/streams with 3 step/steps.\n".to_owned();
         }),
     );
@@ -332,10 +336,10 @@ fn columns() {
     same_columns(fixture!("http.csv"), &plain().tables()[0], false);
     let row = fixture!("http.csv").lines().last().unwrap();
     assert_eq!(shape(&plain().tables()[0]).lines().last(), Some(row));
-    let percentile = |run: &mut Run| run.plan.measurement.percentile = Some(42.0);
+    let percentile = |run: &mut Run| run.setup.plan.measurement.percentile = Some(42.0);
     same_columns(fixture!("http_percentile.csv"), &Run::of(percentile).tables()[0], false);
     same_columns(fixture!("http_async_verbose.csv"), &Run::verbose(|_| {}).tables()[0], true);
-    let verbose = Run::verbose(|run| run.plan.measurement.percentile = Some(95.0));
+    let verbose = Run::verbose(|run| run.setup.plan.measurement.percentile = Some(95.0));
     same_columns(fixture!("http_percentile_verbose.csv"), &verbose.tables()[0], true);
     same_columns(fixture!("c_api_verbose.csv"), &in_process().tables()[0], true);
     same_columns(fixture!("decoupled_verbose.csv"), &decoupled().tables()[0], true);

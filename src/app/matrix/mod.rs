@@ -3,10 +3,10 @@
 mod memory;
 mod transports;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::app::job::Job;
-use crate::app::observe::Observers;
 use crate::app::phase;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
@@ -17,16 +17,16 @@ use crate::exit;
 use crate::exit::Codes;
 use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
 use crate::measure::summary::Ending;
+use crate::observe::Observers;
 use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
 use crate::report::{Interrupts, console, matrix};
+use crate::result::RunResult;
 use crate::stdio::note;
 
 /// One way to run the plan. Its fields are dropped in order: the session before what it needs.
 pub struct Way {
     /// How the table names it.
     name: String,
-    /// The plan, gone this way.
-    plan: Plan,
     /// What is made once for it, or why it cannot be gone.
     session: Result<Session>,
     /// Who validates its outputs, where the data say what they must be.
@@ -35,16 +35,16 @@ pub struct Way {
 
 impl Way {
     /// Makes a way ready.
-    fn open(name: impl Into<String>, mut plan: Plan, server: Result<Connected>) -> Self {
+    fn open(name: impl Into<String>, plan: Plan, server: Result<Connected>) -> Self {
         let ready = server.and_then(|server| {
-            let session = Session::through(server, &mut plan)?;
-            Ok((session.observers(&plan)?, session))
+            let session = Session::through(server, plan)?;
+            Ok((session.observers()?, session))
         });
         let (observers, session) = match ready {
             Ok((observers, session)) => (observers, Ok(session)),
             Err(error) => (None, Err(error)),
         };
-        Self { name: name.into(), plan, session, observers }
+        Self { name: name.into(), session, observers }
     }
 }
 
@@ -62,29 +62,28 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         Matrix::Transports { running } => transports::ways(plan, &in_process, (running.as_deref(), program.as_ref())),
     };
     drop(in_process);
-    if let Some(Way { session: Err(error), .. }) = ways.first() {
-        return Err(error.clone());
-    }
+    let setup = match ways.first().map(|way| &way.session) {
+        Some(Ok(first)) => {
+            first.setup.plan.notes_on(&first.models).for_each(|note| note!("{note}"));
+            Arc::clone(&first.setup)
+        }
+        Some(Err(error)) => return Err(error.clone()),
+        None => return Err(Error::usage("--matrix: there is no way to measure")),
+    };
     for way in &ways {
         if let Err(error) = &way.session {
             note!("--matrix: {}: {error}", way.name);
         }
     }
-    let first = ways.first().and_then(|way| Some((&way.plan, way.session.as_ref().ok()?)));
-    if let Some((plan, session)) = first {
-        plan.notes_on(&session.models).for_each(|note| note!("{note}"));
-        screen.print(&console::settings(plan, &session.run))?;
-    }
+    screen.print(&console::settings(&setup))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
-    let mut code = exit::OK;
+    let mut result = RunResult::new(setup);
     for level in 0..u32::MAX {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };
         screen.print(&matrix::table(&table, plan.measurement.percentile))?;
-        if table.rows.iter().any(|row| row.problem.is_some() && !row.rounds.is_empty()) {
-            code = exit::NO_VALID_REQUESTS;
-        }
+        result.tables.push(table);
         if interrupts.load(Ordering::Relaxed) > 0 {
             break;
         }
@@ -94,7 +93,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         way.session.into_iter().for_each(Session::close);
         way.observers.into_iter().try_for_each(Observers::finish)?;
     }
-    Ok(code)
+    Ok(result.exit_code(Codes::Own))
 }
 
 /// The table of the level with that number; `None` where there is none.
@@ -108,28 +107,24 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: Interrupts) ->
         })
         .collect();
     let mut load = None;
-    let rounds = ways.first().map_or(0, |way| way.plan.measurement.max_trials);
+    let first = ways.iter().find_map(|way| way.session.as_ref().ok());
+    let rounds = first.map_or(0, |session| session.setup.plan.measurement.max_trials);
     for _ in 0..rounds {
         for (way, row) in ways.iter().zip(&mut rows) {
             let Ok(session) = &way.session else { continue };
             if row.problem.is_some() {
                 continue;
             }
-            let Some(job) = job(&way.plan, session, level)? else { return Ok(None) };
+            let measurement = &session.setup.plan.measurement;
+            let Some(job) = job(session, level)? else { return Ok(None) };
             load = Some(job.load);
-            let runner = Runner {
-                plan: &way.plan,
-                session,
-                screen,
-                interrupts,
-                codes: Codes::Own,
-                observers: way.observers.as_ref(),
-            };
-            let once = MeasurementPlan { max_trials: 1, precision: None, ..way.plan.measurement.clone() };
+            let observers = way.observers.as_ref();
+            let runner = Runner { session, screen, interrupts, codes: Codes::Own, observers };
+            let once = MeasurementPlan { max_trials: 1, precision: None, ..measurement.clone() };
             match runner.measure_quietly(&job, &once) {
                 Ok(_) if runner.is_interrupted() => break,
                 Ok(summary) => {
-                    row.rounds.push(Round::of(&summary.client, way.plan.measurement.percentile));
+                    row.rounds.push(Round::of(&summary.client, measurement.percentile));
                     if summary.ending == Ending::Failed {
                         let reason = summary.client.errors.first().map(|(error, _)| error.to_string());
                         row.problem = Some(reason.unwrap_or_else(|| "no request succeeded".to_owned()));
@@ -146,13 +141,11 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: Interrupts) ->
 }
 
 /// The load of the level with that number.
-fn job(plan: &Plan, session: &Session, level: u32) -> Result<Option<Job>> {
-    match &plan.load.mode {
-        LoadMode::Concurrency(range) => {
-            Ok(nth(*range, level).map(|concurrency| Job::closed(plan, session, concurrency)))
-        }
+fn job(session: &Session, level: u32) -> Result<Option<Job>> {
+    match &session.setup.plan.load.mode {
+        LoadMode::Concurrency(range) => Ok(nth(*range, level).map(|concurrency| Job::closed(session, concurrency))),
         LoadMode::RequestRate { range, distribution } => {
-            nth(*range, level).map(|rate| Job::rate(plan, session, rate, *distribution)).transpose()
+            nth(*range, level).map(|rate| Job::rate(session, rate, *distribution)).transpose()
         }
         _ => Err(Error::usage("--matrix measures levels of --concurrency-range or --request-rate-range")),
     }

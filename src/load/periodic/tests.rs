@@ -154,7 +154,7 @@ impl Client for TestClient {
 }
 
 fn shape(start: u32, end: u32, step: u32, period: u32) -> PeriodicLoop {
-    PeriodicLoop { start, end, step, period, book: Arc::new(StageBook::new(end)) }
+    PeriodicLoop { start, end, step, period, book: Arc::new(BatchBook::new(end)) }
 }
 
 fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
@@ -201,7 +201,7 @@ fn a_batch_follows_when_all_of_the_latest_have_had_the_period() {
             let batch_end = (slot.index() / 2 + 1) * 2;
             assert!(had >= 4 || seen <= batch_end, "slot {slot:?} had {had} when {seen} requests were there");
         }
-        let stages = shape.stages();
+        let stages = shape.results();
         assert_eq!(
             stages.iter().map(|s| (s.concurrency, s.requests, s.responses)).collect::<Vec<_>>(),
             [(2, 2, 20), (4, 2, 20), (6, 2, 20)]

@@ -2,7 +2,7 @@
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, ModelNote, StageLoad};
+use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, StageLoad};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -35,7 +35,7 @@ const TABLE: &[Row] = &[
         flags: &["--latency-to"],
         idle: Idle::Plan(|draft| {
             let closed = matches!(draft.plan.load.mode, LoadMode::Concurrency(_) | LoadMode::Stages { .. });
-            !closed || !draft.plan.load.synchronous
+            !closed || draft.plan.load.calls == Calls::Asynchronous
         }),
         rule: "only synchronous requests of a concurrency have a thread each that wakes up",
     },

@@ -2,7 +2,7 @@
 
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, loads, on_network, shown_range};
-use crate::plan::{DataSource, Draft, LoadMode};
+use crate::plan::{Calls, DataSource, Draft, LoadMode};
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[
@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--streaming is asynchronous and cannot go with --sync: leave one out".into(),
     },
     Rule {
-        broken: |draft| draft.given.has("--wait") && !draft.plan.load.synchronous,
+        broken: |draft| draft.given.has("--wait") && draft.plan.load.calls == Calls::Asynchronous,
         message: |draft| {
             format!(
                 "{} is for synchronous threads, but this load is asynchronous: leave it out",

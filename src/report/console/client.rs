@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
-use crate::measure::summary::{ClientSummary, LevelSummary, RunSummary};
+use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
-use crate::plan::Plan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
+use crate::result::Setup;
 use crate::stdio::shown;
 
 /// Most reasons of failure that are listed.
 const MAX_REASONS: usize = 10;
 
 /// The client's block.
-pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
+pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     let client = &level.client;
     let mut text = format!("  Client: \n    Request count: {}\n", client.requests);
     text += &failures(client);
@@ -25,32 +25,32 @@ pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     if client.delayed_share() > DELAYED_TOLERANCE {
         text += &lateness(client);
     }
-    if run.sequences {
+    if setup.sequences {
         let rate = significant(client.sequence_rate());
         let _ = writeln!(text, "    Sequence count: {} ({rate} seq/sec)", client.sequences);
     }
     let _ = writeln!(text, "    Throughput: {} infer/sec", significant(client.throughput()));
-    if run.decoupled {
+    if setup.decoupled {
         let _ = writeln!(text, "    Response Throughput: {} infer/sec", significant(client.response_throughput()));
     }
     let _ = writeln!(
         text,
         "    Avg client overhead: {} ({:.0} ns per request)",
         percent(client.overhead_share),
-        run.client_cost_ns
+        setup.client_cost_ns
     );
-    text += &latencies(client, plan.measurement.percentile);
-    text += &transport(client, run, plan.output.verbosity > 0);
+    text += &latencies(client, setup.plan.measurement.percentile);
+    text += &transport(client, setup, setup.plan.output.verbosity > 0);
     if let Some(wakeup) = &client.wakeup {
         text += &detail::row("Wake-up time", false, wakeup);
     }
     if let Some(open_loop) = &client.open_loop {
-        text += &detail::open_loop(client, open_loop, run.headline);
+        text += &detail::open_loop(client, open_loop, setup.headline);
     }
     if let Some(decoupled) = &client.decoupled {
-        text += &detail::decoupled(decoupled, run.headline);
+        text += &detail::decoupled(decoupled, setup.headline);
     }
-    text += &mix::mix(&run.entries, client);
+    text += &mix::mix(&setup.entries, client);
     text
 }
 
@@ -98,12 +98,12 @@ fn latencies(client: &ClientSummary, percentile: Option<f64>) -> String {
 }
 
 /// Where a request's time went on the client's side; a line of spaces where the backend has no transport.
-fn transport(client: &ClientSummary, run: &RunSummary, verbose: bool) -> String {
+fn transport(client: &ClientSummary, setup: &Setup, verbose: bool) -> String {
     let (send, receive) = (whole_us(client.send_ns), whole_us(client.receive_ns));
     let total = whole_us(client.service_time().mean_ns());
     let both = whole_us(client.send_ns + client.receive_ns);
     let wait = total.saturating_sub(both);
-    let times = run.capabilities.client_times.filter(|_| !run.decoupled);
+    let times = setup.capabilities.client_times.filter(|_| !setup.decoupled);
     let parts = |names: ClientTimes| match verbose {
         false => format!("{} {both} usec + response wait {wait} usec", names.both),
         true => {

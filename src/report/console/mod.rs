@@ -14,12 +14,13 @@ use std::fmt::Write as _;
 
 use crate::measure::outcome::Outcome;
 use crate::measure::reasons::Verdict;
-use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, RunSummary};
+use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{Plan, Statistic};
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{level_name, load_name, load_value, restarts};
+use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
 use crate::stdio::shown;
 
@@ -87,12 +88,12 @@ pub fn models(models: &[ModelSpec]) -> String {
 }
 
 /// Everything under a level's header and its pass lines: client, server, metrics, verdict, and an empty line.
-pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
-    let mut text = client::client(plan, run, level);
+pub fn results(setup: &Setup, level: &LevelSummary) -> String {
+    let mut text = client::client(setup, level);
     text += &confidence(level);
     text += &restarts::text(level);
     if let Some(server) = &level.server {
-        text += &server::server(server, run.entries.len() > 1);
+        text += &server::server(server, setup.entries.len() > 1);
     }
     for server in &level.further_servers {
         text += &server::server(server, true);
@@ -100,7 +101,7 @@ pub fn results(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     text += &server::span(level);
     text += &server::metrics(level);
     text += &disturbance::line(level);
-    text += &verdict_lines(plan, level);
+    text += &verdict_lines(&setup.plan, level);
     text.push('\n');
     text
 }
@@ -130,7 +131,8 @@ pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
 }
 
 /// The block at the end: the answer of a search, then a line per level, in the order in which they were measured.
-pub fn summary(plan: &Plan, levels: &[LevelSummary]) -> String {
+pub fn summary(result: &RunResult) -> String {
+    let (plan, levels) = (&result.setup.plan, &result.levels);
     let latency = plan.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
     let mut text = answer(plan, levels);
     let _ = writeln!(text, "Inferences/Second vs. Client {latency} Batch Latency");

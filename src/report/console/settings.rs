@@ -2,36 +2,38 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::summary::{Headline, RunSummary};
+use crate::measure::summary::Headline;
 use crate::plan::{Distribution, LoadMode, Plan, Stage, StageLoad, TokenInput, WindowRule};
 use crate::report::number::{msec, significant};
+use crate::result::Setup;
 use crate::shm::Placement;
 
 /// The settings, ending with an empty line.
-pub fn settings(plan: &Plan, run: &RunSummary) -> String {
+pub fn settings(setup: &Setup) -> String {
+    let plan = &setup.plan;
     let mut text = "*** Measurement Settings ***\n".to_owned();
     if plan.target.service.is_remote() || plan.data.batch_size > 1 {
         let _ = writeln!(text, "  Batch size: {}", plan.data.batch_size);
     }
-    let _ = writeln!(text, "  Service Kind: {}", run.capabilities.service_kind);
+    let _ = writeln!(text, "  Service Kind: {}", setup.capabilities.service_kind);
     text += &windows(plan);
     text += &limits(plan);
     if plan.measurement.binary_search {
         text += "  Using Binary Search algorithm\n";
     }
-    let calls = if plan.load.synchronous { "synchronous" } else { "asynchronous" };
-    let _ = writeln!(text, "  Using {calls} calls for inference{}", which_stages(plan));
+    let calls = if setup.synchronous { "synchronous" } else { "asynchronous" };
+    let _ = writeln!(text, "  Using {calls} calls for inference{}", which_stages(setup));
     if plan.load.mode.follows_schedule() {
         text += "  Requests leave when they are due, answered or not: no thread waits for an answer\n";
-        let _ = writeln!(text, "  Latency: {}", latency(run.headline));
+        let _ = writeln!(text, "  Latency: {}", latency(setup.headline));
     }
-    if run.decoupled {
-        let response = if run.headline == Headline::FirstResponse { "first" } else { "last" };
+    if setup.decoupled {
+        let response = if setup.headline == Headline::FirstResponse { "first" } else { "last" };
         let _ = writeln!(text, "  Detected decoupled model, using the {response} response for measuring latency");
     }
     if plan.matrix.is_none() {
         text += &placements(plan);
-        if run.decoupled {
+        if setup.decoupled {
             text += further_responses(plan);
         }
     }
@@ -126,10 +128,10 @@ fn whole(mode: &LoadMode) -> Option<&'static str> {
 }
 
 /// Of stages of both kinds, those whose calls wait for their answers.
-fn which_stages(plan: &Plan) -> &'static str {
+fn which_stages(setup: &Setup) -> &'static str {
     let rate = |stage: &Stage| matches!(stage.load, StageLoad::RequestRate(_));
-    match &plan.load.mode {
-        LoadMode::Stages { stages, .. } if plan.load.synchronous && stages.iter().any(rate) => {
+    match &setup.plan.load.mode {
+        LoadMode::Stages { stages, .. } if setup.synchronous && stages.iter().any(rate) => {
             " in stages of a concurrency"
         }
         _ => "",

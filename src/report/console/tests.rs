@@ -65,11 +65,11 @@ fn upstreams(report: &str) -> String {
 
 #[test]
 fn a_plain_run_reads_like_upstreams() {
-    let mut plan = plans::plan();
-    plan.load.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
-    plan.measurement.window = WindowRule::Time(Duration::from_millis(300));
-    let (run, level) = (sample::run(), level());
-    let report = settings(&plan, &run) + &plans::printed(&plan, &run, &level, 3) + &summary(&plan, &[level]);
+    let mut setup = plans::setup();
+    setup.plan.load.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
+    setup.plan.measurement.window = WindowRule::Time(Duration::from_millis(300));
+    let level = level();
+    let report = settings(&setup) + &plans::printed(&setup, &level, 3) + &summary(&plans::result(&setup, &[level]));
     let golden = "\
 *** Measurement Settings ***
   Batch size: 1
@@ -106,30 +106,29 @@ Concurrency: 1, throughput: 89 infer/sec, latency 11001 usec
 
 #[test]
 fn our_own_lines_are_there_too() {
-    let (plan, run) = (plans::plan(), sample::run());
-    let report = plans::printed(&plan, &run, &level(), 3);
+    let setup = plans::setup();
+    let report = plans::printed(&setup, &level(), 3);
     assert!(report.contains("    Avg client overhead: 0.18% (123 ns per request)\n"), "{report}");
     assert!(report.contains("  Verdict: valid\n\n"), "{report}");
-    assert!(settings(&plan, &run).contains("  Random seed: 1\n"));
+    assert!(settings(&setup).contains("  Random seed: 1\n"));
 }
 
 #[test]
 fn every_setting_has_its_line() {
-    let mut plan = plans::plan();
-    plan.target.service = ServiceKind::TritonCApi;
-    plan.measurement.window = WindowRule::Count(50);
-    plan.measurement.percentile = Some(95.0);
-    plan.measurement.binary_search = true;
-    plan.measurement.warmup_requests = 8;
-    plan.measurement.latency_threshold = Some(Duration::from_millis(7));
-    plan.load.synchronous = false;
-    plan.load.mode = LoadMode::RequestRate {
+    let mut setup = plans::setup();
+    setup.plan.target.service = ServiceKind::TritonCApi;
+    setup.plan.measurement.window = WindowRule::Count(50);
+    setup.plan.measurement.percentile = Some(95.0);
+    setup.plan.measurement.binary_search = true;
+    setup.plan.measurement.warmup_requests = 8;
+    setup.plan.measurement.latency_threshold = Some(Duration::from_millis(7));
+    setup.synchronous = false;
+    setup.plan.load.mode = LoadMode::RequestRate {
         range: Range { start: 20.0, end: Some(40.5), step: 1.0 },
         distribution: Distribution::Poisson,
     };
-    let mut run = sample::run();
-    run.decoupled = true;
-    run.headline = Headline::FirstResponse;
+    setup.decoupled = true;
+    setup.headline = Headline::FirstResponse;
     let golden = "\
 *** Measurement Settings ***
   Service Kind: TRITON
@@ -145,50 +144,52 @@ fn every_setting_has_its_line() {
   Detected decoupled model, using the first response for measuring latency
 
 ";
-    assert_eq!(upstreams(&settings(&plan, &run)), golden);
-    plan.data.output_placement = Placement::System;
+    assert_eq!(upstreams(&settings(&setup)), golden);
+    setup.plan.data.output_placement = Placement::System;
     let further = "all but the first have their outputs in pageable memory\n";
-    assert!(settings(&plan, &run).contains(further));
-    run.decoupled = false;
-    assert!(!settings(&plan, &run).contains(further));
-    plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
-    let text = settings(&plan, &run);
+    assert!(settings(&setup).contains(further));
+    setup.decoupled = false;
+    assert!(!settings(&setup).contains(further));
+    setup.plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
+    let text = settings(&setup);
     assert!(text.contains("  Measuring until windows tell the throughput to within 1.5%\n"), "{text}");
-    plan.measurement.request_count = Some(20);
-    plan.data.batch_size = 4;
-    let text = settings(&plan, &run);
+    setup.plan.measurement.request_count = Some(20);
+    setup.plan.data.batch_size = 4;
+    let text = settings(&setup);
     assert!(text.contains("  Batch size: 4\n") && text.contains("  Sending 20 benchmark requests\n"), "{text}");
     assert!(!text.contains("stabilization") && !text.contains("Stabilizing"), "{text}");
 }
 
 #[test]
 fn windows_are_listed_when_asked_for() {
-    let (mut plan, run) = (plans::plan(), sample::run());
-    plan.output.verbosity = 1;
-    let report = plans::printed(&plan, &run, &level(), 3);
+    let mut setup = plans::setup();
+    setup.plan.output.verbosity = 1;
+    let report = plans::printed(&setup, &level(), 3);
     let pass = "  Pass [3] throughput: 89 infer/sec. Avg latency: 11001 usec (std 0 usec). \n";
     assert!(report.contains(pass), "{report}");
-    plan.measurement.percentile = Some(42.0);
-    let report = plans::printed(&plan, &run, &level(), 3);
+    setup.plan.measurement.percentile = Some(42.0);
+    let report = plans::printed(&setup, &level(), 3);
     assert!(report.contains("  Pass [1] throughput: 89 infer/sec. p42 latency: 11001 usec\n"), "{report}");
     assert!(report.contains("    p42 latency: 11001 usec\n    p50 latency:"), "{report}");
     assert!(!report.contains("Avg latency"), "{report}");
     let http = "    Avg HTTP time: 11001 usec (send 100 usec + response wait 10844 usec + receive 57 usec)\n";
     assert!(report.contains(http), "{report}");
-    assert!(summary(&plan, &[level()]).starts_with("Inferences/Second vs. Client p42 Batch Latency\n"));
+    assert!(
+        summary(&plans::result(&setup, &[level()])).starts_with("Inferences/Second vs. Client p42 Batch Latency\n")
+    );
 }
 
 #[test]
 fn grpc_and_in_process_name_their_times() {
-    let (mut plan, mut run) = (plans::plan(), sample::run());
-    run.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
+    let mut setup = plans::setup();
+    setup.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
     let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
-    assert!(plans::printed(&plan, &run, &level(), 3).contains(line));
-    plan.output.verbosity = 1;
+    assert!(plans::printed(&setup, &level(), 3).contains(line));
+    setup.plan.output.verbosity = 1;
     let line = "    Avg gRPC time: 11001 usec (marshal 100 usec + response wait 10844 usec + unmarshal 57 usec)\n";
-    assert!(plans::printed(&plan, &run, &level(), 3).contains(line));
-    run.capabilities.client_times = None;
-    assert!(plans::printed(&plan, &run, &level(), 3).contains(" usec\n    \n  Server: \n"));
+    assert!(plans::printed(&setup, &level(), 3).contains(line));
+    setup.capabilities.client_times = None;
+    assert!(plans::printed(&setup, &level(), 3).contains(" usec\n    \n  Server: \n"));
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn ensembles_list_their_models() {
     let mut root = server("outer", 9);
     root.composing = vec![inner, server("z", 9)];
     level.server = Some(root);
-    let report = plans::printed(&plans::plan(), &sample::run(), &level, 3);
+    let report = plans::printed(&plans::setup(), &level, 3);
     let stats = |indent: &str, parts: &str| {
         format!(
             "{indent}Inference count: 9\n{indent}Execution count: 9\n{indent}Successful request count: 9\n\
@@ -232,7 +233,7 @@ fn caches_show_hits_and_misses() {
     root.composing = vec![cached];
     let mut level = level();
     level.server = Some(root);
-    let report = plans::printed(&plans::plan(), &sample::run(), &level, 3);
+    let report = plans::printed(&plans::setup(), &level, 3);
     let golden = "    Cache hit count: 0
     Cache miss count: 0
     Successful request count: 90
@@ -256,8 +257,8 @@ fn caches_show_hits_and_misses() {
 
 #[test]
 fn late_open_loops_say_so() {
-    let (plan, mut run) = (plans::plan(), sample::run());
-    run.headline = Headline::ResponseTime;
+    let mut setup = plans::setup();
+    setup.headline = Headline::ResponseTime;
     let mut level = sample::level(LevelLoad::RequestRate(300.0), 89, LATENCY_NS);
     level.client.delayed = 88;
     level.client.open_loop = Some(OpenLoopSummary {
@@ -269,7 +270,7 @@ fn late_open_loops_say_so() {
         completed_rate: 89.0,
     });
     level.verdict = Verdict::Invalid(vec![InvalidReason::RateNotReached(300.0, 89.0)]);
-    let report = plans::printed(&plan, &run, &level, 3);
+    let report = plans::printed(&setup, &level, 3);
     let golden = "Request Rate: 300 inference requests per second
   Client: 
     Request count: 89
@@ -289,15 +290,15 @@ fn late_open_loops_say_so() {
         assert!(report.contains(line), "{line}\n---\n{report}");
     }
     let line = "Request Rate: 300, throughput: 89 infer/sec, latency 11001 usec [load not delivered]\n";
-    assert!(summary(&plan, &[level]).ends_with(line));
+    assert!(summary(&plans::result(&setup, &[level])).ends_with(line));
 }
 
 #[test]
 fn decoupled_and_sequence_models_have_lines_of_their_own() {
-    let (plan, mut run) = (plans::plan(), sample::run());
-    run.decoupled = true;
-    run.sequences = true;
-    run.headline = Headline::FirstResponse;
+    let mut setup = plans::setup();
+    setup.decoupled = true;
+    setup.sequences = true;
+    setup.headline = Headline::FirstResponse;
     let mut level = level();
     level.client.responses = 267;
     level.client.sequences = 12;
@@ -306,7 +307,7 @@ fn decoupled_and_sequence_models_have_lines_of_their_own() {
         gap: sample::distribution(0, 1),
         last_response: sample::distribution(89, 15_000_000),
     });
-    let report = plans::printed(&plan, &run, &level, 3);
+    let report = plans::printed(&setup, &level, 3);
     for line in [
         "    Sequence count: 12 (12 seq/sec)\n    Throughput: 89 infer/sec\n    Response Throughput: 267 infer/sec\n",
         "    \n    Time to first response (the latency above): avg 5000 usec, p50 ",
@@ -318,19 +319,19 @@ fn decoupled_and_sequence_models_have_lines_of_their_own() {
 
 #[test]
 fn failures_are_counted_by_reason() {
-    let (plan, run) = (plans::plan(), sample::run());
+    let setup = plans::setup();
     let mut level = level();
     level.ending = Ending::Unstable;
     level.client.failed = 11;
     level.client.errors = vec![(InferError::new("Internal", "went\nwrong"), 11)];
     level.verdict = Verdict::Invalid(vec![InvalidReason::Errors(11, 100)]);
-    let report = plans::printed(&plan, &run, &level, 3);
+    let report = plans::printed(&setup, &level, 3);
     let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
     assert!(report.contains(lines), "{report}");
     assert!(report.contains("  Verdict: invalid [failed]\n    11 of 100 requests failed: see the errors"), "{report}");
-    assert!(summary(&plan, &[level.clone()]).ends_with(" usec [failed]\n"));
+    assert!(summary(&plans::result(&setup, &[level.clone()])).ends_with(" usec [failed]\n"));
     level.client.requests = 0;
-    let report = plans::printed(&plan, &run, &level, 3);
+    let report = plans::printed(&setup, &level, 3);
     assert!(report.contains("    Request count: 0\n") && !report.contains("Throughput"), "{report}");
 }
 
@@ -345,7 +346,7 @@ fn metrics_follow_the_server() {
         memory_total_bytes: None,
     }]);
     level.host = Some(HostMetrics { cpu_utilization: Some(0.5), ..HostMetrics::default() });
-    let report = plans::printed(&plans::plan(), &sample::run(), &level, 3);
+    let report = plans::printed(&plans::setup(), &level, 3);
     let golden = "
   Server Prometheus Metrics: 
     Avg GPU Utilization:
@@ -362,9 +363,8 @@ fn metrics_follow_the_server() {
 
 #[test]
 fn a_mix_is_reported_together_and_per_entry() {
-    let plan = plans::plan();
-    let mut run = sample::run();
-    run.entries = vec![
+    let mut setup = plans::setup();
+    setup.entries = vec![
         EntrySummary { name: "a".to_owned(), share: 0.75 },
         EntrySummary { name: "b:2?k=v".to_owned(), share: 0.25 },
     ];
@@ -372,7 +372,7 @@ fn a_mix_is_reported_together_and_per_entry() {
     level.client.entries = vec![sample::client(60, LATENCY_NS), sample::client(20, 2 * LATENCY_NS)];
     level.client.entries[1].failed = 20;
     level.further_servers = vec![server("b", 20)];
-    let text = results(&plan, &run, &level);
+    let text = results(&setup, &level);
     assert!(
         text.contains("      a: 60 requests (60.00% of all, 75.00% asked for), 60 infer/sec, 0 failed\n"),
         "{text}"
@@ -398,8 +398,8 @@ fn names_cannot_forge_lines() {
     level.client.failed = 1;
     level.client.errors = vec![(InferError::new("HTTP 500", "a\u{202e}b"), 1)];
     let entry = |name: &str| EntrySummary { name: name.to_owned(), share: 0.5 };
-    let run = RunSummary { entries: vec![entry(bad), entry("b")], ..sample::run() };
-    let text = results(&plans::plan(), &run, &level);
+    let setup = Setup { entries: vec![entry(bad), entry("b")], ..plans::setup() };
+    let text = results(&setup, &level);
     assert!(!text.contains(bad) && !text.contains(['\u{202e}', '\u{9b}']), "{text}");
     assert_eq!(text.matches(shown).count(), 5, "the model twice, the part's version, the entry, the GPU: {text}");
     assert!(text.contains("1 x HTTP 500: a\\u{202e}b"), "{text}");

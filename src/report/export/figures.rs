@@ -2,20 +2,22 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::load::{LoadReport, PeriodicStage};
+use crate::load::{LoadReport, PeriodicBatch};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::outcome::Outcome;
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
 };
+use crate::result::Setup;
 use crate::stats::Interval;
 
 /// Percentiles that every distribution is given with, and their names.
 const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
 
-/// The figures of a level; `entries` are those of a mix.
-pub fn level(level: &LevelSummary, headline: Headline, entries: &[EntrySummary]) -> Value {
+/// The figures of a level.
+pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
+    let (headline, entries) = (setup.headline, &setup.entries);
     let reasons: Vec<&str> = match &level.verdict {
         Verdict::Valid => Vec::new(),
         Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::word).collect(),
@@ -69,18 +71,18 @@ fn disturbances(windows: &Disturbances, worst: &Disturbance) -> Value {
 }
 
 /// The figures of a periodic load: how many requests succeeded and failed, and those of every batch.
-pub fn periodic(stages: &[PeriodicStage], requests: &LoadReport) -> Value {
-    let stage = |stage: &PeriodicStage| {
-        let gaps = distribution(&stage.gap, stage.gap_max_ns);
+pub fn periodic(batches: &[PeriodicBatch], requests: &LoadReport) -> Value {
+    let batch = |batch: &PeriodicBatch| {
+        let gaps = distribution(&batch.gap, batch.gap_max_ns);
         json!({
-            "concurrency": stage.concurrency,
-            "requests": stage.requests,
-            "responses": stage.responses,
-            "time_to_first_response_ns": times(&stage.first_response),
+            "concurrency": batch.concurrency,
+            "requests": batch.requests,
+            "responses": batch.responses,
+            "time_to_first_response_ns": times(&batch.first_response),
             "time_between_responses_ns": gaps,
         })
     };
-    let stages: Vec<Value> = stages.iter().map(stage).collect();
+    let stages: Vec<Value> = batches.iter().map(batch).collect();
     json!({ "requests": requests.completed, "failed": requests.failed, "stages": stages })
 }
 
@@ -142,6 +144,7 @@ mod tests {
     use super::*;
     use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
     use crate::plan::Statistic;
+    use crate::report::sample as plans;
 
     #[test]
     fn an_open_loop_has_its_three_times_and_its_rates() {
@@ -156,7 +159,7 @@ mod tests {
             completed_rate: 99.0,
         });
         open.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.25)]);
-        let value = level(&open, Headline::ResponseTime, &[]);
+        let value = level(&open, &Setup { headline: Headline::ResponseTime, ..plans::setup() });
         assert_eq!((&value["latency"], &value["valid"]), (&json!("response_time"), &json!(false)));
         assert_eq!((&value["reasons"], &value["later_than_1ms_share"]), (&json!(["issuers_late"]), &json!(0.25)));
         assert_eq!((&value["requested_rate"], &value["achieved_rate"]), (&json!(100.0), &json!(99.0)));
@@ -173,13 +176,13 @@ mod tests {
         let mut told = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
         let known = Interval { low: -5.0, high: 10.0 };
         told.intervals = vec![(Statistic::Throughput, Some(known)), (Statistic::Percentile(99.0), None)];
-        let value = level(&told, Headline::ServiceTime, &[]);
+        let value = level(&told, &plans::setup());
         assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
         assert_eq!(value.get("restarts"), None);
         let throughput = Between { of: Statistic::Throughput, mean: 5.0, interval: Some(known), share: None };
         told.restarts = Some(Restarts { starts: 2, figures: vec![throughput] });
         let figures = json!({ "mean": 5.0, "interval_95": [0.0, 10.0], "share_between": null });
-        assert_eq!(level(&told, Headline::ServiceTime, &[])["restarts"], json!({ "starts": 2, "throughput": figures }));
+        assert_eq!(level(&told, &plans::setup())["restarts"], json!({ "starts": 2, "throughput": figures }));
     }
 
     #[test]
@@ -190,7 +193,14 @@ mod tests {
         mixed.client.decoupled =
             Some(DecoupledSummary { first_response: times(), gap: times(), last_response: times() });
         let entry = |name: &str, share| EntrySummary { name: name.to_owned(), share };
-        let value = level(&mixed, Headline::FirstResponse, &[entry("a", 0.3), entry("b", 0.7)]);
+        let value = level(
+            &mixed,
+            &Setup {
+                headline: Headline::FirstResponse,
+                entries: vec![entry("a", 0.3), entry("b", 0.7)],
+                ..plans::setup()
+            },
+        );
         assert_eq!((&value["models"][1]["name"], &value["models"][1]["requests"]), (&json!("b"), &json!(70)));
         assert_eq!(value["time_between_responses_ns"]["count"], json!(100));
         assert_eq!((value.get("requested_rate"), &value["valid"]), (None, &json!(true)));

@@ -6,11 +6,11 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam::channel::{Sender, bounded};
 
-use crate::app::observed::ObservedLoad;
 use crate::backend::InferError;
 use crate::data::{OutputView, Payload, Tolerance, validate};
 use crate::error::{Error, Result};
 use crate::inbox::{Inbox, Outbox, Received, inbox};
+use crate::observe::load::ObservedLoad;
 use crate::record::{RawRecord, RecordPool, Source};
 
 /// A request that succeeded, to be checked.

@@ -1,13 +1,16 @@
 //! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
 
+mod body;
+mod replay;
+pub mod timestamps;
+
 use std::mem;
 use std::sync::Arc;
 
-use crate::app::body::Body;
-use crate::app::{replay, schedule};
 use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::load::feed::PayloadIndex;
+use crate::load::payloads::body::Body;
 use crate::load::schedule::TokenCounts;
 use crate::model::ModelSpec;
 use crate::plan::{LoadMode, MixEntry, Plan};
@@ -51,7 +54,7 @@ impl Payloads {
             }
             let mut body = Body::pack(plan, model, corpus)?;
             if matches!(plan.load.mode, LoadMode::FixedSchedule) {
-                payloads.offsets_ms = schedule::take_timestamps(&mut body.payloads)?;
+                payloads.offsets_ms = timestamps::take(&mut body.payloads)?;
             }
             if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
                 && tokens.is_any()
@@ -112,7 +115,7 @@ fn load(
     let mut shapes: Vec<_> = plan.data.shapes.iter().filter(|(name, _)| meant(name)).cloned().collect();
     let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|range| meant(&range.input)).cloned().collect();
     let scheduled = matches!(plan.load.mode, LoadMode::FixedSchedule);
-    let model = if scheduled { &schedule::with_timestamp(model)? } else { model };
+    let model = if scheduled { &timestamps::with_input(model)? } else { model };
     if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
         && let Some(input) = &tokens.input
     {

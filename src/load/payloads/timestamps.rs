@@ -37,7 +37,7 @@ pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
 ///
 /// # Errors
 /// Where the model has an input of that name already: the data could not say which of both they mean.
-pub fn with_timestamp(model: &ModelSpec) -> Result<ModelSpec> {
+pub fn with_input(model: &ModelSpec) -> Result<ModelSpec> {
     if model.inputs.iter().any(|input| input.name == TIMESTAMP) {
         return Err(Error::usage(format!(
             "--fixed-schedule: model '{}' has an input '{TIMESTAMP}' of its own, but in the data of a schedule this name says \
@@ -54,7 +54,7 @@ pub fn with_timestamp(model: &ModelSpec) -> Result<ModelSpec> {
 ///
 /// # Errors
 /// Where a payload has none.
-pub fn take_timestamps(payloads: &mut [Payload]) -> Result<Vec<u64>> {
+pub fn take(payloads: &mut [Payload]) -> Result<Vec<u64>> {
     payloads.iter_mut().map(take_timestamp).collect()
 }
 

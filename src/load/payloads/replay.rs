@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use crate::app::body::Body;
 use crate::backend::{Parameter, ParameterValue};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
+use crate::load::payloads::body::Body;
 use crate::load::schedule::TokenCounts;
 use crate::model::ModelSpec;
 use crate::plan::{TokenInput, TokenUse};

@@ -1,21 +1,25 @@
 //! Observers of every request: the profile export and output validation. Requests are copied where they complete, and go
 //! from there to the validator's thread, then to the export's.
 
+mod load;
+mod validator;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::app::observed::ObservedLoad;
-use crate::app::validation::{Check, Checks, Validator};
 use crate::clock::Stamp;
 use crate::data::{Payload, Tolerance};
 use crate::error::Result;
-use crate::load::{LoadReport, PeriodicStage};
-use crate::measure::summary::{LevelLoad, LevelSummary, RunSummary};
+use crate::load::{LoadReport, PeriodicBatch};
+use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::observe::load::ObservedLoad;
+use crate::observe::validator::{Check, Checks, Validator};
 use crate::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder};
 use crate::report::console;
 use crate::report::export::{ExperimentEnd, ExportStream, ExportWriter, figures};
+use crate::result::Setup;
 use crate::stdio::note;
 
 /// The observers of a run.
@@ -93,14 +97,14 @@ impl Observers {
     }
 
     /// A level is over; its windows had these boundaries. Waits until its requests have been validated.
-    pub fn end(&self, boundaries: Vec<Stamp>, level: &LevelSummary, run: &RunSummary) {
-        let figures = || figures::level(level, run.headline, &run.entries);
+    pub fn end(&self, boundaries: Vec<Stamp>, level: &LevelSummary, setup: &Setup) {
+        let figures = || figures::level(level, setup);
         self.end_with(Some(boundaries), figures);
     }
 
     /// A periodic load is over, which has no windows.
-    pub fn end_periodic(&self, stages: &[PeriodicStage], requests: &LoadReport) {
-        self.end_with(None, || figures::periodic(stages, requests));
+    pub fn end_periodic(&self, batches: &[PeriodicBatch], requests: &LoadReport) {
+        self.end_with(None, || figures::periodic(batches, requests));
     }
 
     fn end_with(&self, boundaries: Option<Vec<Stamp>>, figures: impl FnOnce() -> serde_json::Value) {

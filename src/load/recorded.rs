@@ -1,8 +1,8 @@
 //! Loads that files hold: intervals, schedules, traces. Read before the server is started, so that a bad file ends the run
 //! at once.
 
-use crate::app::schedule;
 use crate::error::{Error, Result};
+use crate::load::payloads::timestamps;
 use crate::load::schedule::{Arrivals, TokenCounts, Trace, read_intervals, read_trace};
 use crate::plan::{DataSource, LoadMode, Plan, TokenUse};
 
@@ -24,7 +24,7 @@ impl Recorded {
         let of = |arrivals| Self { arrivals: Some(arrivals), rows: Vec::new() };
         let recorded = match (&plan.load.mode, &plan.data.source) {
             (LoadMode::Intervals(file), _) => of(read_intervals(file)?),
-            (LoadMode::FixedSchedule, DataSource::Files(files)) => of(schedule::read(files)?),
+            (LoadMode::FixedSchedule, DataSource::Files(files)) => of(timestamps::read(files)?),
             (LoadMode::TraceReplay { file, speed, tokens }, _) => {
                 let named = |error: Error| error.context(format_args!("--trace-replay {}", file.display()));
                 Self::of_trace(read_trace(file, *speed)?, tokens).map_err(named)?

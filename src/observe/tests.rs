@@ -9,12 +9,12 @@ use std::thread;
 use serde_json::Value;
 
 use super::*;
-use crate::app::session;
 use crate::backend::Response;
 use crate::clock::WallAnchor;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
-use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, PeriodicLoop, StageBook, start};
+use crate::load::{BatchBook, ClosedLoop, LoadContext, LoadShape, OpenLoop, PeriodicLoop, start};
+use crate::measure::calibrate::null_load;
 use crate::measure::summary::Headline;
 use crate::plan::Distribution;
 use crate::report::export::ExportSpec;
@@ -23,7 +23,7 @@ const REQUESTS: u64 = 50_000;
 
 /// A load of so many requests on the server that does nothing.
 fn context(requests: u64) -> LoadContext {
-    let mut context = session::calibration().unwrap();
+    let mut context = null_load().unwrap();
     context.quota = Some(requests);
     context.client.watch_responses = true;
     context
@@ -154,7 +154,7 @@ fn a_request_is_recorded_before_anybody_sees_it() {
         until: None,
         spin: DEFAULT_SPIN,
     };
-    let periodic = PeriodicLoop { start: 4, end: 100, step: 4, period: 1, book: Arc::new(StageBook::new(100)) };
+    let periodic = PeriodicLoop { start: 4, end: 100, step: 4, period: 1, book: Arc::new(BatchBook::new(100)) };
     for shape in [closed(true), closed(false), open().into(), periodic.into()] {
         let mut context = context(100);
         let recorder = Arc::clone(&context.recorder);

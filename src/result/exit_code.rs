@@ -1,13 +1,28 @@
-//! From what the levels came to, to the exit code.
+//! From what a run came to, to the exit code.
 
 use crate::exit::{self, Codes};
+use crate::measure::matrix::MatrixRow;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::LoadMode;
+use crate::result::RunResult;
 
-/// The gravest thing that can be said of the run. A sweep goes to saturation and past it on purpose, so what the last two of
-/// its rates came to is no fault; and a search ends at its threshold.
-pub fn exit_code(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
+impl RunResult {
+    /// The code to end with: the gravest thing that can be said of the run.
+    pub fn exit_code(&self, codes: Codes) -> u8 {
+        let failed = self.periodic.as_ref().is_some_and(|periodic| periodic.outcome == Outcome::Failed);
+        let broken = |row: &MatrixRow| row.problem.is_some() && !row.rounds.is_empty();
+        // Where the server is gone, a sweep may have no level to show for it.
+        if self.server_gone || failed || self.tables.iter().flat_map(|table| &table.rows).any(broken) {
+            return exit::NO_VALID_REQUESTS;
+        }
+        of_levels(&self.setup.plan.load.mode, codes, &self.levels)
+    }
+}
+
+/// A sweep goes to saturation and past it on purpose, so what the last two of its rates came to is no fault; and a search ends at
+/// its threshold.
+fn of_levels(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
     let levels = match mode {
         LoadMode::Sweep { points, .. } => &levels[..levels.len().min((*points as usize).saturating_sub(1))],
         _ => levels,
@@ -51,7 +66,7 @@ mod tests {
     }
 
     fn code(levels: &[LevelSummary]) -> u8 {
-        exit_code(&LoadMode::FixedSchedule, Codes::Own, levels)
+        of_levels(&LoadMode::FixedSchedule, Codes::Own, levels)
     }
 
     #[test]
@@ -60,9 +75,9 @@ mod tests {
         let mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 3, distribution };
         let stable = || level(Ending::Stable, &[]);
         let past = || level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);
-        assert_eq!(exit_code(&mode, Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
-        assert_eq!(exit_code(&mode, Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
-        assert_eq!(exit_code(&mode, Codes::Own, &[stable()]), exit::OK);
+        assert_eq!(of_levels(&mode, Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
+        assert_eq!(of_levels(&mode, Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
+        assert_eq!(of_levels(&mode, Codes::Own, &[stable()]), exit::OK);
     }
 
     #[test]
@@ -87,6 +102,6 @@ mod tests {
         let overloaded =
             [level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0), InvalidReason::Unstable(None)])];
         assert_eq!(code(&overloaded), exit::INVALID);
-        assert_eq!(exit_code(&LoadMode::FixedSchedule, Codes::PerfAnalyzers, &overloaded), exit::UNSTABLE);
+        assert_eq!(of_levels(&LoadMode::FixedSchedule, Codes::PerfAnalyzers, &overloaded), exit::UNSTABLE);
     }
 }

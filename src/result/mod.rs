@@ -1,0 +1,52 @@
+//! What a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
+
+mod exit_code;
+mod setup;
+
+use std::sync::Arc;
+
+use crate::backend::InferError;
+use crate::load::{LoadReport, PeriodicBatch};
+use crate::measure::matrix::MatrixTable;
+use crate::measure::outcome::Outcome;
+use crate::measure::summary::LevelSummary;
+use crate::measure::sweep::SweepResult;
+
+pub use setup::Setup;
+
+/// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// What was measured, and how.
+    pub setup: Arc<Setup>,
+    /// Levels, stages or rates of a sweep, in the order in which they were measured.
+    pub levels: Vec<LevelSummary>,
+    /// What a sweep found.
+    pub sweep: Option<SweepResult>,
+    /// What a periodic load came to, which has no levels.
+    pub periodic: Option<PeriodicResult>,
+    /// The same load several ways (`--matrix`): a table for each level.
+    pub tables: Vec<MatrixTable>,
+    /// Whether the server went away while it was measured.
+    pub server_gone: bool,
+}
+
+impl RunResult {
+    /// Nothing yet.
+    pub fn new(setup: Arc<Setup>) -> Self {
+        Self { setup, levels: Vec::new(), sweep: None, periodic: None, tables: Vec::new(), server_gone: false }
+    }
+}
+
+/// What a periodic load came to.
+#[derive(Clone, Debug)]
+pub struct PeriodicResult {
+    /// Its batches, in order.
+    pub batches: Vec<PeriodicBatch>,
+    /// What became of its requests.
+    pub requests: LoadReport,
+    /// Failures by reason, most frequent first.
+    pub errors: Vec<(InferError, u64)>,
+    /// [`Outcome::Valid`], [`Outcome::Interrupted`] or [`Outcome::Failed`].
+    pub outcome: Outcome,
+}
