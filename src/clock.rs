@@ -3,13 +3,17 @@
 //! Every duration and every comparison in the program is made of [`Stamp`]s. Wall time appears only where a stamp is
 //! exported, through one [`WallAnchor`] taken at start, so that a step of the system's clock cannot bend a latency.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use std::ops::Sub;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// A moment on the monotonic clock, in nanoseconds since an arbitrary start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
 pub struct Stamp(pub u64);
 
 impl Stamp {

@@ -50,6 +50,7 @@ mod program;
 pub mod record;
 mod report;
 mod result;
+mod seconds;
 mod seed;
 pub mod shm;
 mod stats;

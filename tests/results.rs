@@ -172,3 +172,81 @@ fn data_beyond_the_memory_that_is_allowed_end_the_run_before_it_starts() {
     assert_eq!(server.inferences(), 0);
     program(&server).args("-b 1 --max-input-memory 64K").run().report();
 }
+
+/// Short levels on `server`.
+fn levels(server: &HttpServer) -> Program {
+    Program::new().args("-m m -p 100 -s 1000000 -r 3 -u").arg(server.url())
+}
+
+fn summary(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).expect("the result is whole")
+}
+
+#[test]
+fn a_result_has_every_level_and_no_secret() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let run = levels(&server).args("--concurrency-range 1:3:2 -H token:geheim --max-errors 5% --summary-file");
+    let finished = run.arg(&path).run();
+    assert!(path.exists(), "{}{}", finished.stdout, finished.stderr);
+    let value = summary(&path);
+    let levels = value["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 2, "{value}");
+    for (level, concurrency) in levels.iter().zip([1, 3]) {
+        assert_eq!((&level["load"]["kind"], &level["load"]["value"]), (&"concurrency".into(), &concurrency.into()));
+        assert!(level["client"]["requests"].as_u64() > Some(0));
+        let outcome = level["outcome"].as_str().unwrap();
+        let line = finished.stdout.lines().find(|line| line.starts_with(&format!("Concurrency: {concurrency},")));
+        let said = line.unwrap();
+        assert!(outcome == "valid" || said.ends_with(&format!("[{outcome}]")), "{said}: {outcome}");
+        let mean = level["figures"]["avg"].as_f64().unwrap() / 1e3;
+        assert!(said.contains(&format!("latency {} usec", mean as u64)), "{said}: {mean}");
+    }
+    assert_eq!(value["exit_code"], finished.code());
+    let flag = |name: &str| value["flags"].as_array().unwrap().iter().find(|flag| flag["name"] == name).cloned();
+    assert_eq!(flag("--max-errors").unwrap()["values"][0], "5%");
+    assert_eq!(flag("--seed").unwrap()["given"], false);
+    assert!(value["host"]["processors"].as_u64() > Some(0) && value["models"][0]["name"] == "m");
+    assert!(!value.to_string().contains("geheim") && value.to_string().contains("token:…"), "{value}");
+}
+
+#[test]
+fn a_killed_run_leaves_the_levels_that_were_finished() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let endless = levels(&server).args("--concurrency-range 1:1000 --async --summary-file");
+    let running = endless.arg(&path).start();
+    let until = Instant::now() + SOON;
+    while fs::read_to_string(&path).map_or(0, |text| text.matches("\"kind\":\"concurrency\"").count()) < 3 {
+        assert!(Instant::now() < until, "no result after {SOON:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").arg("-KILL").arg(running.id().to_string()).status().unwrap().success());
+    drop(running);
+    assert!(summary(&path)["levels"].as_array().unwrap().len() >= 3);
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["result.json"]);
+}
+
+#[test]
+fn a_result_goes_into_a_pipe_once_and_into_no_other_result() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = pipe(folder.path());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || summary(&pipe)
+    });
+    levels(&server).args("--concurrency-range 1:2 --summary-file").arg(&pipe).run();
+    assert_eq!(reader.join().unwrap()["levels"].as_array().unwrap().len(), 2);
+    let same = folder.path().join("x");
+    let run = program(&server).arg("-f").arg(&same).arg("--summary-file").arg(&same).run();
+    run.refusal(&["--summary-file", "is the file of -f"]);
+    program(&server).args("--summary-file /nonexistent/x.json").run().refusal(&["--summary-file /nonexistent/x.json"]);
+    program(&server).args("--summary-file /dev/full").run().failure(&["--summary-file /dev/full: cannot be written"]);
+}

@@ -48,7 +48,7 @@ impl Job {
     }
 
     fn outstanding(session: &Session, concurrency: u32, synchronous: bool) -> Self {
-        let plan = &session.setup.plan;
+        let plan = &session.plan;
         let outstanding = concurrency as usize;
         let Capabilities { threading, cancels_alone, .. } = session.backend.capabilities();
         // Where only a request that is alone on its thread can be cancelled, each should have a thread.
@@ -86,7 +86,7 @@ impl Job {
             let load = LevelLoad::Schedule(arrivals.mean_rate());
             Self::open(session, load, arrivals)
         };
-        let first_entry = session.setup.plan.measurement.warmup_requests;
+        let first_entry = session.plan.measurement.warmup_requests;
         match arrivals.split(usize::try_from(first_entry).unwrap_or(usize::MAX)) {
             Some((before, after)) => {
                 let after = play(after);
@@ -109,7 +109,7 @@ impl Job {
     }
 
     fn open(session: &Session, load: LevelLoad, arrivals: Arrivals) -> Self {
-        let plan = &session.setup.plan;
+        let plan = &session.plan;
         let sequences = session.setup.sequences;
         let threading = session.backend.capabilities().threading;
         let threads = issuing_threads(arrivals.mean_rate(), plan.load.max_threads, threading);

@@ -22,6 +22,7 @@ pub use doctor::examine;
 pub use ending::end;
 pub use traces::summarise as summarise_traces;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -87,11 +88,13 @@ fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: 
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
     // Without a level, an error leaves files as they were; there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
-    let csv = result.setup.plan.output.csv.as_ref().filter(|_| !failed);
+    let csv = session.plan.output.csv.as_ref().filter(|_| !failed);
     let written = csv.map_or(Ok(()), |path| report::csv::write((path, interrupts), &result));
+    let summary = session.plan.output.summary.as_ref().filter(|_| !failed);
+    let summed = summary.map_or(Ok(()), |path| report::summary::write((path, interrupts), &result, true));
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     session.close();
-    Error::both(written, exported)?;
+    Error::both(Error::both(written, summed), exported)?;
     ended?;
     printed?;
     Ok(result.exit_code(codes))
@@ -99,14 +102,14 @@ fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: 
 
 /// Says what is going to be measured.
 fn introduce(session: &Session, codes: Codes, screen: &Screen) -> Result<()> {
-    let plan = &session.setup.plan;
+    let plan = &session.plan;
     if plan.output.verbosity > 1 {
         stdio::say(console::models(&session.all_models));
     }
     if let Some(announcement) = session.announcement() {
         screen.print(&format!("{announcement}\n"))?;
     }
-    screen.print(&console::settings(&session.setup))?;
+    screen.print(&console::settings(plan, &session.setup))?;
     // Upstream's report has no such line.
     doctor::remark(plan).filter(|_| codes == Codes::Own).map_or(Ok(()), |remark| screen.print(&remark))
 }
@@ -122,17 +125,27 @@ fn check_devices(plan: &Plan) -> Result<()> {
     data.output_placement.check().map_err(|error| error.context(format!("--output-memory {}", data.output_placement)))
 }
 
+/// Finds out that a file of `flag` would be replaced by another flag's.
+fn check_other<const N: usize>(flag: &str, path: &Path, others: [(&str, &Option<PathBuf>); N]) -> Result<()> {
+    let same =
+        |(_, other): &(&str, &Option<PathBuf>)| other.as_ref().is_some_and(|other| report::is_same_file(other, path));
+    let Some((other, _)) = others.into_iter().find(same) else { return Ok(()) };
+    let rule = format!("is the file of {other}, too: one would replace the other; name two files");
+    Err(Error::usage(format!("{flag} {}: {rule}", path.display())))
+}
+
 /// Finds out before anything is measured that a result could not be written.
 fn check_output_paths(plan: &Plan) -> Result<()> {
     if let Some(path) = &plan.output.csv {
         report::check_writable("-f", path)?;
     }
+    if let Some(path) = &plan.output.summary {
+        check_other("--summary-file", path, [("-f", &plan.output.csv)])?;
+        report::check_writable("--summary-file", path)?;
+    }
     if let Some(path) = &plan.output.profile_export {
-        if plan.output.csv.as_ref().is_some_and(|csv| report::is_same_file(csv, path)) {
-            let path = path.display();
-            let rule = "is the file of -f, too: one would replace the other; name two files";
-            return Err(Error::usage(format!("--profile-export-file {path}: {rule}")));
-        }
+        let others = [("-f", &plan.output.csv), ("--summary-file", &plan.output.summary)];
+        check_other("--profile-export-file", path, others)?;
         report::check_new("--profile-export-file", path)?;
         report::check_writable("--profile-export-file", path)?;
     }

@@ -23,7 +23,7 @@ use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
 use crate::plan::{LatencyEnd, MeasurementPlan, Plan, Wait};
 use crate::record::{Recorder, RecorderSpec};
-use crate::report::{Interrupts, console, remarks};
+use crate::report::{self, Interrupts, console, remarks};
 use crate::result::RunResult;
 use crate::stdio::{self, note};
 
@@ -48,7 +48,7 @@ pub struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// What is to be done.
     pub fn plan(&self) -> &'a Plan {
-        &self.session.setup.plan
+        &self.session.plan
     }
 
     /// Whether the user has asked for the end.
@@ -66,7 +66,19 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
     pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<()> {
-        self.show_measured(job, |level| result.levels.push(level))
+        self.show_measured(job, |level| {
+            result.levels.push(level);
+            self.save(result)
+        })
+    }
+
+    /// Writes what the run has come to so far, where that is asked for.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn save(&self, result: &RunResult) -> Result<()> {
+        let Some(path) = &self.plan().output.summary else { return Ok(()) };
+        report::summary::write((path, self.interrupts), result, false)
     }
 
     /// Measures `level` again, and prints it; what it comes to now counts.
@@ -79,10 +91,11 @@ impl<'a> Runner<'a> {
             if repeated.ending != Ending::Interrupted {
                 *level = repeated;
             }
+            Ok(())
         })
     }
 
-    fn show_measured(&self, job: &Job, keep: impl FnOnce(LevelSummary)) -> Result<()> {
+    fn show_measured(&self, job: &Job, keep: impl FnOnce(LevelSummary) -> Result<()>) -> Result<()> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
@@ -90,12 +103,12 @@ impl<'a> Runner<'a> {
         let results = console::results(&self.session.setup, &level);
         let remark = remarks::remark(&self.plan().measurement, &level);
         // What was measured is kept even where it cannot be printed.
-        keep(level);
+        let kept = keep(level);
         self.screen.print(&(results + &self.losses()))?;
         if let Some(remark) = remark {
             stdio::say(format_args!("{remark}\n"));
         }
-        Ok(())
+        kept
     }
 
     /// Prints levels that were measured quietly.

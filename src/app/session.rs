@@ -29,7 +29,7 @@ use crate::observe::Observers;
 use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan};
 use crate::record::{Observer, Recorder};
 use crate::report::export::{ExportSpec, ExportWriter};
-use crate::result::Setup;
+use crate::result::{ModelIdentity, Setup};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
 
@@ -82,6 +82,8 @@ pub struct Session {
     pub roots: Vec<ModelId>,
     /// Those, and all that they call.
     pub all_models: Vec<ModelSpec>,
+    /// What was asked for.
+    pub plan: Plan,
     /// What is measured, and how.
     pub setup: Arc<Setup>,
     /// Tells what others take from this machine, where that is looked at.
@@ -103,7 +105,7 @@ impl Session {
     pub fn open(plan: Plan, connect: Connect) -> Result<Self> {
         let recorded = Recorded::read(&plan)?;
         let session = Self::with(connect(&plan)?, plan, recorded)?;
-        session.setup.plan.notes_on(&session.models).for_each(|note| note!("{note}"));
+        session.plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         Ok(session)
     }
 
@@ -129,15 +131,16 @@ impl Session {
         };
         let setup = Setup {
             synchronous: plan.is_synchronous(&models),
-            capabilities: backend.capabilities(),
+            service_kind: backend.capabilities().service_kind.to_owned(),
+            client_times: backend.capabilities().client_times,
+            models: all_models.iter().map(ModelIdentity::of).collect(),
             decoupled: models.iter().any(|model| model.decoupled),
             sequences: models.iter().any(|model| model.sequences),
             headline: headline(&plan, &models),
             client_cost_ns: client_cost_ns()?,
             entries: entries(&plan.target.mix),
-            plan,
+            ..Setup::of(&plan)
         };
-        let plan = &setup.plan;
         let metrics = plan.target.metrics.as_ref();
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
@@ -147,8 +150,9 @@ impl Session {
             models: payloads.models.into(),
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
-            gauge: surroundings::gauge(plan),
+            gauge: surroundings::gauge(&plan),
             setup: Arc::new(setup),
+            plan,
             announcement: payloads.announcement,
             has_steps: payloads.from_files,
             payloads: payloads.table.into(),
@@ -165,7 +169,7 @@ impl Session {
     /// How many requests of a schedule may be outstanding where the user sets no bound: as many as half of the free memory
     /// takes the outputs of, because each of them has its own.
     pub fn most_outstanding(&self) -> usize {
-        let plan = &self.setup.plan;
+        let plan = &self.plan;
         let bytes = |output: &TensorSpec| output.fixed_bytes().unwrap_or(plan.data.output_bytes as u64);
         let each = self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
         default_outstanding(each.saturating_mul(plan.data.batch_size), free_bytes(plan.data.output_placement))
@@ -176,7 +180,7 @@ impl Session {
     /// # Errors
     /// Where the export's file cannot be made.
     pub fn observers(&self) -> Result<Option<Observers>> {
-        let plan = &self.setup.plan;
+        let plan = &self.plan;
         let export = plan.output.profile_export.as_ref().map(|path| {
             let outputs = self.models.iter().flat_map(|model| &model.outputs);
             let spec = ExportSpec {
@@ -184,7 +188,7 @@ impl Session {
                 anchor: WallAnchor::take(),
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
-                service_kind: self.setup.capabilities.service_kind,
+                service_kind: self.backend.capabilities().service_kind,
                 headline: self.setup.headline,
                 entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
                 interrupts: interrupt::counter(),
@@ -204,7 +208,7 @@ impl Session {
     /// # Errors
     /// Where there are no data, or too few correlation IDs.
     fn feed(&self, lanes: Lanes) -> Result<Feed> {
-        let plan = &self.setup.plan;
+        let plan = &self.plan;
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
@@ -241,7 +245,7 @@ impl Session {
         recorder: &Arc<Recorder>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<LoadContext> {
-        let plan = &self.setup.plan;
+        let plan = &self.plan;
         let options = RequestOptions {
             parameters: plan.data.parameters.clone(),
             priority: plan.data.priority,

@@ -1,5 +1,6 @@
 //! `--stage`: one load after the other, a row of results for each.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::app::job::Job;
@@ -11,6 +12,7 @@ use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
 use crate::plan::{Distribution, SequencePlan, Stage, StageLength};
 use crate::result::RunResult;
+use crate::stdio::note;
 
 /// Plays the stages and prints each one's results when all are over.
 pub fn run(runner: &Runner<'_>, stages: &[Stage], distribution: Distribution, result: &mut RunResult) -> Result<()> {
@@ -19,11 +21,13 @@ pub fn run(runner: &Runner<'_>, stages: &[Stage], distribution: Distribution, re
     deal_ids(&runner.plan().load.sequences, &mut jobs);
     let plan = &runner.plan().measurement;
     runner.warm_up(&jobs[0], plan)?;
-    let play = Play { runner, stages, jobs: &jobs };
+    let play = Play { runner, stages, jobs: &jobs, result: RefCell::new(result) };
     let played =
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
-    result.levels.extend(played.into_iter().map(|measured| runner.account(measured)));
-    runner.show(&result.levels)
+    for measured in played {
+        runner.account(measured);
+    }
+    runner.show(&play.result.borrow().levels)
 }
 
 /// Gives every stage correlation IDs of its own: sequences of the stage before are still open when it starts. A rule has
@@ -45,6 +49,7 @@ struct Play<'a> {
     runner: &'a Runner<'a>,
     stages: &'a [Stage],
     jobs: &'a [Job],
+    result: RefCell<&'a mut RunResult>,
 }
 
 impl Director for Play<'_> {
@@ -74,6 +79,11 @@ impl Director for Play<'_> {
     fn ended(&self, summary: &LevelSummary) {
         if let Some(observers) = self.runner.observers {
             observers.end(boundaries(summary), summary, &self.runner.session.setup);
+        }
+        let mut result = self.result.borrow_mut();
+        result.levels.push(summary.clone());
+        if let Err(error) = self.runner.save(&result) {
+            note!("{error}");
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Why an inference failed.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use std::borrow::Cow;
 use std::fmt;
 
 /// Why an inference failed: what kind of failure it is, and the server's own text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct InferError {
     /// The kind, to group and to decide by.
     pub code: ErrorCode,
@@ -13,7 +16,9 @@ pub struct InferError {
 }
 
 /// What kind of failure it is; shown as a short stable word, the same over every transport.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "String", from = "String")]
+#[schemars(with = "String")]
 pub enum ErrorCode {
     /// The request was given up.
     Cancelled,
@@ -96,6 +101,12 @@ impl fmt::Display for ErrorCode {
 impl From<&'static str> for ErrorCode {
     fn from(word: &'static str) -> Self {
         Self::Word(word.into())
+    }
+}
+
+impl From<ErrorCode> for String {
+    fn from(code: ErrorCode) -> Self {
+        code.to_string()
     }
 }
 

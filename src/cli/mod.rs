@@ -26,7 +26,9 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Checkup, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
+use crate::plan::{
+    Checkup, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles, Words,
+};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -126,7 +128,47 @@ fn run(command: &clap::Command, words: Vec<OsString>) -> Result<Plan> {
     let matches = command.clone().try_get_matches_from(words).map_err(|error| refused(command, &error))?;
     let flags = Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error))?;
     let given = given(command, &matches);
-    Draft { plan: flags.plan(&given)?, given }.validate()
+    let plan = Plan { words: said(command, &matches), ..flags.plan(&given)? };
+    Draft { plan, given }.validate()
+}
+
+/// Flags whose values may be secrets; what stands before a colon is a name.
+const SECRET: &[&str] = &["-H"];
+
+/// What the flags are, for whoever reads the result.
+fn said(command: &clap::Command, matches: &ArgMatches) -> Words {
+    let mut words = Words::default();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let given = matches.value_source(id) == Some(ValueSource::CommandLine);
+        if !arg.get_action().takes_values() && !given {
+            continue;
+        }
+        let name = shown(arg);
+        let raw = if arg.get_action().takes_values() { matches.get_raw(id) } else { None };
+        let values = raw.into_iter().flatten().map(|value| without_secret(&name, &value.to_string_lossy()));
+        let values: Vec<String> = values.collect();
+        if values.is_empty() && !given {
+            continue;
+        }
+        if given {
+            let flag = std::iter::once(name.clone());
+            match values.is_empty() {
+                true => words.command_line.extend(flag),
+                false => values.iter().for_each(|value| words.command_line.extend([name.clone(), value.clone()])),
+            }
+        }
+        words.flags.push(Flag { name, values, given });
+    }
+    words
+}
+
+fn without_secret(flag: &str, value: &str) -> String {
+    match value.split_once(':') {
+        Some((name, _)) if SECRET.contains(&flag) => format!("{name}:…"),
+        None if SECRET.contains(&flag) => "…".to_owned(),
+        _ => value.to_owned(),
+    }
 }
 
 /// Flags that stand on the command line, with their values.
@@ -185,6 +227,7 @@ impl Flags {
             measurement,
             output: self.output.plan(),
             seed: self.load.seed(),
+            words: Words::default(),
             matrix,
             notes,
             model_notes: Vec::new(),

@@ -18,6 +18,11 @@ pub struct OutputArgs {
     #[arg(long)]
     verbose_csv: bool,
 
+    /// Writes the result as JSON, anew after every level: settings, machine, figures with intervals, histograms, verdicts.
+    /// Default: off
+    #[arg(long, value_name = "FILE")]
+    summary_file: Option<PathBuf>,
+
     /// Writes every request with its moments as JSON. Default: off
     #[arg(long, value_name = "FILE")]
     profile_export_file: Option<PathBuf>,
@@ -42,6 +47,7 @@ impl OutputArgs {
         ReportPlan {
             csv: self.csv.clone(),
             verbose_csv: self.verbose_csv,
+            summary: self.summary_file.clone(),
             profile_export: self.profile_export_file.clone(),
             verbosity: self.verbose,
         }

@@ -1,7 +1,10 @@
 //! The account of a load's requests.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// What became of every request of a load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadReport {
     /// Sent, the requests that only end sequences included.
     pub sent: u64,

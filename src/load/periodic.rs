@@ -13,6 +13,9 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam::utils::CachePadded;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -54,7 +57,7 @@ impl PeriodicLoop {
 }
 
 /// What one batch of a periodic load came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PeriodicBatch {
     /// Requests under way or sent until then, these included.
     pub concurrency: usize,

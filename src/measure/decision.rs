@@ -69,7 +69,7 @@ pub(super) fn check_limit(
 /// The same, where the intervals of the result are known already.
 pub(super) fn check_with(plan: &MeasurementPlan, result: &ClientSummary, intervals: &[Known]) -> Option<LimitCheck> {
     let key = key_statistic(plan);
-    check_limit(plan, result, || intervals.iter().find(|(of, _)| *of == key).and_then(|(_, interval)| *interval))
+    check_limit(plan, result, || Known::find(intervals, key))
 }
 
 /// How a load that ended by itself ends, as it stands to the limit.

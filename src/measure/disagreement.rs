@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::plan::Statistic;
 
 /// Windows that have to agree.
 pub const STABLE_WINDOWS: usize = 3;
 
 /// A figure in which windows differ by more than they may.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disagreement {
     /// Which.
     pub of: Statistic,

@@ -7,6 +7,9 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::machine::gauge::{Gauge, Reading};
 use crate::machine::processors::Times;
 use crate::machine::threads::{self, Waits};
@@ -18,7 +21,8 @@ const SHORTEST_WINDOW: Duration = Duration::from_millis(50);
 const CLOCK_TOLERANCE: f64 = 0.5;
 
 /// What may disturb a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The hypervisor gave the processors to other machines.
     Steal,
@@ -66,8 +70,9 @@ impl Cause {
 }
 
 /// What others took from a window, or the most that they took from several: shares from 0 to 1, and only those that count.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
+    /// By cause, in the order of [`Cause::ALL`].
     shares: [f64; Cause::ALL.len()],
     /// How often a processor was taken from a thread of ours.
     pub switches: u64,

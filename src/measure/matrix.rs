@@ -3,12 +3,15 @@
 //! Rounds take turns so that whatever the machine does in the meantime meets all ways alike, and costs are told by the
 //! differences within a round.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::measure::precision::CONFIDENCE;
 use crate::measure::summary::{ClientSummary, LevelLoad};
 use crate::stats::{Interval, batch_means};
 
 /// What one way came to in one round.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
     /// Inferences a second.
     pub throughput: f64,
@@ -26,7 +29,7 @@ impl Round {
 }
 
 /// One way, and its rounds in order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixRow {
     /// The way, as the table names it.
     pub name: String,
@@ -37,7 +40,7 @@ pub struct MatrixRow {
 }
 
 /// All ways at one load; the first is what the others are held against.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixTable {
     /// The load.
     pub load: LevelLoad,

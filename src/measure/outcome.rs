@@ -2,17 +2,22 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 
 /// What a level came to. Of several that hold, the gravest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Measured, and within the latency threshold where there is one.
     Valid,
     /// Measured, but others took something from its windows, and there were none left to replace them.
     Disturbed,
     /// The latency is above the threshold.
+    #[serde(rename = "over latency threshold")]
     OverThreshold,
     /// The confidence interval of the latency holds the threshold: its value is below, and it may be above all the same.
     Undecided,
@@ -21,6 +26,7 @@ pub enum Outcome {
     /// Fewer requests than the percentile needs, or a figure is not known as well as `--precision` asks for.
     Imprecise,
     /// The client sent another load than the one asked for.
+    #[serde(rename = "load not delivered")]
     Undelivered,
     /// The windows did not agree.
     Unstable,

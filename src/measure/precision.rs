@@ -145,7 +145,7 @@ pub fn intervals(blocks: &Blocks, all: &ClientSummary, percentile: Option<f64>) 
     percentiles.extend(percentile.filter(|asked| !percentiles.contains(asked)));
     let wanted = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let wanted = wanted.chain(percentiles.into_iter().map(Statistic::Percentile));
-    wanted.map(|of| (of, interval(of, blocks, all))).collect()
+    wanted.map(|of| Known { of, interval: interval(of, blocks, all) }).collect()
 }
 
 /// Whether a figure is known as well as `wanted`.

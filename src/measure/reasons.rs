@@ -2,12 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::measure::advice;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision};
 
 /// Whether a level's numbers can be believed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No test complained.
     Valid,
@@ -16,7 +20,8 @@ pub enum Verdict {
 }
 
 /// One reason why a level is invalid. `Display` says it with its numbers, [`InvalidReason::remedy`] what to change.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum InvalidReason {
     /// No request succeeded, and some failed.
     Nothing,

@@ -33,7 +33,7 @@ fn figure(of: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure 
         Statistic::MeanLatency => client.latency.mean_ns(),
         Statistic::Percentile(percentile) => client.latency.percentile_ns(percentile) as f64,
     };
-    let known = intervals.iter().find(|(other, _)| *other == of).and_then(|(_, known)| *known);
+    let known = Known::find(intervals, of);
     Figure { value, error: known.map(standard_error) }
 }
 
@@ -59,7 +59,8 @@ mod tests {
         let level = |requests: &u64| {
             let value = *requests as f64;
             let known = Interval { low: value - 10.0, high: value + 10.0 };
-            let intervals = vec![(Statistic::Throughput, Some(known)), (Statistic::MeanLatency, None)];
+            let interval = |of, interval| Known { of, interval };
+            let intervals = vec![interval(Statistic::Throughput, Some(known)), interval(Statistic::MeanLatency, None)];
             LevelSummary { intervals, ..sample::level(LevelLoad::Concurrency(1), *requests, 1_000_000) }
         };
         throughputs.iter().map(level).collect()

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::disturbance::Disturbance;
@@ -13,7 +16,8 @@ use crate::stats::Interval;
 pub use crate::record::Distribution;
 
 /// The load of one level, as reports name it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum LevelLoad {
     /// Requests kept outstanding.
     Concurrency(u32),
@@ -24,11 +28,14 @@ pub enum LevelLoad {
 }
 
 /// What the client saw in one window, or in several merged ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClientSummary {
     /// Start of the (first) window.
+    #[serde(rename = "start_ns")]
     pub start: Stamp,
     /// Its true length; of several windows, their sum.
+    #[serde(rename = "duration_s", with = "crate::seconds")]
+    #[schemars(with = "f64")]
     pub duration: Duration,
     /// Requests that succeeded.
     pub requests: u64,
@@ -70,7 +77,7 @@ pub struct ClientSummary {
 }
 
 /// Response time, service time and lateness of an open loop.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenLoopSummary {
     /// From the intended send to the last response.
     pub response_time: Distribution,
@@ -87,7 +94,7 @@ pub struct OpenLoopSummary {
 }
 
 /// Times between the responses of a decoupled model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DecoupledSummary {
     /// From the send to the first response.
     pub first_response: Distribution,
@@ -163,7 +170,7 @@ fn share(part: u64, all: u64) -> f64 {
 }
 
 /// What the server counted of one model during the windows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ServerSummary {
     /// Name of the model.
     pub name: String,
@@ -180,7 +187,7 @@ pub struct ServerSummary {
 }
 
 /// What one GPU's metrics came to over the windows; `None` where the server did not say.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuMetrics {
     /// The GPU's UUID.
     pub uuid: String,
@@ -195,7 +202,7 @@ pub struct GpuMetrics {
 }
 
 /// What the server's machine and queues came to over the windows; `None` where the server did not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMetrics {
     /// Mean utilisation of the processors, 0 to 1.
     pub cpu_utilization: Option<f64>,
@@ -210,7 +217,8 @@ pub struct HostMetrics {
 }
 
 /// Why a level's measurement ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The last three windows agree.
     Stable,
@@ -227,9 +235,11 @@ pub enum Ending {
 }
 
 /// How a level's latency stands to the one allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitCheck {
     /// The latency allowed.
+    #[serde(rename = "limit_s", with = "crate::seconds")]
+    #[schemars(with = "f64")]
     pub limit: Duration,
     /// Whether the level's is as high, or higher.
     pub over: bool,
@@ -238,7 +248,7 @@ pub struct LimitCheck {
 }
 
 /// What others took from a level's windows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbances {
     /// Windows that make the result.
     pub windows: usize,
@@ -257,11 +267,24 @@ impl Disturbances {
     }
 }
 
-/// A figure, and its interval where it has one.
-pub type Known = (Statistic, Option<Interval>);
+/// How well a figure is known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Known {
+    /// Which one.
+    pub of: Statistic,
+    /// Its interval; none where too little is known.
+    pub interval: Option<Interval>,
+}
+
+impl Known {
+    /// The interval of `of` among `all`; none where it is not among them, or not known.
+    pub fn find(all: &[Self], of: Statistic) -> Option<Interval> {
+        all.iter().find(|known| known.of == of)?.interval
+    }
+}
 
 /// A figure over all starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Between {
     /// Which one.
     pub of: Statistic,
@@ -274,7 +297,7 @@ pub struct Between {
 }
 
 /// A level that was measured at several starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Restarts {
     /// How many starts there were.
     pub starts: usize,
@@ -283,7 +306,7 @@ pub struct Restarts {
 }
 
 /// One level, measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LevelSummary {
     /// What load it was.
     pub load: LevelLoad,
@@ -294,6 +317,8 @@ pub struct LevelSummary {
     /// The same of the further models of a mix.
     pub further_servers: Vec<ServerSummary>,
     /// How long the server counted, where its counters could not be read at the windows' start and end.
+    #[serde(rename = "server_span_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
     pub server_span: Option<Duration>,
     /// GPU metrics, where collected.
     pub gpus: Option<Vec<GpuMetrics>>,
@@ -315,7 +340,7 @@ pub struct LevelSummary {
 }
 
 /// An entry of a mix, as reports name it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntrySummary {
     /// Model, version and parameters, as in `--model-mix`.
     pub name: String,
@@ -324,7 +349,8 @@ pub struct EntrySummary {
 }
 
 /// What [`ClientSummary::latency`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Headline {
     /// From the actual send to the last response: closed loops, and open ones that are asked for it.
     ServiceTime,

@@ -12,6 +12,9 @@
 //!
 //! The answer is conservative: the highest rate that was sustained below the lowest that was not.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::plan::Spacing;
 
 /// How close the highest sustained and the lowest unsustained rate must be, as a share of the latter.
@@ -103,7 +106,7 @@ pub struct SweepPoint {
 }
 
 /// What a sweep found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepResult {
     /// Highest rate that was sustained below every one that was not, in requests a second.
     pub saturation: f64,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::measure::disagreement::Disagreement;
 use crate::measure::precision::value;
 use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
 use crate::plan::Precision;
 use crate::stats::{early_stopping_floor, littles_law_gap};
 
@@ -70,7 +70,7 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
 /// Why windows were not enough.
 fn instability(level: &LevelSummary, evidence: &Evidence) -> InvalidReason {
     let Some(wanted) = evidence.precision else { return InvalidReason::Unstable(evidence.disagreement) };
-    let known = level.intervals.iter().find_map(|(of, interval)| interval.filter(|_| *of == wanted.of));
+    let known = Known::find(&level.intervals, wanted.of);
     InvalidReason::Imprecise(
         wanted,
         known.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))),

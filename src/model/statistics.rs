@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::model::json::{Number, or_default};
 const MOST_MODELS: usize = 100_000;
 
 /// A count of events and the time they took together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedTime {
     /// Events.
     pub count: u64,
@@ -37,7 +38,7 @@ impl CountedTime {
 }
 
 /// Cumulative counters of one version of one model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelStatistics {
     /// Inferences: requests times batch size.
     pub inferences: u64,

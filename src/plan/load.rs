@@ -1,7 +1,10 @@
 //! When requests leave.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::backend::CorrelationForm;
 
@@ -63,7 +66,8 @@ impl Calls {
 }
 
 /// Which load, over which range.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum LoadMode {
     /// Keep so many requests outstanding.
     Concurrency(Range<u32>),
@@ -75,12 +79,18 @@ pub enum LoadMode {
         distribution: Distribution,
     },
     /// Gaps between sends are the lines of this file, in microseconds, over and over.
-    Intervals(PathBuf),
+    Intervals(
+        #[serde(serialize_with = "shown")]
+        #[schemars(with = "String")]
+        PathBuf,
+    ),
     /// Moments of sending are in the input data: the UINT64 input `timestamp`, in milliseconds from the start.
     FixedSchedule,
     /// Moments of sending are those of a recorded trace.
     TraceReplay {
         /// CSV with a column `TIMESTAMP` or `offset_ms`.
+        #[serde(serialize_with = "shown")]
+        #[schemars(with = "String")]
         file: PathBuf,
         /// How much faster than recorded; 1 is as recorded.
         speed: f64,
@@ -105,6 +115,11 @@ pub enum LoadMode {
         /// Gaps between sends.
         distribution: Distribution,
     },
+}
+
+/// A path as text: what is not Unicode in it is lost.
+fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 impl LoadMode {
@@ -150,7 +165,7 @@ impl LoadMode {
 }
 
 /// What the token counts of a trace decide of each request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenUse {
     /// Input whose free dimension is the number of context tokens.
     pub input: Option<TokenInput>,
@@ -166,7 +181,7 @@ impl TokenUse {
 }
 
 /// An input that is as long as a trace says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenInput {
     /// Name in the model.
     pub name: String,
@@ -176,7 +191,7 @@ pub struct TokenInput {
 
 /// Growth of a periodic load: `start` requests first; each time that every request of the latest batch has had
 /// `request_period` responses, `step` more, until `end` were sent in all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Periodic {
     /// Requests of the first batch.
     pub start: u32,
@@ -189,7 +204,7 @@ pub struct Periodic {
 }
 
 /// One stage of a load.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// What is held.
     pub load: StageLoad,
@@ -208,7 +223,8 @@ impl Stage {
 }
 
 /// What a stage holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum StageLoad {
     /// Requests outstanding.
     Concurrency(u32),
@@ -217,16 +233,22 @@ pub enum StageLoad {
 }
 
 /// How long a stage is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum StageLength {
     /// So much time.
-    Time(Duration),
+    Time(
+        #[serde(with = "crate::seconds")]
+        #[schemars(with = "f64")]
+        Duration,
+    ),
     /// So many requests.
     Requests(u64),
 }
 
 /// How the rates of a sweep are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Spacing {
     /// Equal differences.
     Linear,
@@ -235,7 +257,7 @@ pub enum Spacing {
 }
 
 /// `start:end:step`; without an end the range grows until the latency threshold is met.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Range<T> {
     /// First value.
     pub start: T,
@@ -246,7 +268,8 @@ pub struct Range<T> {
 }
 
 /// How gaps between sends are drawn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// All equal.
     Constant,

@@ -1,10 +1,13 @@
 //! How long to measure, and when to believe it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use std::fmt;
 use std::time::Duration;
 
 /// How long to measure, and when to believe it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MeasurementPlan {
     /// What ends a window.
     pub window: WindowRule,
@@ -13,10 +16,14 @@ pub struct MeasurementPlan {
     /// Most windows per level.
     pub max_trials: usize,
     /// No window begins that would end later than so long after a level's first.
+    #[serde(rename = "level_time_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
     pub level_time: Option<Duration>,
     /// Percentile that stability, search and the headline look at, instead of the mean.
     pub percentile: Option<f64>,
     /// Largest latency allowed.
+    #[serde(rename = "latency_threshold_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
     pub latency_threshold: Option<Duration>,
     /// Halve the range instead of walking through it.
     pub binary_search: bool,
@@ -25,6 +32,8 @@ pub struct MeasurementPlan {
     /// Requests sent before the first window.
     pub warmup_requests: u64,
     /// Time before the first window.
+    #[serde(rename = "warmup_s", with = "crate::seconds")]
+    #[schemars(with = "f64")]
     pub warmup: Duration,
     /// Share of failed requests (0 to 1) above which a level fails.
     pub max_errors: f64,
@@ -43,7 +52,8 @@ pub struct MeasurementPlan {
 }
 
 /// What becomes of a window that others took something from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum OnDisturbance {
     /// Another one is measured in its place, as long as there are windows left.
     Replace,
@@ -54,7 +64,7 @@ pub enum OnDisturbance {
 }
 
 /// How well a statistic has to be known: the half width of its confidence interval relative to its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
     /// Which statistic.
     pub of: Statistic,
@@ -80,7 +90,8 @@ impl fmt::Display for Statistic {
 }
 
 /// A statistic of a level.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Statistic {
     /// The mean latency.
     MeanLatency,
@@ -102,7 +113,8 @@ impl Statistic {
 }
 
 /// Which response of a decoupled model ends its latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum DecoupledLatency {
     /// The first that carries data.
     First,
@@ -111,7 +123,8 @@ pub enum DecoupledLatency {
 }
 
 /// From where the headline latency of an open loop runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum LatencyOrigin {
     /// The moment at which the schedule wanted the request sent: response time.
     Intended,
@@ -120,7 +133,8 @@ pub enum LatencyOrigin {
 }
 
 /// Where the latency of a synchronous closed loop ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum LatencyEnd {
     /// With the last response, as everywhere else.
     Response,
@@ -129,10 +143,15 @@ pub enum LatencyEnd {
 }
 
 /// What ends a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum WindowRule {
     /// So much time.
-    Time(Duration),
+    Time(
+        #[serde(with = "crate::seconds")]
+        #[schemars(with = "f64")]
+        Duration,
+    ),
     /// At least so many completed requests.
     Count(u64),
 }

@@ -15,6 +15,7 @@ mod search;
 mod server;
 mod target;
 mod validate;
+mod words;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,7 @@ pub use measurement::{
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};
+pub use words::{Flag, Words};
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]
@@ -51,6 +53,8 @@ pub struct Plan {
     pub output: ReportPlan,
     /// Seed of every random draw.
     pub seed: u64,
+    /// What was said on the command line.
+    pub words: Words,
     /// The same run several times over, along one dimension.
     pub matrix: Option<Matrix>,
     /// What the user should know about the flags, one sentence each; said on standard error before the run.
@@ -107,6 +111,8 @@ pub struct ReportPlan {
     pub csv: Option<PathBuf>,
     /// Further CSV columns.
     pub verbose_csv: bool,
+    /// The result as JSON.
+    pub summary: Option<PathBuf>,
     /// Raw records as JSON.
     pub profile_export: Option<PathBuf>,
     /// Windows are printed as they come (1), and more (2).

@@ -1,12 +1,20 @@
 //! A distribution of times.
 
+mod file;
+
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::distribution::file::DistributionFile;
 
 /// Longest time that a distribution holds apart; longer ones count as this.
 pub const MAX_TIME_NS: u64 = 3_600_000_000_000;
 
 /// A distribution of times in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "DistributionFile", try_from = "DistributionFile")]
+#[schemars(with = "DistributionFile")]
 pub struct Distribution {
     /// Recorded values, 3 significant digits, 1 ns to 1 h.
     pub histogram: Histogram<u64>,

@@ -57,7 +57,7 @@ fn inert(cell: &str) -> Cow<'_, str> {
 /// The files and what goes into them, the main one first.
 fn files(path: &Path, setup: &Setup, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
     let mut rows: Vec<_> = levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect();
-    let staged = matches!(setup.plan.load.mode, LoadMode::Stages { .. });
+    let staged = matches!(setup.mode, LoadMode::Stages { .. });
     if !staged {
         rows.sort_by(|(_, a), (_, b)| a.client.throughput().total_cmp(&b.client.throughput()));
     }
@@ -116,7 +116,7 @@ impl<'a> Columns<'a> {
 }
 
 fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
-    let percentile = setup.plan.measurement.percentile;
+    let percentile = setup.measurement.percentile;
     let mut columns = Columns { columns: Vec::new() };
     let name = levels.first().map_or("Concurrency", |level| load_name(level.load));
     columns.add(name, |level| load_value(level.load));
@@ -137,11 +137,11 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     for percentile in percentiles(percentile) {
         columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, percentile));
     }
-    if setup.plan.output.verbose_csv {
+    if setup.detail.verbose_csv {
         verbose_columns(&mut columns, setup, levels);
     }
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
-    if setup.plan.output.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
+    if setup.detail.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
         columns.add("Outcome", |level| Outcome::of(level).to_string());
     }
     columns
@@ -249,7 +249,7 @@ fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
 }
 
 fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&LevelSummary]) {
-    let percentile = setup.plan.measurement.percentile;
+    let percentile = setup.measurement.percentile;
     if percentile.is_none() {
         columns.add("Avg latency", |level| whole_us(level.client.latency.mean_ns()).to_string());
     }
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn each_entry_of_a_mix_has_columns_of_its_own() {
         let mut setup = plans::setup();
-        setup.plan.output.verbose_csv = true;
+        setup.detail.verbose_csv = true;
         let entries = ["a", "b:2?k=v"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
         setup.entries = entries;
         let mut level = level(1, 89);
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn verbose_columns_follow_and_ours_come_last() {
         let mut setup = plans::setup();
-        setup.plan.output.verbose_csv = true;
+        setup.detail.verbose_csv = true;
         let mut level = level(1, 89);
         level.gpus = Some(vec![
             GpuMetrics { uuid: "G1".to_owned(), utilization: Some(0.25), ..GpuMetrics::default() },
@@ -466,7 +466,7 @@ mod tests {
                Total GPU Memory,Failed Requests,Client Overhead Percent,Verdict,Outcome";
         let row = "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,11001,107,10893,G1:0.25;,,G2:5;,,0,0.00,valid,valid";
         assert_eq!(text(&table), [golden.as_str(), row]);
-        setup.plan.measurement.percentile = Some(42.0);
+        setup.measurement.percentile = Some(42.0);
         let header = &main_columns(&setup, &[&level]).table(&[&level])[0];
         assert_eq!(header[9], "p42 latency");
         assert!(!header.contains(&"Avg latency".to_owned()));
@@ -480,7 +480,7 @@ mod tests {
         let last: Vec<_> = table.iter().map(|row| row.last().unwrap().as_str()).collect();
         assert_eq!(last, ["Outcome", "valid", "load not delivered"]);
         let mut setup = plans::setup();
-        setup.plan.output.verbose_csv = true;
+        setup.detail.verbose_csv = true;
         let table = &files(Path::new("x.csv"), &setup, &[late])[0].1;
         assert_eq!(table[0].last().unwrap(), "Outcome");
         assert!(table[1][table[1].len() - 2].starts_with("invalid: "), "{table:?}");
@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn decoupled_models_and_open_loops_have_their_columns() {
         let mut setup = plans::setup();
-        setup.plan.output.verbose_csv = true;
+        setup.detail.verbose_csv = true;
         setup.decoupled = true;
         let times = || sample::distribution(89, LATENCY_NS);
         let mut level = level(1, 89);
@@ -597,7 +597,7 @@ mod tests {
             assert_eq!(inert(cell), written);
         }
         let mut setup = plans::setup();
-        setup.plan.output.verbose_csv = true;
+        setup.detail.verbose_csv = true;
         let entries =
             ["=cmd|' /C calc'!A1", "b"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 }).to_vec();
         setup.entries = entries;
@@ -617,7 +617,7 @@ mod tests {
     fn stages_have_their_number_and_kind_in_their_order() {
         let mut setup = plans::setup();
         let stage = |load| Stage { load, length: StageLength::Requests(9) };
-        setup.plan.load.mode = LoadMode::Stages {
+        setup.mode = LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
             distribution: crate::plan::Distribution::Constant,
         };
@@ -649,7 +649,7 @@ mod tests {
     #[test]
     fn metrics_without_gpus_leave_no_empty_columns_and_tell_of_the_machine() {
         let mut setup = plans::setup();
-        setup.plan.output.verbose_csv = true;
+        setup.detail.verbose_csv = true;
         let mut level = level(1, 89);
         level.gpus = Some(Vec::new());
         level.host = Some(HostMetrics {

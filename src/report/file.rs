@@ -88,7 +88,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// A device or a pipe, which cannot be renamed over.
-fn is_special(path: &Path) -> bool {
+pub fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
 }
 

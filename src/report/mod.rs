@@ -13,7 +13,8 @@ pub mod progress;
 pub mod remarks;
 mod restarts;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
+pub mod summary;
 pub mod traces;
 #[cfg(test)]
 mod upstream;

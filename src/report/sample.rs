@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Capabilities, Threading};
 use crate::backends::kserve_http;
 use crate::cli::{self, Command};
-use crate::measure::summary::{Headline, LevelSummary};
+use crate::measure::summary::LevelSummary;
 use crate::plan::Plan;
 use crate::report::console;
 use crate::result::{RunResult, Setup};
@@ -13,24 +12,24 @@ use crate::result::{RunResult, Setup};
 /// One level of concurrency 1 of a plain model over HTTP.
 pub(crate) fn setup() -> Setup {
     Setup {
-        plan: plan(),
-        synchronous: true,
-        capabilities: Capabilities {
-            service_kind: "TRITON",
-            threading: Threading::Driven,
-            client_times: Some(kserve_http::CLIENT_TIMES),
-            cancels_alone: false,
-            statistics: true,
-        },
-        decoupled: false,
-        sequences: false,
-        headline: Headline::ServiceTime,
+        service_kind: "TRITON".to_owned(),
+        client_times: Some(kserve_http::CLIENT_TIMES),
         client_cost_ns: 123.4,
-        entries: Vec::new(),
+        ..Setup::of(&plan())
     }
 }
 
-fn plan() -> Plan {
+/// A plan like `setup`.
+pub(crate) fn plan_of(setup: &Setup) -> Plan {
+    let mut plan = plan();
+    plan.measurement = setup.measurement.clone();
+    plan.load.mode = setup.mode.clone();
+    plan.data.batch_size = setup.batch_size;
+    plan
+}
+
+/// What was asked for.
+pub(crate) fn plan() -> Plan {
     match cli::parse(["triton-bench", "-m", "m", "--seed", "1"].map(Into::into)) {
         Ok(Command::Run(plan)) => *plan,
         other => panic!("a plain command line is a plan: {other:?}"),
@@ -44,8 +43,8 @@ pub(crate) fn result(setup: &Setup, levels: &[LevelSummary]) -> RunResult {
 
 /// All that a level prints; where windows are listed, `windows` of them, each like the level's result.
 pub(crate) fn printed(setup: &Setup, level: &LevelSummary, windows: usize) -> String {
-    let listed = if setup.plan.output.verbosity > 0 { windows } else { 0 };
-    let passes = (1..=listed).map(|trial| console::pass(trial, &level.client, setup.plan.measurement.percentile));
+    let listed = if setup.detail.verbosity > 0 { windows } else { 0 };
+    let passes = (1..=listed).map(|trial| console::pass(trial, &level.client, setup.measurement.percentile));
     let header = console::header(level.load).into_iter();
     header.chain(passes).chain([console::results(setup, level)]).collect()
 }

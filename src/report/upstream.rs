@@ -13,7 +13,7 @@ use crate::measure::summary::{
 };
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
-use crate::plan::{Distribution, LoadMode, Range, ServiceKind, WindowRule};
+use crate::plan::{Distribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
 use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
 use crate::report::file::scratch::{NEVER, Scratch};
@@ -30,6 +30,7 @@ macro_rules! fixture {
 /// A run as the fixtures' were: what was asked for, and what came out, with any numbers.
 struct Run {
     setup: Setup,
+    service: ServiceKind,
     levels: Vec<LevelSummary>,
     /// Lines of windows, where they are listed.
     windows: usize,
@@ -54,7 +55,7 @@ fn model(name: &str, cached: bool, composing: Vec<ServerSummary>) -> ServerSumma
 fn plain() -> Run {
     let mut level = sample::level(LevelLoad::Concurrency(1), 89, 11_001_855);
     level.server = Some(model("ident", false, Vec::new()));
-    Run { setup: plans::setup(), levels: vec![level], windows: 3, preface: String::new() }
+    Run { setup: plans::setup(), service: ServiceKind::Triton, levels: vec![level], windows: 3, preface: String::new() }
 }
 
 impl Run {
@@ -66,8 +67,8 @@ impl Run {
 
     fn verbose(change: impl FnOnce(&mut Self)) -> Self {
         Self::of(|run| {
-            run.setup.plan.output.verbosity = 1;
-            run.setup.plan.output.verbose_csv = true;
+            run.setup.detail.verbosity = 1;
+            run.setup.detail.verbose_csv = true;
             change(run);
         })
     }
@@ -77,8 +78,7 @@ impl Run {
     }
 
     fn rates(&mut self, start: f64, end: f64, distribution: Distribution) {
-        self.setup.plan.load.mode =
-            LoadMode::RequestRate { range: Range { start, end: Some(end), step: 1.0 }, distribution };
+        self.setup.mode = LoadMode::RequestRate { range: Range { start, end: Some(end), step: 1.0 }, distribution };
         self.levels[0].load = LevelLoad::RequestRate(start);
         self.levels[0].client.open_loop = Some(OpenLoopSummary {
             response_time: sample::distribution(89, 11_001_855),
@@ -96,8 +96,14 @@ impl Run {
         self.levels.push(second);
     }
 
+    fn plan(&self) -> Plan {
+        let mut plan = plans::plan_of(&self.setup);
+        plan.target.service = self.service;
+        plan
+    }
+
     fn report(&self) -> String {
-        let mut text = self.preface.clone() + &console::settings(&self.setup);
+        let mut text = self.preface.clone() + &console::settings(&self.plan(), &self.setup);
         for level in &self.levels {
             text += &plans::printed(&self.setup, level, self.windows);
         }
@@ -157,7 +163,7 @@ fn ours(run: &Run) -> String {
             continue;
         }
         if line.starts_with("    Avg client overhead:") {
-            if run.setup.plan.output.verbosity > 0 {
+            if run.setup.detail.verbosity > 0 {
                 text += "    Avg client overhead: N%\n";
             }
             continue;
@@ -187,26 +193,23 @@ fn plain_reports() {
     same_report(
         fixture!("http.txt"),
         &Run::of(|run| {
-            run.setup.plan.load.mode = range(2);
+            run.setup.mode = range(2);
             run.second_level(LevelLoad::Concurrency(2));
         }),
     );
     same_report(fixture!("http_async_verbose.txt"), &Run::verbose(|run| run.setup.synchronous = false));
     same_report(
         fixture!("http_percentile_verbose.txt"),
-        &Run::verbose(|run| run.setup.plan.measurement.percentile = Some(95.0)),
+        &Run::verbose(|run| run.setup.measurement.percentile = Some(95.0)),
     );
-    same_report(fixture!("http_percentile.txt"), &Run::of(|run| run.setup.plan.measurement.percentile = Some(42.0)));
-    same_report(
-        fixture!("count_windows.txt"),
-        &Run::of(|run| run.setup.plan.measurement.window = WindowRule::Count(20)),
-    );
+    same_report(fixture!("http_percentile.txt"), &Run::of(|run| run.setup.measurement.percentile = Some(42.0)));
+    same_report(fixture!("count_windows.txt"), &Run::of(|run| run.setup.measurement.window = WindowRule::Count(20)));
     same_report(
         fixture!("binary_search.txt"),
         &Run::of(|run| {
-            run.setup.plan.load.mode = range(8);
-            run.setup.plan.measurement.binary_search = true;
-            run.setup.plan.measurement.latency_threshold = Some(Duration::from_secs(1));
+            run.setup.mode = range(8);
+            run.setup.measurement.binary_search = true;
+            run.setup.measurement.latency_threshold = Some(Duration::from_secs(1));
             run.second_level(LevelLoad::Concurrency(8));
         }),
     );
@@ -215,20 +218,20 @@ fn plain_reports() {
     same_report(
         &fixture!("request_count.txt").replace(twice, "Request concurrency: N\n"),
         &Run::of(|run| {
-            run.setup.plan.measurement.warmup_requests = 3;
-            run.setup.plan.measurement.request_count = Some(20);
+            run.setup.measurement.warmup_requests = 3;
+            run.setup.measurement.request_count = Some(20);
         }),
     );
 }
 
 #[test]
 fn other_transports() {
-    let grpc = |run: &mut Run| run.setup.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
+    let grpc = |run: &mut Run| run.setup.client_times = Some(kserve_grpc::CLIENT_TIMES);
     same_report(
         fixture!("grpc_batch.txt"),
         &Run::of(|run| {
             grpc(run);
-            run.setup.plan.data.batch_size = 2;
+            run.setup.batch_size = 2;
         }),
     );
     same_report(
@@ -243,9 +246,9 @@ fn other_transports() {
 
 fn in_process() -> Run {
     Run::verbose(|run| {
-        run.setup.plan.target.service = ServiceKind::TritonCApi;
-        run.setup.capabilities.service_kind = "TRITON_C_API";
-        run.setup.capabilities.client_times = None;
+        run.service = ServiceKind::TritonCApi;
+        run.setup.service_kind = "TRITON_C_API".to_owned();
+        run.setup.client_times = None;
     })
 }
 
@@ -336,10 +339,10 @@ fn columns() {
     same_columns(fixture!("http.csv"), &plain().tables()[0], false);
     let row = fixture!("http.csv").lines().last().unwrap();
     assert_eq!(shape(&plain().tables()[0]).lines().last(), Some(row));
-    let percentile = |run: &mut Run| run.setup.plan.measurement.percentile = Some(42.0);
+    let percentile = |run: &mut Run| run.setup.measurement.percentile = Some(42.0);
     same_columns(fixture!("http_percentile.csv"), &Run::of(percentile).tables()[0], false);
     same_columns(fixture!("http_async_verbose.csv"), &Run::verbose(|_| {}).tables()[0], true);
-    let verbose = Run::verbose(|run| run.setup.plan.measurement.percentile = Some(95.0));
+    let verbose = Run::verbose(|run| run.setup.measurement.percentile = Some(95.0));
     same_columns(fixture!("http_percentile_verbose.csv"), &verbose.tables()[0], true);
     same_columns(fixture!("c_api_verbose.csv"), &in_process().tables()[0], true);
     same_columns(fixture!("decoupled_verbose.csv"), &decoupled().tables()[0], true);

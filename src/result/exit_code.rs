@@ -16,7 +16,7 @@ impl RunResult {
         if self.server_gone || failed || self.tables.iter().flat_map(|table| &table.rows).any(broken) {
             return exit::NO_VALID_REQUESTS;
         }
-        of_levels(&self.setup.plan.load.mode, codes, &self.levels)
+        of_levels(&self.setup.mode, codes, &self.levels)
     }
 }
 

@@ -1,9 +1,14 @@
 //! What a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
 mod exit_code;
+mod file;
+mod host;
 mod setup;
 
 use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::load::{LoadReport, PeriodicBatch};
@@ -12,12 +17,13 @@ use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::SweepResult;
 
-pub use setup::Setup;
+pub use setup::{ModelIdentity, Setup};
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct RunResult {
     /// What was measured, and how.
+    #[serde(flatten)]
     pub setup: Arc<Setup>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     pub levels: Vec<LevelSummary>,
@@ -39,7 +45,7 @@ impl RunResult {
 }
 
 /// What a periodic load came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PeriodicResult {
     /// Its batches, in order.
     pub batches: Vec<PeriodicBatch>,

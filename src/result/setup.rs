@@ -1,18 +1,58 @@
 //! [`Setup`]: what was measured, and how.
 
-use crate::backend::Capabilities;
-use crate::measure::summary::{EntrySummary, Headline};
-use crate::plan::Plan;
+use std::env;
 
-/// What was measured, and how: the plan, and what the server and its models make of it. It stands above the levels.
-#[derive(Clone, Debug)]
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::ClientTimes;
+use crate::clock::Stamp;
+use crate::measure::summary::{EntrySummary, Headline};
+use crate::model::ModelSpec;
+use crate::plan::{Flag, LoadMode, MeasurementPlan, Plan};
+use crate::result::host::Host;
+
+/// What was measured, and how: what the plan says, and what the server and its models make of it. It stands above the levels.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Setup {
-    /// What was asked for.
-    pub plan: Plan,
+    /// Which program measured.
+    pub program: Program,
+    /// The flags that were given, word by word; values that may be secrets are left out.
+    pub command_line: Vec<String>,
+    /// Every flag that has a value or is on.
+    pub flags: Vec<Flag>,
+    /// When it began.
+    pub began: Timestamp,
+    /// What the monotonic clock showed then, in nanoseconds: stamps of windows are on this clock.
+    #[serde(rename = "began_ns")]
+    pub began_stamp: Stamp,
+    /// Where it ran.
+    pub host: Host,
+    /// How long levels are measured, and when they are believed.
+    pub measurement: MeasurementPlan,
+    /// The load, over its range.
+    pub mode: LoadMode,
+    /// Inferences per request.
+    pub batch_size: u64,
+    /// Most threads that issue requests.
+    pub max_threads: usize,
+    /// Most requests outstanding where they follow a schedule; none where nothing bounds them but memory.
+    pub max_outstanding: Option<usize>,
+    /// Seed of every random draw.
+    pub seed: u64,
+    /// What reports show beside the usual.
+    #[serde(skip)]
+    pub detail: Detail,
     /// Whether each outstanding request of a closed loop has a thread that waits for it.
     pub synchronous: bool,
-    /// What the backend is and can do.
-    pub capabilities: Capabilities,
+    /// The service, such as `TRITON_C_API`.
+    pub service_kind: String,
+    /// How the report names the client's share of a request.
+    #[serde(skip)]
+    pub client_times: Option<ClientTimes>,
+    /// The models that requests are for, and those that these call.
+    pub models: Vec<ModelIdentity>,
     /// Whether the model is decoupled.
     pub decoupled: bool,
     /// Whether the model takes sequences.
@@ -23,4 +63,77 @@ pub struct Setup {
     pub client_cost_ns: f64,
     /// The entries of a mix; empty where there is one model.
     pub entries: Vec<EntrySummary>,
+}
+
+/// Which program it was.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Program {
+    /// `triton-bench`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What reports show beside the usual; no part of a result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail {
+    /// Further columns in CSV files.
+    pub verbose_csv: bool,
+    /// Windows are printed as they come (1), and more (2).
+    pub verbosity: u8,
+}
+
+/// Which model it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelIdentity {
+    /// Its name.
+    pub name: String,
+    /// Versions that are ready.
+    pub versions: Vec<String>,
+    /// What runs it, as the server says.
+    pub platform: String,
+    /// Largest batch; 0 where it does not batch.
+    pub max_batch_size: u64,
+}
+
+impl Setup {
+    /// What `plan` says; the rest is that of a service that nothing is known of.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            program: Program { name: "triton-bench".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+            command_line: plan.words.command_line.clone(),
+            flags: plan.words.flags.clone(),
+            began: Timestamp::now(),
+            began_stamp: Stamp::now(),
+            host: Host::this(),
+            measurement: plan.measurement.clone(),
+            mode: plan.load.mode.clone(),
+            batch_size: plan.data.batch_size,
+            max_threads: plan.load.max_threads,
+            max_outstanding: plan.load.max_outstanding,
+            seed: plan.seed,
+            detail: Detail { verbose_csv: plan.output.verbose_csv, verbosity: plan.output.verbosity },
+            synchronous: plan.is_synchronous(&[]),
+            service_kind: String::new(),
+            client_times: None,
+            models: Vec::new(),
+            decoupled: false,
+            sequences: false,
+            headline: Headline::ServiceTime,
+            client_cost_ns: 0.0,
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl ModelIdentity {
+    /// What is told of a model.
+    pub fn of(model: &ModelSpec) -> Self {
+        Self {
+            name: model.id.name.clone(),
+            versions: model.versions.clone(),
+            platform: model.platform.clone(),
+            max_batch_size: model.max_batch_size,
+        }
+    }
 }

@@ -2,10 +2,13 @@
 
 use hdrhistogram::Histogram;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::stats::{beta_cdf, student_t_quantile};
 
 /// A confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,

@@ -19,7 +19,7 @@ use crate::measure::matrix::{MatrixRow, MatrixTable, Round};
 use crate::measure::summary::Ending;
 use crate::observe::Observers;
 use crate::plan::{LevelValue, LoadMode, Matrix, MeasurementPlan, Plan, Range};
-use crate::report::{Interrupts, console, matrix};
+use crate::report::{self, Interrupts, console, matrix};
 use crate::result::RunResult;
 use crate::stdio::note;
 
@@ -64,7 +64,8 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
     drop(in_process);
     let setup = match ways.first().map(|way| &way.session) {
         Some(Ok(first)) => {
-            first.setup.plan.notes_on(&first.models).for_each(|note| note!("{note}"));
+            first.plan.notes_on(&first.models).for_each(|note| note!("{note}"));
+            screen.print(&console::settings(&first.plan, &first.setup))?;
             Arc::clone(&first.setup)
         }
         Some(Err(error)) => return Err(error.clone()),
@@ -75,7 +76,6 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
             note!("--matrix: {}: {error}", way.name);
         }
     }
-    screen.print(&console::settings(&setup))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
@@ -84,6 +84,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };
         screen.print(&matrix::table(&table, plan.measurement.percentile))?;
         result.tables.push(table);
+        save(plan, interrupts, &result, false)?;
         if interrupts.load(Ordering::Relaxed) > 0 {
             break;
         }
@@ -93,7 +94,13 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         way.session.into_iter().for_each(Session::close);
         way.observers.into_iter().try_for_each(Observers::finish)?;
     }
+    save(plan, interrupts, &result, true)?;
     Ok(result.exit_code(Codes::Own))
+}
+
+fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult, at_the_end: bool) -> Result<()> {
+    let path = plan.output.summary.as_ref();
+    path.map_or(Ok(()), |path| report::summary::write((path, interrupts), result, at_the_end))
 }
 
 /// The table of the level with that number; `None` where there is none.
@@ -108,14 +115,14 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: Interrupts) ->
         .collect();
     let mut load = None;
     let first = ways.iter().find_map(|way| way.session.as_ref().ok());
-    let rounds = first.map_or(0, |session| session.setup.plan.measurement.max_trials);
+    let rounds = first.map_or(0, |session| session.plan.measurement.max_trials);
     for _ in 0..rounds {
         for (way, row) in ways.iter().zip(&mut rows) {
             let Ok(session) = &way.session else { continue };
             if row.problem.is_some() {
                 continue;
             }
-            let measurement = &session.setup.plan.measurement;
+            let measurement = &session.plan.measurement;
             let Some(job) = job(session, level)? else { return Ok(None) };
             load = Some(job.load);
             let observers = way.observers.as_ref();
@@ -142,7 +149,7 @@ fn measure(ways: &[Way], level: u32, screen: &Screen, interrupts: Interrupts) ->
 
 /// The load of the level with that number.
 fn job(session: &Session, level: u32) -> Result<Option<Job>> {
-    match &session.setup.plan.load.mode {
+    match &session.plan.load.mode {
         LoadMode::Concurrency(range) => Ok(nth(*range, level).map(|concurrency| Job::closed(session, concurrency))),
         LoadMode::RequestRate { range, distribution } => {
             nth(*range, level).map(|rate| Job::rate(session, rate, *distribution)).transpose()

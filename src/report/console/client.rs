@@ -39,8 +39,8 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
         percent(client.overhead_share),
         setup.client_cost_ns
     );
-    text += &latencies(client, setup.plan.measurement.percentile);
-    text += &transport(client, setup, setup.plan.output.verbosity > 0);
+    text += &latencies(client, setup.measurement.percentile);
+    text += &transport(client, setup, setup.detail.verbosity > 0);
     if let Some(wakeup) = &client.wakeup {
         text += &detail::row("Wake-up time", false, wakeup);
     }
@@ -103,7 +103,7 @@ fn transport(client: &ClientSummary, setup: &Setup, verbose: bool) -> String {
     let total = whole_us(client.service_time().mean_ns());
     let both = whole_us(client.send_ns + client.receive_ns);
     let wait = total.saturating_sub(both);
-    let times = setup.capabilities.client_times.filter(|_| !setup.decoupled);
+    let times = setup.client_times.filter(|_| !setup.decoupled);
     let parts = |names: ClientTimes| match verbose {
         false => format!("{} {both} usec + response wait {wait} usec", names.both),
         true => {

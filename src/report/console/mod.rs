@@ -14,10 +14,10 @@ use std::fmt::Write as _;
 
 use crate::measure::outcome::Outcome;
 use crate::measure::reasons::Verdict;
-use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
 use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
-use crate::plan::{Plan, Statistic};
+use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{level_name, load_name, load_value, restarts};
 use crate::result::{RunResult, Setup};
@@ -101,15 +101,15 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     text += &server::span(level);
     text += &server::metrics(level);
     text += &disturbance::line(level);
-    text += &verdict_lines(&setup.plan, level);
+    text += &verdict_lines(setup, level);
     text.push('\n');
     text
 }
 
 /// How well the level's figures are known; nothing where nothing succeeded.
 fn confidence(level: &LevelSummary) -> String {
-    let whole = |interval: &Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
-    let figures = level.intervals.iter().map(|(of, interval)| match (of, interval) {
+    let whole = |interval: Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
+    let figures = level.intervals.iter().map(|known| match (known.of, known.interval) {
         (of, None) => format!("{} not known", of.word()),
         (Statistic::Throughput, Some(known)) => {
             format!("throughput {} to {} infer/sec", significant(known.low.max(0.0)), significant(known.high))
@@ -132,9 +132,9 @@ pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
 
 /// The block at the end: the answer of a search, then a line per level, in the order in which they were measured.
 pub fn summary(result: &RunResult) -> String {
-    let (plan, levels) = (&result.setup.plan, &result.levels);
-    let latency = plan.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
-    let mut text = answer(plan, levels);
+    let (setup, levels) = (&result.setup, &result.levels);
+    let latency = setup.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
+    let mut text = answer(setup, levels);
     let _ = writeln!(text, "Inferences/Second vs. Client {latency} Batch Latency");
     for level in levels {
         let _ = writeln!(
@@ -143,7 +143,7 @@ pub fn summary(result: &RunResult) -> String {
             load_name(level.load),
             load_value(level.load),
             significant(level.client.throughput()),
-            whole_us(level.client.key_latency_ns(plan.measurement.percentile)),
+            whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
             mark(Outcome::of(level)),
         );
     }
@@ -161,8 +161,8 @@ pub fn sweep(found: &SweepResult) -> String {
 }
 
 /// The answer of a search: the highest level that held.
-fn answer(plan: &Plan, levels: &[LevelSummary]) -> String {
-    let Some(limit) = plan.measurement.latency_threshold.filter(|_| plan.load.mode.has_levels()) else {
+fn answer(setup: &Setup, levels: &[LevelSummary]) -> String {
+    let Some(limit) = setup.measurement.latency_threshold.filter(|_| setup.mode.has_levels()) else {
         return String::new();
     };
     let held = levels.iter().filter(|level| matches!(level.ending, Ending::Stable | Ending::Complete));
@@ -172,18 +172,18 @@ fn answer(plan: &Plan, levels: &[LevelSummary]) -> String {
     };
     let best = held.max_by(|a, b| value(a).total_cmp(&value(b)));
     let (found, known) = best
-        .map_or_else(|| ("none".to_owned(), String::new()), |level| (level_name(level.load), known_of(plan, level)));
+        .map_or_else(|| ("none".to_owned(), String::new()), |level| (level_name(level.load), known_of(setup, level)));
     format!("Highest level within {} msec: {found}\n{known}", msec(limit))
 }
 
 /// The latency of the level that a search found, and how sure it is that it is within the limit.
-fn known_of(plan: &Plan, level: &LevelSummary) -> String {
-    let (key, name) = match plan.measurement.percentile {
+fn known_of(setup: &Setup, level: &LevelSummary) -> String {
+    let (key, name) = match setup.measurement.percentile {
         Some(percentile) => (Statistic::Percentile(percentile), format!("p{percentile}")),
         None => (Statistic::MeanLatency, "avg".to_owned()),
     };
-    let latency = whole_us(level.client.key_latency_ns(plan.measurement.percentile));
-    let interval = level.intervals.iter().find(|(of, _)| *of == key).and_then(|(_, known)| *known);
+    let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
+    let interval = Known::find(&level.intervals, key);
     let known = interval.map_or_else(
         || "not known how well".to_owned(),
         |known| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
@@ -197,7 +197,7 @@ fn mark(outcome: Outcome) -> String {
     if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
 }
 
-fn verdict_lines(plan: &Plan, level: &LevelSummary) -> String {
+fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {
     let outcome = Outcome::of(level);
     let bound = client_bound(&level.client);
     match &level.verdict {
@@ -205,7 +205,7 @@ fn verdict_lines(plan: &Plan, level: &LevelSummary) -> String {
         Verdict::Invalid(reasons) => {
             let mut text = format!("  Verdict: invalid [{outcome}]\n");
             for reason in reasons {
-                let _ = writeln!(text, "    {reason}: {}", reason.remedy(&plan.measurement));
+                let _ = writeln!(text, "    {reason}: {}", reason.remedy(&setup.measurement));
             }
             text + &bound
         }

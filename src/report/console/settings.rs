@@ -9,20 +9,19 @@ use crate::result::Setup;
 use crate::shm::Placement;
 
 /// The settings, ending with an empty line.
-pub fn settings(setup: &Setup) -> String {
-    let plan = &setup.plan;
+pub fn settings(plan: &Plan, setup: &Setup) -> String {
     let mut text = "*** Measurement Settings ***\n".to_owned();
     if plan.target.service.is_remote() || plan.data.batch_size > 1 {
         let _ = writeln!(text, "  Batch size: {}", plan.data.batch_size);
     }
-    let _ = writeln!(text, "  Service Kind: {}", setup.capabilities.service_kind);
+    let _ = writeln!(text, "  Service Kind: {}", setup.service_kind);
     text += &windows(plan);
     text += &limits(plan);
     if plan.measurement.binary_search {
         text += "  Using Binary Search algorithm\n";
     }
     let calls = if setup.synchronous { "synchronous" } else { "asynchronous" };
-    let _ = writeln!(text, "  Using {calls} calls for inference{}", which_stages(setup));
+    let _ = writeln!(text, "  Using {calls} calls for inference{}", which_stages(plan, setup.synchronous));
     if plan.load.mode.follows_schedule() {
         text += "  Requests leave when they are due, answered or not: no thread waits for an answer\n";
         let _ = writeln!(text, "  Latency: {}", latency(setup.headline));
@@ -128,12 +127,10 @@ fn whole(mode: &LoadMode) -> Option<&'static str> {
 }
 
 /// Of stages of both kinds, those whose calls wait for their answers.
-fn which_stages(setup: &Setup) -> &'static str {
+fn which_stages(plan: &Plan, synchronous: bool) -> &'static str {
     let rate = |stage: &Stage| matches!(stage.load, StageLoad::RequestRate(_));
-    match &setup.plan.load.mode {
-        LoadMode::Stages { stages, .. } if setup.synchronous && stages.iter().any(rate) => {
-            " in stages of a concurrency"
-        }
+    match &plan.load.mode {
+        LoadMode::Stages { stages, .. } if synchronous && stages.iter().any(rate) => " in stages of a concurrency",
         _ => "",
     }
 }

@@ -66,10 +66,12 @@ fn upstreams(report: &str) -> String {
 #[test]
 fn a_plain_run_reads_like_upstreams() {
     let mut setup = plans::setup();
-    setup.plan.load.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
-    setup.plan.measurement.window = WindowRule::Time(Duration::from_millis(300));
+    setup.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
+    setup.measurement.window = WindowRule::Time(Duration::from_millis(300));
     let level = level();
-    let report = settings(&setup) + &plans::printed(&setup, &level, 3) + &summary(&plans::result(&setup, &[level]));
+    let report = settings(&plans::plan_of(&setup), &setup)
+        + &plans::printed(&setup, &level, 3)
+        + &summary(&plans::result(&setup, &[level]));
     let golden = "\
 *** Measurement Settings ***
   Batch size: 1
@@ -110,20 +112,20 @@ fn our_own_lines_are_there_too() {
     let report = plans::printed(&setup, &level(), 3);
     assert!(report.contains("    Avg client overhead: 0.18% (123 ns per request)\n"), "{report}");
     assert!(report.contains("  Verdict: valid\n\n"), "{report}");
-    assert!(settings(&setup).contains("  Random seed: 1\n"));
+    assert!(settings(&plans::plan(), &setup).contains("  Random seed: 1\n"));
 }
 
 #[test]
 fn every_setting_has_its_line() {
-    let mut setup = plans::setup();
-    setup.plan.target.service = ServiceKind::TritonCApi;
-    setup.plan.measurement.window = WindowRule::Count(50);
-    setup.plan.measurement.percentile = Some(95.0);
-    setup.plan.measurement.binary_search = true;
-    setup.plan.measurement.warmup_requests = 8;
-    setup.plan.measurement.latency_threshold = Some(Duration::from_millis(7));
+    let (mut plan, mut setup) = (plans::plan(), plans::setup());
+    plan.target.service = ServiceKind::TritonCApi;
+    plan.measurement.window = WindowRule::Count(50);
+    plan.measurement.percentile = Some(95.0);
+    plan.measurement.binary_search = true;
+    plan.measurement.warmup_requests = 8;
+    plan.measurement.latency_threshold = Some(Duration::from_millis(7));
     setup.synchronous = false;
-    setup.plan.load.mode = LoadMode::RequestRate {
+    plan.load.mode = LoadMode::RequestRate {
         range: Range { start: 20.0, end: Some(40.5), step: 1.0 },
         distribution: Distribution::Poisson,
     };
@@ -144,18 +146,18 @@ fn every_setting_has_its_line() {
   Detected decoupled model, using the first response for measuring latency
 
 ";
-    assert_eq!(upstreams(&settings(&setup)), golden);
-    setup.plan.data.output_placement = Placement::System;
+    assert_eq!(upstreams(&settings(&plan, &setup)), golden);
+    plan.data.output_placement = Placement::System;
     let further = "all but the first have their outputs in pageable memory\n";
-    assert!(settings(&setup).contains(further));
+    assert!(settings(&plan, &setup).contains(further));
     setup.decoupled = false;
-    assert!(!settings(&setup).contains(further));
-    setup.plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
-    let text = settings(&setup);
+    assert!(!settings(&plan, &setup).contains(further));
+    plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
+    let text = settings(&plan, &setup);
     assert!(text.contains("  Measuring until windows tell the throughput to within 1.5%\n"), "{text}");
-    setup.plan.measurement.request_count = Some(20);
-    setup.plan.data.batch_size = 4;
-    let text = settings(&setup);
+    plan.measurement.request_count = Some(20);
+    plan.data.batch_size = 4;
+    let text = settings(&plan, &setup);
     assert!(text.contains("  Batch size: 4\n") && text.contains("  Sending 20 benchmark requests\n"), "{text}");
     assert!(!text.contains("stabilization") && !text.contains("Stabilizing"), "{text}");
 }
@@ -163,11 +165,11 @@ fn every_setting_has_its_line() {
 #[test]
 fn windows_are_listed_when_asked_for() {
     let mut setup = plans::setup();
-    setup.plan.output.verbosity = 1;
+    setup.detail.verbosity = 1;
     let report = plans::printed(&setup, &level(), 3);
     let pass = "  Pass [3] throughput: 89 infer/sec. Avg latency: 11001 usec (std 0 usec). \n";
     assert!(report.contains(pass), "{report}");
-    setup.plan.measurement.percentile = Some(42.0);
+    setup.measurement.percentile = Some(42.0);
     let report = plans::printed(&setup, &level(), 3);
     assert!(report.contains("  Pass [1] throughput: 89 infer/sec. p42 latency: 11001 usec\n"), "{report}");
     assert!(report.contains("    p42 latency: 11001 usec\n    p50 latency:"), "{report}");
@@ -182,13 +184,13 @@ fn windows_are_listed_when_asked_for() {
 #[test]
 fn grpc_and_in_process_name_their_times() {
     let mut setup = plans::setup();
-    setup.capabilities.client_times = Some(kserve_grpc::CLIENT_TIMES);
+    setup.client_times = Some(kserve_grpc::CLIENT_TIMES);
     let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
     assert!(plans::printed(&setup, &level(), 3).contains(line));
-    setup.plan.output.verbosity = 1;
+    setup.detail.verbosity = 1;
     let line = "    Avg gRPC time: 11001 usec (marshal 100 usec + response wait 10844 usec + unmarshal 57 usec)\n";
     assert!(plans::printed(&setup, &level(), 3).contains(line));
-    setup.capabilities.client_times = None;
+    setup.client_times = None;
     assert!(plans::printed(&setup, &level(), 3).contains(" usec\n    \n  Server: \n"));
 }
 
@@ -408,8 +410,12 @@ fn names_cannot_forge_lines() {
 #[test]
 fn figures_that_too_little_is_known_of_are_not_known() {
     let known = Interval { low: 80.25, high: 97.0 };
-    let intervals =
-        vec![(Statistic::Throughput, Some(known)), (Statistic::MeanLatency, None), (Statistic::Percentile(99.0), None)];
+    let interval = |of, interval| Known { of, interval };
+    let intervals = vec![
+        interval(Statistic::Throughput, Some(known)),
+        interval(Statistic::MeanLatency, None),
+        interval(Statistic::Percentile(99.0), None),
+    ];
     let told = confidence(&LevelSummary { intervals: intervals.clone(), ..level() });
     assert_eq!(told, "    95% confidence: throughput 80.25 to 97 infer/sec, avg not known, p99 not known\n");
     let mut empty = LevelSummary { intervals, ..level() };

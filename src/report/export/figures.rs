@@ -38,7 +38,7 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
     all.insert("reasons".to_owned(), json!(reasons));
     // Neither a rate nor a time is below 0, however little is known of it.
     let ends = |known: &Interval| json!([known.low.max(0.0), known.high]);
-    let interval = |(of, known): &Known| (of.word(), known.as_ref().map_or(Value::Null, ends));
+    let interval = |known: &Known| (known.of.word(), known.interval.as_ref().map_or(Value::Null, ends));
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
     if let Some(restarts) = &level.restarts {
         let figure = |figure: &Between| {
@@ -175,7 +175,10 @@ mod tests {
     fn what_is_not_known_is_null() {
         let mut told = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
         let known = Interval { low: -5.0, high: 10.0 };
-        told.intervals = vec![(Statistic::Throughput, Some(known)), (Statistic::Percentile(99.0), None)];
+        told.intervals = vec![
+            Known { of: Statistic::Throughput, interval: Some(known) },
+            Known { of: Statistic::Percentile(99.0), interval: None },
+        ];
         let value = level(&told, &plans::setup());
         assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
         assert_eq!(value.get("restarts"), None);

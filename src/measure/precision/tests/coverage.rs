@@ -129,7 +129,7 @@ struct Fared {
 fn fared(law: Law, windows: u64, requests: u64, runs: u64) -> Vec<(Statistic, Fared)> {
     let mut all: Vec<(Statistic, Fared)> = Vec::new();
     for number in 0..runs {
-        for (of, known) in run(law, windows, requests, hash(windows, number)) {
+        for Known { of, interval: known } in run(law, windows, requests, hash(windows, number)) {
             let at = all.iter().position(|(other, _)| *other == of).unwrap_or_else(|| {
                 all.push((of, Fared::default()));
                 all.len() - 1

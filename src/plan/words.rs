@@ -1,0 +1,24 @@
+//! [`Words`]: what was said on the command line.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was said on the command line, for whoever reads a result: values that may be secrets are left out.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    /// The flags that were given and their values, word by word.
+    pub command_line: Vec<String>,
+    /// Every flag that has a value or is on, in the order of the help.
+    pub flags: Vec<Flag>,
+}
+
+/// A flag and its effective values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Flag {
+    /// Its name, as in the help.
+    pub name: String,
+    /// Its values as they are written; none for a switch that is on.
+    pub values: Vec<String>,
+    /// Whether it was given, and is not a default.
+    pub given: bool,
+}

@@ -1,0 +1,156 @@
+//! A result as a file: JSON of a form with a version (docs/results.md, docs/result.schema.json).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::error::{Error, Result};
+use crate::exit::Codes;
+use crate::measure::outcome::Outcome;
+use crate::measure::reasons::Verdict;
+use crate::measure::summary::LevelSummary;
+use crate::plan::MeasurementPlan;
+use crate::result::RunResult;
+
+/// The form's version: it grows where a reader of the one before would misunderstand a file.
+pub const VERSION: u32 = 1;
+
+/// A result's file is no larger than this: 20 levels of 1 000 windows are below a hundredth of it.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A level in a file: what was measured, and what follows from it, for readers.
+#[derive(Serialize, JsonSchema)]
+pub struct LevelFile<'a> {
+    /// What the level came to, in the word of every report.
+    outcome: Outcome,
+    /// The usual figures: rates a second, shares from 0 to 1, latencies in nanoseconds.
+    figures: BTreeMap<String, f64>,
+    /// What is wrong with it, where something is.
+    reasons: Vec<ReasonFile>,
+    /// All else.
+    #[serde(flatten)]
+    level: Cow<'a, LevelSummary>,
+}
+
+/// Why a level is not valid.
+#[derive(Serialize, JsonSchema)]
+struct ReasonFile {
+    /// A short stable word.
+    word: String,
+    /// With its numbers.
+    text: String,
+    /// What to change.
+    remedy: String,
+}
+
+impl<'a> LevelFile<'a> {
+    fn of(level: &'a LevelSummary, plan: &MeasurementPlan) -> Self {
+        let reasons = match &level.verdict {
+            Verdict::Valid => &[][..],
+            Verdict::Invalid(reasons) => reasons,
+        };
+        let told = reasons.iter().map(|reason| ReasonFile {
+            word: reason.word().to_owned(),
+            text: reason.to_string(),
+            remedy: reason.remedy(plan),
+        });
+        Self {
+            outcome: Outcome::of(level),
+            figures: figures(level),
+            reasons: told.collect(),
+            level: Cow::Borrowed(level),
+        }
+    }
+}
+
+fn figures(level: &LevelSummary) -> BTreeMap<String, f64> {
+    let client = &level.client;
+    let mut all = BTreeMap::from([
+        ("throughput".to_owned(), client.throughput()),
+        ("errors".to_owned(), client.failed_share()),
+        ("avg".to_owned(), client.latency.mean_ns()),
+    ]);
+    let percentiles = [50.0, 90.0, 95.0, 99.0, 99.9].map(|p| (format!("p{p}"), client.latency.percentile_ns(p) as f64));
+    all.extend(percentiles);
+    all
+}
+
+/// A whole file.
+#[derive(Serialize, JsonSchema)]
+struct ResultFile<'a> {
+    /// The form's version.
+    schema: u32,
+    /// The code that the run ends with, as triton-bench has it.
+    exit_code: u8,
+    #[serde(flatten)]
+    setup: Cow<'a, super::Setup>,
+    /// Levels, stages or rates of a sweep, in the order in which they were measured.
+    levels: Vec<LevelFile<'a>>,
+    #[serde(flatten)]
+    rest: Rest<'a>,
+}
+
+/// What runs without levels, or beside them, came to.
+#[derive(Serialize, JsonSchema)]
+struct Rest<'a> {
+    /// What a sweep found.
+    sweep: &'a Option<crate::measure::sweep::SweepResult>,
+    /// What a periodic load came to.
+    periodic: &'a Option<super::PeriodicResult>,
+    /// The same load several ways (`--matrix`): a table for each level.
+    tables: &'a [crate::measure::matrix::MatrixTable],
+    /// Whether the server went away while it was measured.
+    server_gone: bool,
+}
+
+impl Serialize for RunResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let file = ResultFile {
+            schema: VERSION,
+            exit_code: self.exit_code(Codes::Own),
+            setup: Cow::Borrowed(&self.setup),
+            levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
+            rest: Rest {
+                sweep: &self.sweep,
+                periodic: &self.periodic,
+                tables: &self.tables,
+                server_gone: self.server_gone,
+            },
+        };
+        file.serialize(serializer)
+    }
+}
+
+impl RunResult {
+    /// Reads a file that `--summary-file` wrote.
+    ///
+    /// # Errors
+    /// Where it cannot be read, is no result, or is one of a later version.
+    pub fn read(path: &Path) -> Result<Self> {
+        let refuse = |reason: String| {
+            let path = path.display();
+            Error::input(format!("{path}: {reason}; name a file that --summary-file has written"))
+        };
+        let about = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+        if about.len() > MOST_BYTES {
+            return Err(refuse(format!("it has {} bytes, more than any result", about.len())));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        let Version { schema } = serde_json::from_str(&text).map_err(|error| refuse(format!("no result: {error}")))?;
+        if schema > VERSION {
+            return Err(refuse(format!("its form is of version {schema}, and this program reads up to {VERSION}")));
+        }
+        serde_json::from_str(&text).map_err(|error| refuse(format!("no result: {error}")))
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Results that are written and read again.
+
+use std::sync::Arc;
+
+use schemars::schema_for;
+use serde_json::Value;
+
+use super::*;
+use crate::measure::reasons::InvalidReason;
+use crate::measure::summary::{Ending, Known, LevelLoad, sample};
+use crate::plan::Statistic;
+use crate::report::sample as plans;
+use crate::stats::Interval;
+
+fn result() -> RunResult {
+    let mut late = sample::level(LevelLoad::RequestRate(20.5), 100, 2_000_000);
+    late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.25)]);
+    let mut known = sample::level(LevelLoad::Concurrency(4), 1_000, 1_000_000);
+    let interval = Some(Interval { low: 900.0, high: 1_100.0 });
+    known.intervals = vec![Known { of: Statistic::Throughput, interval }];
+    let failed = LevelSummary { ending: Ending::Failed, ..sample::level(LevelLoad::Schedule(3.0), 0, 1) };
+    plans::result(&plans::setup(), &[late, known, failed])
+}
+
+#[test]
+fn what_was_written_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let text = serde_json::to_string(&result()).unwrap();
+    std::fs::write(&path, &text).unwrap();
+    let read = RunResult::read(&path).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&value["schema"], &value["exit_code"]), (&1.into(), &3.into()));
+    let late = &value["levels"][0];
+    assert_eq!((&late["load"]["kind"], &late["load"]["value"]), (&"request_rate".into(), &20.5.into()));
+    assert_eq!((&late["outcome"], &late["reasons"][0]["word"]), (&"load not delivered".into(), &"issuers_late".into()));
+    assert_eq!(value["levels"][1]["figures"]["throughput"], 1_000.0);
+    assert_eq!(value["levels"][1]["intervals"][0]["interval"]["high"], 1_100.0);
+}
+
+#[test]
+fn what_is_no_result_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let mut later = serde_json::to_value(result()).unwrap();
+    later["schema"] = 99.into();
+    let mut torn = serde_json::to_string(&result()).unwrap();
+    torn.truncate(torn.len() / 2);
+    let cases = [("", "no result"), ("[]", "no result"), ("{\"schema\":1}", "no result"), (&torn, "no result")];
+    let later = later.to_string();
+    for (text, word) in cases.into_iter().chain([(later.as_str(), "version 99")]) {
+        std::fs::write(&path, text).unwrap();
+        let error = RunResult::read(&path).unwrap_err().to_string();
+        assert!(error.contains("r.json") && error.contains(word) && error.contains("--summary-file"), "{error}");
+    }
+    assert!(RunResult::read(folder.path()).is_err());
+}
+
+/// `UPDATE_SNAPSHOTS=1` writes it.
+#[test]
+fn the_schema_in_the_documentation_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json");
+    let schema = serde_json::to_string_pretty(&schema_for!(ResultFile<'static>)).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(path, &schema).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), schema, "run it with UPDATE_SNAPSHOTS=1");
+}
+
+#[test]
+fn results_share_their_setup() {
+    let result = result();
+    assert!(Arc::ptr_eq(&result.clone().setup, &result.setup));
+}
