@@ -11,6 +11,8 @@ pub const NO_VALID_REQUESTS: u8 = 3;
 pub const INVALID: u8 = 4;
 /// The first level is above the latency threshold.
 pub const OVER_THRESHOLD: u8 = 5;
+/// A requirement (`--require`) does not hold.
+pub const REQUIREMENT: u8 = 6;
 /// Bad flags, bad input, a server that cannot be loaded, a file that cannot be written.
 pub const FAILED: u8 = 99;
 /// A fault of the program itself, told by a panic; the code that Rust gives it.
@@ -23,7 +25,7 @@ pub const INTERRUPTED: u8 = 130;
 pub enum Codes {
     /// All of these.
     Own,
-    /// perf_analyzer's, which has neither [`INVALID`] nor [`OVER_THRESHOLD`] and ends with 0 there. Tools that call it
+    /// perf_analyzer's, which has none of [`INVALID`], [`OVER_THRESHOLD`] and [`REQUIREMENT`] and ends with 0 there. Tools that call it
     /// (GenAI-Perf) take every other code for a failure and throw the results away.
     PerfAnalyzers,
 }
@@ -32,7 +34,7 @@ impl Codes {
     /// What to end with where `code` is meant.
     pub fn spoken(self, code: u8) -> u8 {
         match (self, code) {
-            (Self::PerfAnalyzers, INVALID | OVER_THRESHOLD) => OK,
+            (Self::PerfAnalyzers, INVALID | OVER_THRESHOLD | REQUIREMENT) => OK,
             _ => code,
         }
     }

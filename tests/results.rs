@@ -250,3 +250,29 @@ fn a_result_goes_into_a_pipe_once_and_into_no_other_result() {
     program(&server).args("--summary-file /nonexistent/x.json").run().refusal(&["--summary-file /nonexistent/x.json"]);
     program(&server).args("--summary-file /dev/full").run().failure(&["--summary-file /dev/full: cannot be written"]);
 }
+
+#[test]
+fn what_is_required_decides_the_exit_code() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let (result, xml) = (folder.path().join("base.json"), folder.path().join("gate.xml"));
+    let counted = |flags: &str| program(&server).args("--percentile 50").args(flags);
+    counted("--summary-file").arg(&result).run().report();
+    let held = counted("--require p50<60s --require throughput>0 --require errors<10% --junit").arg(&xml).run();
+    assert_eq!(held.code(), 0, "{}{}", held.stdout, held.stderr);
+    assert!(held.stdout.contains("\nRequirements:\n  p50<60s: holds, concurrency 1: "), "{}", held.stdout);
+    assert!(fs::read_to_string(&xml).unwrap().contains("tests=\"3\" failures=\"0\""));
+    let flags = "--require p50<1ns --require avg<1s@concurrency:7 --junit";
+    let broken = counted(flags).arg(&xml).run();
+    assert_eq!(broken.code(), 6, "{}{}", broken.stdout, broken.stderr);
+    assert!(broken.stdout.contains("p50<1ns: does not hold") && broken.stdout.contains("there is no such level"));
+    assert!(fs::read_to_string(&xml).unwrap().contains("tests=\"2\" failures=\"2\""));
+    assert_eq!(counted(flags).arg(&xml).named_perf_analyzer().run().code(), 0, "a code that its callers do not know");
+    let compared = counted("--require p50<+100000% --baseline").arg(&result).run();
+    assert_eq!(compared.code(), 0, "{}{}", compared.stdout, compared.stderr);
+    assert!(compared.stdout.contains(" of the baseline's"), "{}", compared.stdout);
+    counted("--require p50<+5%").run().refusal(&["--require p50<+5%", "--baseline"]);
+    counted("--require p50<5").run().refusal(&["--require 'p50<5'", "20ms"]);
+    counted("--require p50<+5% --baseline").arg(&xml).run().refusal(&["gate.xml", "no result", "--summary-file"]);
+}

@@ -36,7 +36,7 @@ use crate::exit::{self, Codes};
 use crate::limits;
 use crate::observe::Observers;
 use crate::plan::Plan;
-use crate::report::{self, console};
+use crate::report::{self, Interrupts, console};
 use crate::result::RunResult;
 use crate::stdio::{self, note};
 
@@ -67,6 +67,8 @@ pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
 
 /// Measures level after level, and reports.
 fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: Connect) -> Result<u8> {
+    let baseline =
+        plan.gate.baseline.as_deref().filter(|_| plan.gate.needs_baseline()).map(RunResult::read).transpose()?;
     let session = Session::open(plan, connect)?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
@@ -86,18 +88,26 @@ fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: 
     let ended = levels::run(&runner, &mut result);
     // What was measured is kept, whatever became of standard output or of another file.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
+    result.judge(&session.plan.gate, baseline.as_ref());
+    let printed = printed.and_then(|()| screen.print(&report::requirements::text(&result.requirements)));
     // Without a level, an error leaves files as they were; there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
-    let csv = session.plan.output.csv.as_ref().filter(|_| !failed);
-    let written = csv.map_or(Ok(()), |path| report::csv::write((path, interrupts), &result));
-    let summary = session.plan.output.summary.as_ref().filter(|_| !failed);
-    let summed = summary.map_or(Ok(()), |path| report::summary::write((path, interrupts), &result, true));
+    let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result) };
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     session.close();
-    Error::both(Error::both(written, summed), exported)?;
+    Error::both(written, exported)?;
     ended?;
     printed?;
     Ok(result.exit_code(codes))
+}
+
+/// Writes every file that is made of the result.
+fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult) -> Result<()> {
+    let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
+    let csv = csv.as_ref().map(|path| report::csv::write((path, interrupts), result));
+    let summary = summary.as_ref().map(|path| report::summary::write((path, interrupts), result, true));
+    let junit = junit.as_ref().map(|path| report::requirements::write_junit((path, interrupts), result));
+    [csv, summary, junit].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
 /// Says what is going to be measured.
@@ -143,8 +153,13 @@ fn check_output_paths(plan: &Plan) -> Result<()> {
         check_other("--summary-file", path, [("-f", &plan.output.csv)])?;
         report::check_writable("--summary-file", path)?;
     }
+    if let Some(path) = &plan.gate.junit {
+        check_other("--junit", path, [("-f", &plan.output.csv), ("--summary-file", &plan.output.summary)])?;
+        report::check_writable("--junit", path)?;
+    }
     if let Some(path) = &plan.output.profile_export {
-        let others = [("-f", &plan.output.csv), ("--summary-file", &plan.output.summary)];
+        let others =
+            [("-f", &plan.output.csv), ("--summary-file", &plan.output.summary), ("--junit", &plan.gate.junit)];
         check_other("--profile-export-file", path, others)?;
         report::check_new("--profile-export-file", path)?;
         report::check_writable("--profile-export-file", path)?;

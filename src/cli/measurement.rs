@@ -140,6 +140,7 @@ impl MeasurementArgs {
             max_trials: self.max_trials,
             level_time: (!self.max_level_time.is_zero()).then_some(self.max_level_time),
             percentile: self.percentile.0,
+            further_percentiles: Vec::new(),
             latency_threshold: (!self.latency_threshold.is_zero()).then_some(self.latency_threshold),
             binary_search: self.binary_search,
             request_count: (self.request_count > 0).then_some(self.request_count),

@@ -10,6 +10,7 @@ mod measurement;
 mod model;
 mod output;
 mod range;
+mod requirement;
 mod sequences;
 mod server;
 mod tls;
@@ -54,7 +55,7 @@ const HELP_WIDTH: usize = 110;
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
-    4 another load than asked for, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
+    4 another load than asked for, 6 a requirement does not hold, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
     `triton-bench trace-summary FILE` summarises traces of a server, `triton-bench doctor` names what makes this machine \
     unfit for measuring.";
 
@@ -213,7 +214,9 @@ impl Flags {
             MatrixKind::Memory => Matrix::Memory,
             MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
         });
-        let measurement = self.measurement.plan();
+        let gate = self.output.gate();
+        let further_percentiles = gate.percentiles();
+        let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
         let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
         let mut notes = notes(given);
         // The trials of a matrix are its rounds.
@@ -226,6 +229,7 @@ impl Flags {
             data: self.data.plan()?,
             measurement,
             output: self.output.plan(),
+            gate,
             seed: self.load.seed(),
             words: Words::default(),
             matrix,

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use crate::plan::ReportPlan;
+use crate::cli::requirement::requirement;
+use crate::cli::values::one_of;
+use crate::plan::{Decision, GatePlan, ReportPlan, Requirement};
 
 /// What is written where.
 #[derive(Args, Debug)]
@@ -22,6 +24,24 @@ pub struct OutputArgs {
     /// Default: off
     #[arg(long, value_name = "FILE")]
     summary_file: Option<PathBuf>,
+
+    /// What must hold, such as `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, or `p99<+5%` of --baseline's; judged on
+    /// the confidence interval. Repeatable. Exit code 6 where one does not. Default: none
+    #[arg(long, value_name = "CONDITION", action = ArgAction::Append, value_parser = requirement)]
+    require: Vec<Requirement>,
+
+    /// A file of --summary-file that --require compares with. Default: none
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+
+    /// What a requirement counts as whose interval holds the bound. Default: its value decides, with a warning
+    #[arg(long, value_name = "pass|fail",
+        value_parser = one_of(&[("pass", Decision::Pass), ("fail", Decision::Fail)]))]
+    undecided: Option<Decision>,
+
+    /// Writes what became of the requirements as JUnit's XML. Default: off
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 
     /// Writes every request with its moments as JSON. Default: off
     #[arg(long, value_name = "FILE")]
@@ -42,6 +62,16 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// What the run is held against.
+    pub fn gate(&self) -> GatePlan {
+        GatePlan {
+            requirements: self.require.clone(),
+            baseline: self.baseline.clone(),
+            undecided: self.undecided,
+            junit: self.junit.clone(),
+        }
+    }
+
     /// What is written where.
     pub fn plan(&self) -> ReportPlan {
         ReportPlan {

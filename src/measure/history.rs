@@ -111,8 +111,9 @@ impl WindowSet {
 
 impl WindowSet {
     /// How well its figures are known.
-    pub(super) fn intervals(&self, percentile: Option<f64>) -> Vec<Known> {
-        intervals(&self.blocks, &self.client, percentile)
+    pub(super) fn intervals(&self, plan: &MeasurementPlan) -> Vec<Known> {
+        let asked = plan.percentile.into_iter().chain(plan.further_percentiles.iter().copied());
+        intervals(&self.blocks, &self.client, asked)
     }
 }
 

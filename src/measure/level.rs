@@ -137,7 +137,7 @@ fn measure_with(
         outstanding: under_way.get().mean(),
         held_back,
     };
-    let intervals = result.intervals(measurement.plan.percentile);
+    let intervals = result.intervals(measurement.plan);
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));

@@ -139,10 +139,14 @@ fn worth_below(ns: u64, p: f64, blocks: &Blocks, n: f64) -> f64 {
     nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), variance_of_sum(&ratio.excess)))
 }
 
-/// What a level's report tells of: throughput, mean latency, the usual percentiles and the one asked for.
-pub fn intervals(blocks: &Blocks, all: &ClientSummary, percentile: Option<f64>) -> Vec<Known> {
+/// What a level's report tells of: throughput, mean latency, the usual percentiles and those asked for.
+pub fn intervals(blocks: &Blocks, all: &ClientSummary, asked: impl IntoIterator<Item = f64>) -> Vec<Known> {
     let mut percentiles = vec![50.0, 90.0, 95.0, 99.0];
-    percentiles.extend(percentile.filter(|asked| !percentiles.contains(asked)));
+    for percentile in asked {
+        if !percentiles.contains(&percentile) {
+            percentiles.push(percentile);
+        }
+    }
     let wanted = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let wanted = wanted.chain(percentiles.into_iter().map(Statistic::Percentile));
     wanted.map(|of| Known { of, interval: interval(of, blocks, all) }).collect()

@@ -271,10 +271,9 @@ impl Over {
             outstanding: None,
             held_back: stage.load.report().held_back,
         };
-        let percentile = measurement.plan.percentile;
         let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
         let window = WindowSet { client, readings, blocks };
-        let (client, intervals) = (&window.client, window.intervals(percentile));
+        let (client, intervals) = (&window.client, window.intervals(measurement.plan));
         let limit = check_with(measurement.plan, client, &intervals);
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
         let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));

@@ -438,6 +438,7 @@ pub(crate) mod sample {
             max_trials: 10,
             level_time: None,
             percentile: None,
+            further_percentiles: Vec::new(),
             latency_threshold: None,
             binary_search: false,
             request_count: None,

@@ -21,6 +21,8 @@ pub struct MeasurementPlan {
     pub level_time: Option<Duration>,
     /// Percentile that stability, search and the headline look at, instead of the mean.
     pub percentile: Option<f64>,
+    /// Further percentiles whose interval is told.
+    pub further_percentiles: Vec<f64>,
     /// Largest latency allowed.
     #[serde(rename = "latency_threshold_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]

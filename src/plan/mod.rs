@@ -11,6 +11,7 @@ mod draft;
 mod load;
 mod measurement;
 mod model_rules;
+mod requirement;
 mod search;
 mod server;
 mod target;
@@ -33,6 +34,7 @@ pub use load::{
 pub use measurement::{
     DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
 };
+pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Requirement};
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};
@@ -51,6 +53,8 @@ pub struct Plan {
     pub measurement: MeasurementPlan,
     /// What is written where.
     pub output: ReportPlan,
+    /// What it is held against.
+    pub gate: GatePlan,
     /// Seed of every random draw.
     pub seed: u64,
     /// What was said on the command line.

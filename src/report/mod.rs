@@ -11,6 +11,7 @@ mod partial;
 pub mod periodic;
 pub mod progress;
 pub mod remarks;
+pub mod requirements;
 mod restarts;
 #[cfg(test)]
 pub(crate) mod sample;

@@ -16,7 +16,10 @@ impl RunResult {
         if self.server_gone || failed || self.tables.iter().flat_map(|table| &table.rows).any(broken) {
             return exit::NO_VALID_REQUESTS;
         }
-        of_levels(&self.setup.mode, codes, &self.levels)
+        match of_levels(&self.setup.mode, codes, &self.levels) {
+            exit::OK if self.requirements.iter().any(|checked| !checked.passes) => exit::REQUIREMENT,
+            code => code,
+        }
     }
 }
 

@@ -102,6 +102,8 @@ struct Rest<'a> {
     periodic: &'a Option<super::PeriodicResult>,
     /// The same load several ways (`--matrix`): a table for each level.
     tables: &'a [crate::measure::matrix::MatrixTable],
+    /// What became of the requirements (`--require`).
+    requirements: &'a [super::Checked],
     /// Whether the server went away while it was measured.
     server_gone: bool,
 }
@@ -117,6 +119,7 @@ impl Serialize for RunResult {
                 sweep: &self.sweep,
                 periodic: &self.periodic,
                 tables: &self.tables,
+                requirements: &self.requirements,
                 server_gone: self.server_gone,
             },
         };

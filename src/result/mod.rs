@@ -2,7 +2,9 @@
 
 mod exit_code;
 mod file;
+mod gate;
 mod host;
+mod ratio;
 mod setup;
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::SweepResult;
 
+pub use gate::{Checked, Judgement, Unit};
 pub use setup::{ModelIdentity, Setup};
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.
@@ -33,6 +36,8 @@ pub struct RunResult {
     pub periodic: Option<PeriodicResult>,
     /// The same load several ways (`--matrix`): a table for each level.
     pub tables: Vec<MatrixTable>,
+    /// What became of the requirements (`--require`).
+    pub requirements: Vec<Checked>,
     /// Whether the server went away while it was measured.
     pub server_gone: bool,
 }
@@ -40,7 +45,15 @@ pub struct RunResult {
 impl RunResult {
     /// Nothing yet.
     pub fn new(setup: Arc<Setup>) -> Self {
-        Self { setup, levels: Vec::new(), sweep: None, periodic: None, tables: Vec::new(), server_gone: false }
+        Self {
+            setup,
+            levels: Vec::new(),
+            sweep: None,
+            periodic: None,
+            tables: Vec::new(),
+            requirements: Vec::new(),
+            server_gone: false,
+        }
     }
 }
 

@@ -23,6 +23,19 @@ impl Interval {
     }
 }
 
+/// Interval of a share from `hits` of `all` (Wilson 1927), for `z` standard deviations of a normal distribution. None where there is
+/// nothing to have a share of.
+pub fn share_interval(hits: u64, all: u64, z: f64) -> Option<Interval> {
+    if all == 0 {
+        return None;
+    }
+    let (n, share) = (all as f64, hits as f64 / all as f64);
+    let middle = share + z * z / (2.0 * n);
+    let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + z * z / n;
+    Some(Interval { low: ((middle - half) / scale).max(0.0), high: ((middle + half) / scale).min(1.0) })
+}
+
 /// Interval of a percentile (0 to 100) from order statistics: where the sample of rank `r` among `n` lies in its distribution
 /// is a beta variable of `r` and `n + 1 - r`, whatever the distribution, which tells the ranks between which the percentile
 /// lies (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).

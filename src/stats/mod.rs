@@ -10,7 +10,7 @@ mod slow_waves;
 
 pub use distribution::{beta_cdf, binomial_cdf, student_t_quantile};
 pub use early_stopping::early_stopping_floor;
-pub use interval::{Interval, batch_means, percentile_interval};
+pub use interval::{Interval, batch_means, percentile_interval, share_interval};
 #[cfg(test)]
 pub use kolmogorov::kolmogorov;
 pub use samples::littles_law_gap;

@@ -88,6 +88,16 @@ const TABLE: &[Row] = &[
         rule: "it is the size of outputs in --shared-memory",
     },
     Row {
+        flags: &["--undecided", "--junit"],
+        idle: Idle::Plan(|draft| draft.plan.gate.requirements.is_empty()),
+        rule: "it is about what --require says, which is not given",
+    },
+    Row {
+        flags: &["--baseline"],
+        idle: Idle::Plan(|draft| !draft.plan.gate.needs_baseline()),
+        rule: "no --require compares with it, as p99<+5% does",
+    },
+    Row {
         flags: &["--verbose-csv"],
         idle: Idle::Plan(|draft| draft.plan.output.csv.is_none()),
         rule: "it adds columns to the file of -f, which is not given",

@@ -7,6 +7,20 @@ use crate::plan::{Draft, LoadMode};
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        broken: |draft| draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none(),
+        message: |draft| format!("{} compares with a baseline: add --baseline FILE", draft.given.show("--require")),
+    },
+    Rule {
+        broken: |draft| {
+            let periodic = matches!(draft.plan.load.mode, LoadMode::Periodic(_));
+            !draft.plan.gate.requirements.is_empty() && (periodic || draft.plan.matrix.is_some())
+        },
+        message: |draft| {
+            let flags = draft.given.among(&["--matrix", "--periodic-concurrency-range"]).join(" and ");
+            format!("--require is judged on levels, which {flags} does not have: leave one out")
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.measurement.binary_search && !has_range(&draft.plan.load.mode),
         message: |_| "--binary-search needs a range: add --concurrency-range or --request-rate-range".into(),
     },

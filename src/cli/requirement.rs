@@ -1,0 +1,133 @@
+//! `--require`: `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, `p99<+5%`.
+
+use crate::cli::values::decimal;
+use crate::plan::{Bound, Figure, LevelName, Relation, Requirement, Statistic};
+
+const FORM: &str = "it must be FIGURE<VALUE[@concurrency:N|@rate:R], with FIGURE avg, pNN, throughput or errors; <, <=, > or >=; and \
+    VALUE such as 20ms, 1000, 0.1%, or +5% of --baseline's";
+
+/// Reads a requirement.
+///
+/// # Errors
+/// The form that it must have.
+pub fn requirement(text: &str) -> Result<Requirement, String> {
+    let refused = || FORM.to_owned();
+    let (condition, level) = match text.split_once('@') {
+        Some((condition, level)) => (condition, Some(level_name(level.trim()).ok_or_else(refused)?)),
+        None => (text, None),
+    };
+    let at = condition.find(['<', '>']).ok_or_else(refused)?;
+    let (figure, rest) = condition.split_at(at);
+    let (relation, value) = match rest.as_bytes() {
+        [b'<', b'=', ..] => (Relation::AtMost, &rest[2..]),
+        [b'<', ..] => (Relation::Below, &rest[1..]),
+        [b'>', b'=', ..] => (Relation::AtLeast, &rest[2..]),
+        _ => (Relation::Above, &rest[1..]),
+    };
+    let of = self::figure(figure.trim()).ok_or_else(refused)?;
+    let bound = bound(of, value.trim()).ok_or_else(refused)?;
+    Ok(Requirement { text: text.to_owned(), of, relation, bound, level })
+}
+
+fn figure(name: &str) -> Option<Figure> {
+    match name {
+        "errors" => Some(Figure::Errors),
+        "throughput" => Some(Figure::Statistic(Statistic::Throughput)),
+        "avg" => Some(Figure::Statistic(Statistic::MeanLatency)),
+        _ => {
+            let percentile = number(name.strip_prefix('p')?, 0.0, 100.0).filter(|p| *p > 0.0 && *p < 100.0)?;
+            Some(Figure::Statistic(Statistic::Percentile(percentile)))
+        }
+    }
+}
+
+fn bound(of: Figure, text: &str) -> Option<Bound> {
+    if text.starts_with(['+', '-']) {
+        let percent = number(text.strip_suffix('%')?.trim_start_matches('+'), -99.9, 1e6)?;
+        return Some(Bound::Change(percent / 100.0));
+    }
+    let value = match of {
+        Figure::Errors => number(text.strip_suffix('%')?, 0.0, 100.0)? / 100.0,
+        Figure::Statistic(Statistic::Throughput) => number(text.strip_suffix("/s").unwrap_or(text), 0.0, 1e12)?,
+        Figure::Statistic(_) => nanoseconds(text)?,
+    };
+    Some(Bound::Value(value))
+}
+
+fn nanoseconds(text: &str) -> Option<f64> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let (digits, ns) = units.into_iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)))?;
+    Some(number(digits, 0.0, 1e12)? * ns)
+}
+
+fn level_name(text: &str) -> Option<LevelName> {
+    match text.split_once(':')? {
+        ("concurrency", value) => value.parse().ok().filter(|n| *n > 0).map(LevelName::Concurrency),
+        ("rate", value) => number(value, 1e-6, 1e8).map(LevelName::Rate),
+        _ => None,
+    }
+}
+
+fn number(text: &str, low: f64, high: f64) -> Option<f64> {
+    decimal(text.trim(), low, high).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_read() {
+        let p99 = Figure::Statistic(Statistic::Percentile(99.0));
+        let cases = [
+            ("p99<20ms", p99, Relation::Below, Bound::Value(2e7), None),
+            (
+                "p99.9 <= 1.5us",
+                Figure::Statistic(Statistic::Percentile(99.9)),
+                Relation::AtMost,
+                Bound::Value(1500.0),
+                None,
+            ),
+            ("avg>3ns", Figure::Statistic(Statistic::MeanLatency), Relation::Above, Bound::Value(3.0), None),
+            (
+                "errors<0.5%@rate:20.5",
+                Figure::Errors,
+                Relation::Below,
+                Bound::Value(0.005),
+                Some(LevelName::Rate(20.5)),
+            ),
+            ("p99<+5%@concurrency:8", p99, Relation::Below, Bound::Change(0.05), Some(LevelName::Concurrency(8))),
+        ];
+        for (text, of, relation, bound, level) in cases {
+            assert_eq!(requirement(text), Ok(Requirement { text: text.to_owned(), of, relation, bound, level }));
+        }
+        let throughput = requirement("throughput>=-10%").unwrap();
+        assert_eq!((throughput.relation, throughput.bound), (Relation::AtLeast, Bound::Change(-0.1)));
+        assert_eq!(requirement("throughput>=1000/s").unwrap().bound, Bound::Value(1000.0));
+    }
+
+    #[test]
+    fn others_are_refused() {
+        for text in [
+            "",
+            "p99",
+            "<1ms",
+            "p99<",
+            "p99<20",
+            "p0<1ms",
+            "p100<1ms",
+            "x<1ms",
+            "errors<1",
+            "p99<1ms@",
+            "p99<1ms@x:1",
+            "p99<nans",
+            "p99<infs",
+            "p99=1ms",
+            "p99<+5",
+            "p99<1ms@concurrency:0",
+            "throughput>1ms",
+        ] {
+            assert!(requirement(text).is_err_and(|rule| rule.contains("p99") || rule.contains("pNN")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a run is held against (`--require`).
+
+use std::path::PathBuf;
+
+use crate::plan::Statistic;
+
+/// What a run is held against.
+#[derive(Clone, Debug, Default)]
+pub struct GatePlan {
+    /// What must hold.
+    pub requirements: Vec<Requirement>,
+    /// A result to compare with.
+    pub baseline: Option<PathBuf>,
+    /// What an undecided requirement counts as; by its value, with a warning, where absent.
+    pub undecided: Option<Decision>,
+    /// Where the outcomes are written as JUnit's XML.
+    pub junit: Option<PathBuf>,
+}
+
+impl GatePlan {
+    /// The percentiles that requirements are about.
+    pub fn percentiles(&self) -> Vec<f64> {
+        let percentile = |requirement: &Requirement| match requirement.of {
+            Figure::Statistic(Statistic::Percentile(percentile)) => Some(percentile),
+            _ => None,
+        };
+        self.requirements.iter().filter_map(percentile).collect()
+    }
+
+    /// Whether a requirement is held against a baseline.
+    pub fn needs_baseline(&self) -> bool {
+        self.requirements.iter().any(|requirement| matches!(requirement.bound, Bound::Change(_)))
+    }
+}
+
+/// What an undecided requirement counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// As held.
+    Pass,
+    /// As not held.
+    Fail,
+}
+
+/// A condition on a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requirement {
+    /// As it was written.
+    pub text: String,
+    /// Which figure.
+    pub of: Figure,
+    /// How it must stand to the bound.
+    pub relation: Relation,
+    /// The bound.
+    pub bound: Bound,
+    /// The level that it is about; all where absent.
+    pub level: Option<LevelName>,
+}
+
+/// A figure that can be required.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Figure {
+    /// Throughput in inferences a second, or a latency in nanoseconds.
+    Statistic(Statistic),
+    /// Share of requests that failed, 0 to 1.
+    Errors,
+}
+
+/// How a figure must stand to its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+impl Relation {
+    /// Whether `value` stands so to `bound`.
+    pub fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Below => value < bound,
+            Self::AtMost => value <= bound,
+            Self::Above => value > bound,
+            Self::AtLeast => value >= bound,
+        }
+    }
+}
+
+/// What a figure is held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// A value, in the figure's unit.
+    Value(f64),
+    /// The baseline's value, changed by this share: 0.05 is 5 % more.
+    Change(f64),
+}
+
+/// A level, by its load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LevelName {
+    /// So many requests outstanding.
+    Concurrency(u32),
+    /// So many requests a second.
+    Rate(f64),
+}

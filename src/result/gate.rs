@@ -1,0 +1,190 @@
+//! The gate: what a run must hold, judged on intervals.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::value;
+use crate::measure::summary::{Known, LevelLoad, LevelSummary};
+use crate::plan::{Bound, Decision, Figure, GatePlan, LevelName, Requirement, Statistic};
+use crate::result::RunResult;
+use crate::result::ratio::ratio;
+use crate::stats::{Interval, share_interval};
+
+/// A requirement, held against a level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Checked {
+    /// As it was written.
+    pub text: String,
+    /// The level; none where there is no such one.
+    pub level: Option<LevelLoad>,
+    /// What the value is.
+    pub unit: Unit,
+    /// The figure's value, as a share of the baseline's where it is held against that. Rates are a second, latencies in
+    /// nanoseconds, errors a share.
+    pub value: Option<f64>,
+    /// Where its true value lies, at 95 % confidence; none where too little is known.
+    pub interval: Option<Interval>,
+    /// What the value is held against, in the same unit.
+    pub bound: Option<f64>,
+    /// What came of it.
+    pub outcome: Judgement,
+    /// Whether the run may pass for all that.
+    pub passes: bool,
+    /// What else is to be said.
+    pub note: Option<String>,
+}
+
+/// What came of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Judgement {
+    /// The whole interval holds it.
+    Passed,
+    /// None of the interval does, or there is nothing to judge.
+    Failed,
+    /// Some of the interval does, or how well the figure is known is not known.
+    Undecided,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Inferences a second.
+    PerSecond,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A share, 0 to 1.
+    Share,
+    /// A share of the baseline's value.
+    Ratio,
+}
+
+impl Unit {
+    fn of(figure: Figure) -> Self {
+        match figure {
+            Figure::Errors => Self::Share,
+            Figure::Statistic(Statistic::Throughput) => Self::PerSecond,
+            Figure::Statistic(_) => Self::Nanoseconds,
+        }
+    }
+}
+
+/// A figure as it is held against a bound.
+struct Found {
+    unit: Unit,
+    value: f64,
+    interval: Option<Interval>,
+    bound: f64,
+}
+
+impl RunResult {
+    /// Holds the levels against the plan's requirements, and `baseline` where these ask for it. Each is judged on every level that
+    /// it is about.
+    pub fn judge(&mut self, plan: &GatePlan, baseline: Option<&Self>) {
+        let judged = plan.requirements.iter().flat_map(|requirement| {
+            let is_meant = |level: &&LevelSummary| requirement.level.is_none_or(|name| is_named(level.load, name));
+            let levels: Vec<_> = self.levels.iter().filter(is_meant).collect();
+            match levels.is_empty() {
+                true => vec![unjudged(requirement, None, "there is no such level")],
+                false => levels.into_iter().map(|level| check(plan, requirement, level, baseline)).collect(),
+            }
+        });
+        self.requirements = judged.collect();
+    }
+}
+
+fn is_named(load: LevelLoad, name: LevelName) -> bool {
+    match (load, name) {
+        (LevelLoad::Concurrency(one), LevelName::Concurrency(other)) => one == other,
+        (LevelLoad::RequestRate(one), LevelName::Rate(other)) => (one - other).abs() <= 1e-9 * other,
+        _ => false,
+    }
+}
+
+fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> Checked {
+    Checked {
+        text: requirement.text.clone(),
+        level,
+        unit: Unit::of(requirement.of),
+        value: None,
+        interval: None,
+        bound: None,
+        outcome: Judgement::Failed,
+        passes: false,
+        note: Some(note.to_owned()),
+    }
+}
+
+fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Checked {
+    let outcome = Outcome::of(level);
+    if !outcome.is_valid() {
+        return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
+    }
+    let found = match find(requirement, level, baseline) {
+        Ok(found) => found,
+        Err(note) => return unjudged(requirement, Some(level.load), note),
+    };
+    let holds = |value: f64| requirement.relation.holds(value, found.bound);
+    let outcome = match found.interval.map(|known| (holds(known.low), holds(known.high))) {
+        Some((true, true)) => Judgement::Passed,
+        Some((false, false)) => Judgement::Failed,
+        _ => Judgement::Undecided,
+    };
+    let passes = match (outcome, plan.undecided) {
+        (Judgement::Undecided, Some(decision)) => decision == Decision::Pass,
+        (Judgement::Undecided, None) => holds(found.value),
+        (outcome, _) => outcome == Judgement::Passed,
+    };
+    let note = (outcome == Judgement::Undecided && plan.undecided.is_none()).then(|| {
+        let word = if passes { "within" } else { "beyond" };
+        format!("its value is {word} the bound, which decides here; measure longer to be sure")
+    });
+    let Found { unit, value, interval, bound } = found;
+    let (text, level) = (requirement.text.clone(), Some(level.load));
+    Checked { text, level, unit, value: Some(value), interval, bound: Some(bound), outcome, passes, note }
+}
+
+/// The figure that a requirement is about; where there is none, why.
+fn find(requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Result<Found, &'static str> {
+    let (own, known) = figure(requirement.of, level);
+    let unit = Unit::of(requirement.of);
+    let change = match requirement.bound {
+        Bound::Value(bound) => return Ok(Found { unit, value: own, interval: known, bound }),
+        Bound::Change(change) => change,
+    };
+    let baseline = baseline.ok_or("there is no baseline")?;
+    let level =
+        baseline.levels.iter().find(|other| other.load == level.load).ok_or("the baseline has no such level")?;
+    if !Outcome::of(level).is_valid() {
+        return Err("the baseline's level is not valid");
+    }
+    let (theirs, their_known) = figure(requirement.of, level);
+    // Shares of errors are often 0, which has no ratio.
+    if requirement.of == Figure::Errors || theirs <= 0.0 {
+        return Ok(Found { unit, value: own, interval: known, bound: theirs * (1.0 + change) });
+    }
+    let interval = ratio((own, known), (theirs, their_known));
+    Ok(Found { unit: Unit::Ratio, value: own / theirs, interval, bound: 1.0 + change })
+}
+
+fn figure(of: Figure, level: &LevelSummary) -> (f64, Option<Interval>) {
+    let client = &level.client;
+    match of {
+        Figure::Statistic(of) => (value(of, client), interval_of(level, of)),
+        Figure::Errors => {
+            (client.failed_share(), share_interval(client.failed, client.requests + client.failed, CONFIDENCE_Z))
+        }
+    }
+}
+
+/// 95 % of a normal distribution lie within so many standard deviations.
+const CONFIDENCE_Z: f64 = 1.959_964;
+
+fn interval_of(level: &LevelSummary, of: Statistic) -> Option<Interval> {
+    Known::find(&level.intervals, of)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Requirements against levels of which all is known.
+
+use super::*;
+use crate::exit::{self, Codes};
+use crate::measure::summary::{Ending, sample};
+use crate::plan::Relation;
+use crate::report::sample as plans;
+
+/// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
+fn level(concurrency: u32, half: f64) -> LevelSummary {
+    let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000, 1_000_000);
+    let around = |of, value: f64| {
+        let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
+        Known { of, interval }
+    };
+    level.intervals = vec![around(Statistic::Throughput, 1_000.0), around(Statistic::Percentile(99.0), 1e6)];
+    level
+}
+
+const P99: Figure = Figure::Statistic(Statistic::Percentile(99.0));
+
+fn require(of: Figure, relation: Relation, bound: Bound) -> Requirement {
+    Requirement { text: "x".to_owned(), of, relation, bound, level: None }
+}
+
+fn judged(plan: &GatePlan, levels: &[LevelSummary], baseline: Option<&RunResult>) -> RunResult {
+    let mut result = plans::result(&plans::setup(), levels);
+    result.judge(plan, baseline);
+    result
+}
+
+fn outcome(requirement: Requirement, level: LevelSummary, baseline: Option<&RunResult>) -> (Judgement, bool) {
+    let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
+    let result = judged(&plan, &[level], baseline);
+    assert_eq!(result.exit_code(Codes::Own) == exit::REQUIREMENT, !result.requirements[0].passes);
+    assert_eq!(Codes::PerfAnalyzers.spoken(exit::REQUIREMENT), exit::OK);
+    (result.requirements[0].outcome, result.requirements[0].passes)
+}
+
+#[test]
+fn the_interval_decides() {
+    let below = |ms: f64| require(P99, Relation::Below, Bound::Value(ms * 1e6));
+    assert_eq!(outcome(below(1.2), level(1, 0.1), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(0.8), level(1, 0.1), None), (Judgement::Failed, false));
+    assert_eq!(outcome(below(1.05), level(1, 0.1), None), (Judgement::Undecided, true));
+    assert_eq!(outcome(below(0.95), level(1, 0.1), None), (Judgement::Undecided, false));
+    let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 0.1) };
+    assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, true));
+    let fast = require(Figure::Statistic(Statistic::Throughput), Relation::AtLeast, Bound::Value(900.0));
+    assert_eq!(outcome(fast, level(1, 0.05), None), (Judgement::Passed, true));
+}
+
+#[test]
+fn undecided_counts_as_is_asked_for() {
+    for (undecided, passes) in [(Decision::Pass, true), (Decision::Fail, false)] {
+        let requirements = vec![require(P99, Relation::Below, Bound::Value(1.01e6))];
+        let plan = GatePlan { requirements, undecided: Some(undecided), ..GatePlan::default() };
+        let result = judged(&plan, &[level(1, 0.1)], None);
+        assert_eq!((result.requirements[0].outcome, result.requirements[0].passes), (Judgement::Undecided, passes));
+    }
+}
+
+#[test]
+fn errors_are_a_share_with_an_interval() {
+    let below = |share| require(Figure::Errors, Relation::Below, Bound::Value(share));
+    assert_eq!(outcome(below(0.01), level(1, 0.1), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(0.001), level(1, 0.1), None), (Judgement::Undecided, true), "none of 1000 may be 0.3 %");
+    let mut failing = level(1, 0.1);
+    failing.client.failed = 100;
+    assert_eq!(outcome(below(0.01), failing, None), (Judgement::Failed, false));
+}
+
+#[test]
+fn a_baseline_is_compared_with_its_own_uncertainty() {
+    let baseline = plans::result(&plans::setup(), &[level(1, 0.01)]);
+    let mut slower = level(1, 0.01);
+    slower.client.latency = sample::distribution(1_000, 1_200_000);
+    slower.intervals[1].interval = Some(Interval { low: 1.188e6, high: 1.212e6 });
+    let within = |change| require(P99, Relation::Below, Bound::Change(change));
+    assert_eq!(outcome(within(0.05), level(1, 0.01), Some(&baseline)), (Judgement::Passed, true));
+    assert_eq!(outcome(within(0.05), slower.clone(), Some(&baseline)), (Judgement::Failed, false));
+    assert_eq!(outcome(within(0.20), slower, Some(&baseline)).0, Judgement::Undecided);
+    assert_eq!(outcome(within(0.05), level(2, 0.01), Some(&baseline)), (Judgement::Failed, false), "no such level");
+}
+
+#[test]
+fn what_cannot_be_judged_fails() {
+    let plan = |level| GatePlan {
+        requirements: vec![Requirement { level, ..require(P99, Relation::Below, Bound::Value(1e9)) }],
+        ..GatePlan::default()
+    };
+    let all = [level(1, 0.1), LevelSummary { ending: Ending::Failed, ..level(2, 0.1) }];
+    let result = judged(&plan(None), &all, None);
+    assert_eq!(result.requirements.iter().map(|checked| checked.passes).collect::<Vec<_>>(), [true, false]);
+    assert!(result.requirements[1].note.as_ref().unwrap().contains("failed"));
+    assert_eq!(result.exit_code(Codes::Own), exit::NO_VALID_REQUESTS, "a failed level is graver");
+    let one = judged(&plan(Some(LevelName::Concurrency(1))), &all, None);
+    assert_eq!(one.requirements.len(), 1);
+    let none = judged(&plan(Some(LevelName::Rate(1.0))), &all[..1], None);
+    assert!(!none.requirements[0].passes && none.exit_code(Codes::Own) == exit::REQUIREMENT);
+}
