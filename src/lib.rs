@@ -92,17 +92,24 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>, codes: exit::Codes, c
 }
 
 fn run(args: Vec<OsString>, codes: exit::Codes, connect: Connect) -> error::Result<u8> {
-    match cli::parse(args)? {
+    match cli::parse(args, codes)? {
         Command::Run(plan) => app::run(*plan, codes, connect),
         Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
-        Command::Doctor(_) if codes == exit::Codes::PerfAnalyzers => {
-            Err(error::Error::usage("perf_analyzer has no command 'doctor'; it is triton-bench's: triton-bench doctor"))
-        }
+        Command::Doctor(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("doctor")),
+        Command::Compare(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("compare")),
+        Command::Compare(wanted) => app::compare(&wanted),
         Command::Doctor(wanted) => app::examine(&wanted),
         Command::Help(text) => stdio::print(&text).map(|()| exit::OK),
-        Command::Version(line) => {
+        // perf_analyzer has it on standard error.
+        Command::Version(line) if codes == exit::Codes::PerfAnalyzers => {
             stdio::say(format_args!("{line}\n"));
             Ok(exit::OK)
         }
+        Command::Version(line) => stdio::print(&format!("{line}\n")).map(|()| exit::OK),
     }
+}
+
+/// perf_analyzer takes such a word for one that belongs to no flag.
+fn unknown_command(name: &str) -> error::Error {
+    error::Error::usage(format!("perf_analyzer has no command '{name}'; it is triton-bench's: triton-bench {name}"))
 }

@@ -171,7 +171,9 @@ fn across_the_border(script: &Value, payloads: usize) {
     let scripted = Scripted::script(script);
     // SAFETY: no other thread reads the environment: there is one test, and its loads are over.
     unsafe { scripted.environment().into_iter().for_each(|(name, value)| std::env::set_var(name, value)) };
-    let Ok(Command::Run(plan)) = cli::parse(scripted.arguments()) else { panic!("a run was asked for") };
+    let Ok(Command::Run(plan)) = cli::parse(scripted.arguments(), triton_bench::exit::Codes::Own) else {
+        panic!("a run was asked for")
+    };
     let region = Arc::new(Region::filled(Placement::Pageable, &[7; 16]).unwrap());
     let input =
         InputTensor { name: "INPUT0".into(), datatype: DataType::Int32, shape: [4].into(), region, offset: 0, len: 16 };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use triton_bench::backend::{CorrelationForm, ParameterValue};
 use triton_bench::cli::{self, Command};
 use triton_bench::error::ErrorKind;
+use triton_bench::exit::Codes;
 use triton_bench::model::{ModelId, ModelSpec};
 use triton_bench::plan::{
     Calls, Compression, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol, Range,
@@ -24,14 +25,14 @@ fn words(line: &str) -> impl Iterator<Item = OsString> {
 }
 
 fn plan(line: &str) -> Plan {
-    match cli::parse(words(line)) {
+    match cli::parse(words(line), Codes::PerfAnalyzers) {
         Ok(Command::Run(plan)) => *plan,
         other => panic!("{line}: {other:?}"),
     }
 }
 
 fn error(line: &str) -> String {
-    match cli::parse(words(line)) {
+    match cli::parse(words(line), Codes::PerfAnalyzers) {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Usage, "{line}");
             let message = error.to_string();
@@ -146,13 +147,86 @@ fn grpc_encryption_takes_an_optional_word() {
 fn help_and_version_end_at_once() {
     for line in ["--help", "-h", "-?", "--hel", "-vh", "-m m --help --bad"] {
         assert!(
-            matches!(cli::parse(words(line)), Ok(Command::Help(text)) if text.contains("--concurrency-range")),
+            matches!(cli::parse(words(line), Codes::PerfAnalyzers), Ok(Command::Help(text)) if text.contains("--concurrency-range")),
             "{line}"
         );
     }
-    let Ok(Command::Version(line)) = cli::parse(words("--version")) else { panic!("no version") };
+    let Ok(Command::Version(line)) = cli::parse(words("--version"), Codes::PerfAnalyzers) else { panic!("no version") };
     // Its beginning is perf_analyzer's.
     assert_eq!(line, format!("Perf Analyzer Version 2.51.0 (triton-bench {})", env!("CARGO_PKG_VERSION")));
+}
+
+/// What the program of our own name makes of a line.
+fn own(line: &str) -> Result<Command, String> {
+    cli::parse(words(line), Codes::Own).map_err(|error| error.to_string())
+}
+
+#[test]
+fn help_is_a_screen_the_whole_or_a_section() {
+    let text = |line: &str| match own(line) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    };
+    let short = text("-h");
+    assert!(short.lines().count() <= 24 && short.lines().all(|line| line.len() <= 110), "{short}");
+    for flag in short.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
+        let name = flag.trim_end_matches([',', '.', ';', ':']).trim_start_matches("--");
+        assert!(name == "help" || cli::command().get_arguments().any(|arg| arg.get_long() == Some(name)), "{flag}");
+    }
+    assert_eq!((text("help"), text("--help")), (help(), help()));
+    let load = text("--help load");
+    assert!(load.contains("--concurrency-range") && !load.contains("--input-data"), "{load}");
+    assert_eq!(text("help LOAD"), load);
+    let refused = own("--help nonsense").unwrap_err();
+    assert!(
+        refused.contains("'nonsense'") && refused.contains("'Load'") && refused.contains("'Measurement'"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn every_name_has_its_own_help_and_version() {
+    let Ok(Command::Help(text)) = cli::parse(words("--help"), Codes::PerfAnalyzers) else { panic!("no help") };
+    assert!(text.contains("Usage: perf_analyzer -m MODEL") && help().contains("Usage: triton-bench -m MODEL"));
+    let Ok(Command::Version(line)) = own("--version") else { panic!("no version") };
+    assert!(line.starts_with("triton-bench 0.") && line.contains("Perf Analyzer 2.51.0"), "{line}");
+}
+
+#[test]
+fn typing_errors_are_answered_by_what_was_meant() {
+    for (line, flag) in [
+        ("--concurency-range 1", "did you mean --concurrency-range?"),
+        ("--request_rate_range 1", "did you mean --request-rate-range?"),
+        ("--percentille 9", "did you mean --percentile?"),
+        ("--rate 5", "--request-rate-range"),
+    ] {
+        let refused = own(line).unwrap_err();
+        assert!(refused.contains(flag), "{line}: {refused}");
+    }
+    let refused = own("--zzzzzz").unwrap_err();
+    assert_eq!(refused, "--zzzzzz is no flag of this program; see --help");
+}
+
+#[test]
+fn stray_words_are_errors_under_our_own_name() {
+    for (line, part) in [("foo -m m", "'foo'"), ("-m m bar", "'bar'"), ("-m m -H a:b secret", "1 words")] {
+        let refused = own(line).unwrap_err();
+        assert!(refused.contains(part) && !refused.contains("secret"), "{line}: {refused}");
+    }
+    assert!(matches!(cli::parse(words("-m m bar"), Codes::PerfAnalyzers), Ok(Command::Run(_))));
+}
+
+#[test]
+fn a_repository_means_this_process() {
+    let Ok(Command::Run(plan)) = own("-m m --model-repository /r") else { panic!("the line is good") };
+    assert_eq!(plan.target.service, ServiceKind::TritonCApi);
+    assert!(plan.notes.iter().any(|note| note.contains("measures in this process")), "{:?}", plan.notes);
+    let refused = own("-m m --model-repository /r -u h:1").unwrap_err();
+    assert!(refused.contains("-u h:1") && refused.contains("leave one out"), "{refused}");
+    let Ok(Command::Run(plan)) = own("-m m --model-repository /r --service-kind triton") else { panic!("it is good") };
+    assert_eq!(plan.target.service, ServiceKind::Triton);
+    let upstream = cli::parse(words("-m m --model-repository /r"), Codes::PerfAnalyzers);
+    assert!(matches!(upstream, Ok(Command::Run(plan)) if plan.target.service == ServiceKind::Triton));
 }
 
 #[test]
@@ -502,7 +576,7 @@ fn no_value_of_any_flag_is_a_panic() {
         let flag = format!("--{}", arg.get_long().expect("every flag has a long form"));
         for value in ODD {
             let words = ["x", "-m", "m", &flag, value].map(OsString::from);
-            if let Err(error) = cli::parse(words) {
+            if let Err(error) = cli::parse(words, Codes::PerfAnalyzers) {
                 assert!(!error.to_string().contains('\n'), "{flag} {value}: {error}");
             }
         }
@@ -513,9 +587,9 @@ fn no_value_of_any_flag_is_a_panic() {
 fn what_is_not_utf_8_is_refused_where_text_is_needed() {
     use std::os::unix::ffi::OsStringExt;
     let args = ["x", "-m"].map(OsString::from).into_iter().chain([OsString::from_vec(vec![0xff, 0xfe])]);
-    assert!(cli::parse(args).is_err());
+    assert!(cli::parse(args, Codes::PerfAnalyzers).is_err());
     let args = ["x", "-m", "m", "-f"].map(OsString::from).into_iter().chain([OsString::from_vec(vec![b'/', 0xff])]);
-    assert!(cli::parse(args).is_ok(), "paths may be any bytes");
+    assert!(cli::parse(args, Codes::PerfAnalyzers).is_ok(), "paths may be any bytes");
 }
 
 fn model(config: &str, shape: &str) -> ModelSpec {
@@ -591,7 +665,7 @@ fn matches_file(path: &str, text: &str) {
 }
 
 fn help() -> String {
-    match cli::parse(words("--help")) {
+    match cli::parse(words("--help"), Codes::Own) {
         Ok(Command::Help(text)) => text,
         other => panic!("{other:?}"),
     }

@@ -276,3 +276,27 @@ fn what_is_required_decides_the_exit_code() {
     counted("--require p50<5").run().refusal(&["--require 'p50<5'", "20ms"]);
     counted("--require p50<+5% --baseline").arg(&xml).run().refusal(&["gate.xml", "no result", "--summary-file"]);
 }
+
+#[test]
+fn two_results_are_held_against_each_other() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    for (name, flags) in [("a", "--concurrency-range 1:2"), ("b", "--concurrency-range 2:3"), ("other", "--async")] {
+        levels(&server).args(flags).arg("--summary-file").arg(file(name)).run();
+    }
+    let compare = |one: &str, other: &str| Program::new().args("compare").arg(file(one)).arg(file(other));
+    let same = compare("a", "a").run();
+    assert_eq!(same.code(), 0, "{}", same.stderr);
+    for row in same.stdout.lines().filter(|line| line.starts_with("  p50")) {
+        assert!(row.contains(" +0.0% ") && row.ends_with("same") || row.ends_with("undecided"), "{row}");
+    }
+    let apart = compare("a", "b").run();
+    assert!(apart.stdout.starts_with("concurrency 2:\n"), "{}", apart.stdout);
+    assert!(apart.stdout.contains("In one result only: concurrency 1, concurrency 3\n"), "{}", apart.stdout);
+    compare("a", "other").run().refusal(&["calls: 'synchronous' and 'asynchronous'", "--force"]);
+    assert_eq!(compare("a", "other").args("--force").run().code(), 0);
+    Program::new().args("compare").arg(file("a")).arg(file("none")).run().refusal(&["none", "--summary-file"]);
+    Program::new().args("compare a").run().refusal(&["compare takes two files"]);
+}

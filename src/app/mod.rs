@@ -1,5 +1,6 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
+mod compare;
 mod composing;
 mod doctor;
 mod ending;
@@ -18,6 +19,7 @@ mod surroundings;
 mod sweep;
 mod traces;
 
+pub use compare::compare;
 pub use doctor::examine;
 pub use ending::end;
 pub use traces::summarise as summarise_traces;

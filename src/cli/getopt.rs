@@ -14,12 +14,23 @@ use crate::error::{Error, Result};
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// `--help` stands in it.
-    Help,
+    /// `--help` stands in it, or `-h`, and perhaps the section that is wanted.
+    Help(HelpForm),
     /// `--version` stands in it.
     Version,
     /// A run; every flag in its long form, values joined by `=`, and apart from them the words that belong to no flag.
     Run(Vec<OsString>, Vec<OsString>),
+}
+
+/// Which help is wanted.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HelpForm {
+    /// The usual flags, on one screen.
+    Short,
+    /// All flags.
+    Whole,
+    /// Those of a section.
+    Section(String),
 }
 
 /// Long flags of perf_analyzer. A prefix that is unambiguous among these means one of them, whatever else begins so.
@@ -102,6 +113,7 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
     let (mut run, mut strays) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {
         let bytes = word.as_bytes();
+        let is_long = bytes.starts_with(b"--");
         let flags = match bytes {
             b"--" => break,
             [b'-', b'-', long @ ..] => vec![long_flag(command, long)?],
@@ -120,7 +132,11 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
                 (attached, _) => attached,
             };
             match name {
-                "help" => return Ok(Line::Help),
+                "help" => {
+                    let section = words.next_if(|next| !next.as_bytes().starts_with(b"-"));
+                    let section = section.map(|name| HelpForm::Section(name.to_string_lossy().into_owned()));
+                    return Ok(Line::Help(section.unwrap_or(if is_long { HelpForm::Whole } else { HelpForm::Short })));
+                }
                 "version" => return Ok(Line::Version),
                 _ => run.push(joined(name, value)),
             }
@@ -193,12 +209,42 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
         candidates.iter().copied().filter(|arg| UPSTREAM.contains(&arg.get_long().unwrap_or_default())).collect();
     match (&upstream[..], &candidates[..]) {
         ([only], _) | ([], [only]) => Ok(only),
-        (_, []) => Err(Error::usage(format!("--{name} is no flag of this program; see --help"))),
+        (_, []) => Err(Error::usage(match alike(command, name).as_slice() {
+            [] => format!("--{name} is no flag of this program; see --help"),
+            some => format!("--{name} is no flag of this program: did you mean {}? see --help", some.join(" or ")),
+        })),
         _ => {
-            let names: Vec<String> = candidates.iter().map(|arg| shown(arg)).collect();
+            let mut names: Vec<String> = candidates.iter().map(|arg| shown(arg)).collect();
+            names.extend(
+                alike(command, name).into_iter().filter(|other| !candidates.iter().any(|arg| shown(arg) == *other)),
+            );
+            names.dedup();
             Err(Error::usage(format!("--{name} is ambiguous: it may be {}; see --help", names.join(", "))))
         }
     }
+}
+
+/// Names that are nearly this may be a typing error (Jaro-Winkler).
+const NEARLY: f64 = 0.85;
+/// Most names that are suggested.
+const MOST_SUGGESTED: usize = 3;
+
+/// The flags whose names are most like `name`, or have it as a part.
+fn alike(command: &Command, name: &str) -> Vec<String> {
+    let likeness = |long: &str| {
+        let has_part =
+            name.len() > 2 && long.split('-').any(|part| part == name) || long.contains(name) && name.len() > 4;
+        if has_part { NEARLY } else { strsim::jaro_winkler(long, name) }
+    };
+    let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let mut found: Vec<(f64, String)> =
+        visible.map(|arg| (likeness(arg.get_long().unwrap_or_default()), shown(arg))).collect();
+    found.retain(|(likeness, _)| *likeness >= NEARLY);
+    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
+    // A name that differs in a letter leaves no doubt.
+    found.retain(|(likeness, _)| best < 0.95 || *likeness >= 0.95);
+    found.into_iter().map(|(_, name)| name).take(MOST_SUGGESTED).collect()
 }
 
 /// `va` for `-v -a`, `p5000` for `-p 5000`.

@@ -1,10 +1,12 @@
 //! The command line: typed flags, one struct for each section of the help, and how they become a plan.
 
+mod compare;
 mod data;
 mod doctor;
 mod embedded;
 mod forms;
 mod getopt;
+mod help;
 mod load;
 mod measurement;
 mod model;
@@ -24,11 +26,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
-use crate::cli::getopt::{Line, shown};
+use crate::cli::getopt::{HelpForm, Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
+use crate::exit::Codes;
 use crate::plan::{
-    Checkup, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles, Words,
+    Checkup, Comparison, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles,
+    Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -38,6 +42,8 @@ pub enum Command {
     Run(Box<Plan>),
     /// A summary of a server's traces.
     TraceSummary(TraceFiles),
+    /// One result held against another.
+    Compare(Comparison),
     /// A look at the machine.
     Doctor(Checkup),
     /// This text on standard output.
@@ -56,7 +62,8 @@ const HELP_WIDTH: usize = 110;
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
     4 another load than asked for, 6 a requirement does not hold, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
-    `triton-bench trace-summary FILE` summarises traces of a server, `triton-bench doctor` names what makes this machine \
+    `triton-bench trace-summary FILE` summarises traces of a server, `triton-bench compare A B` \
+    holds results against each other, `triton-bench doctor` names what makes this machine \
     unfit for measuring.";
 
 /// Every flag of a run.
@@ -95,20 +102,32 @@ struct Flags {
 ///
 /// # Errors
 /// One line that names the flag, its value and the rule that it breaks.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command> {
-    let mut command = command();
+pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
+    let command = command_of(codes);
     let mut words = args.into_iter().skip(1).peekable();
+    if words.next_if(|word| word == help::WORD).is_some() {
+        return help::read(command, words);
+    }
     if words.next_if(|word| word == trace_summary::WORD).is_some() {
         return trace_summary::read(words);
+    }
+    if words.next_if(|word| word == compare::WORD).is_some() {
+        return compare::read(words);
     }
     if words.next_if(|word| word == doctor::WORD).is_some() {
         return doctor::read(words);
     }
     match getopt::read(&command, words)? {
-        Line::Help => Ok(Command::Help(command.render_help().to_string())),
-        Line::Version => Ok(Command::Version(version())),
+        Line::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::SHORT.to_owned())),
+        Line::Help(HelpForm::Section(name)) => help::section(command, &name).map(Command::Help),
+        Line::Help(_) => Ok(Command::Help(help::whole(command))),
+        Line::Version => Ok(Command::Version(version(codes))),
+        Line::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
+            let private = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--header="));
+            Err(help::stray(&strays, private))
+        }
         Line::Run(words, strays) => {
-            let mut plan = run(&command, words)?;
+            let mut plan = run(&command, words, codes)?;
             let private = !plan.target.connection.headers.is_empty();
             plan.notes.extend(stray(&strays, private));
             Ok(Command::Run(Box::new(plan)))
@@ -121,15 +140,27 @@ pub fn command() -> clap::Command {
     Flags::command().no_binary_name(true)
 }
 
-fn version() -> String {
-    format!("Perf Analyzer Version {UPSTREAM_VERSION} (triton-bench {})", env!("CARGO_PKG_VERSION"))
+/// The flags under the name that the program was called by.
+fn command_of(codes: Codes) -> clap::Command {
+    match codes {
+        Codes::Own => command(),
+        Codes::PerfAnalyzers => command().name("perf_analyzer").override_usage("perf_analyzer -m MODEL [FLAGS]"),
+    }
 }
 
-fn run(command: &clap::Command, words: Vec<OsString>) -> Result<Plan> {
+fn version(codes: Codes) -> String {
+    let own = env!("CARGO_PKG_VERSION");
+    match codes {
+        Codes::Own => format!("triton-bench {own} (flags and reports of Perf Analyzer {UPSTREAM_VERSION})"),
+        Codes::PerfAnalyzers => format!("Perf Analyzer Version {UPSTREAM_VERSION} (triton-bench {own})"),
+    }
+}
+
+fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Plan> {
     let matches = command.clone().try_get_matches_from(words).map_err(|error| refused(command, &error))?;
     let flags = Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error))?;
     let given = given(command, &matches);
-    let plan = Plan { words: said(command, &matches), ..flags.plan(&given)? };
+    let plan = Plan { words: said(command, &matches), ..flags.plan(&given, codes)? };
     Draft { plan, given }.validate()
 }
 
@@ -209,22 +240,28 @@ fn refused(command: &clap::Command, error: &clap::Error) -> Error {
 }
 
 impl Flags {
-    fn plan(&self, given: &Given) -> Result<Plan> {
+    fn plan(&self, given: &Given, codes: Codes) -> Result<Plan> {
         let matrix = self.measurement.matrix().map(|kind| match kind {
             MatrixKind::Memory => Matrix::Memory,
             MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
         });
+        let mut notes = notes(given);
         let gate = self.output.gate();
         let further_percentiles = gate.percentiles();
+        // A repository is in this process' reach; perf_analyzer takes another flag for that.
+        let repository = codes == Codes::Own && given.has("--model-repository");
+        let in_process = (matrix.is_some() || repository) && !given.has("--service-kind");
+        if in_process && matrix.is_none() {
+            notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
+        }
         let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
         let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
-        let mut notes = notes(given);
         // The trials of a matrix are its rounds.
         notes.extend(if matrix.is_none() { too_few_windows(&measurement, &load.mode) } else { None });
         notes.extend(self.load.note());
         notes.extend(self.model.ignored());
         Ok(Plan {
-            target: self.target(matrix.is_some() && !given.has("--service-kind"))?,
+            target: self.target(in_process)?,
             load,
             data: self.data.plan()?,
             measurement,
@@ -238,7 +275,7 @@ impl Flags {
         })
     }
 
-    /// A matrix starts from Triton in this process, without being told.
+    /// A matrix and a repository mean Triton in this process, without being told.
     fn target(&self, in_process: bool) -> Result<Target> {
         let metrics = self.server.metrics();
         Ok(Target {

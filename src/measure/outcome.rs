@@ -68,6 +68,12 @@ impl Outcome {
         matches!(self, Self::Valid | Self::Disturbed)
     }
 
+    /// Whether the level can be held against something. Little's law alone is a hint: of a short run on a busy machine it does not
+    /// hold to a few percent.
+    pub fn is_comparable(self) -> bool {
+        self.is_valid() || self == Self::Inconsistent
+    }
+
     /// The word that every report has for it.
     pub fn word(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@
 //! holds it against them.
 
 mod checkup;
+mod comparison;
 mod connection;
 mod data;
 mod draft;
@@ -24,6 +25,7 @@ pub use crate::data::DataSource;
 use crate::exit::Codes;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
+pub use comparison::Comparison;
 pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};

@@ -1,5 +1,6 @@
 //! Reports: each a function from the plan and the summaries to text, and the files that hold them.
 
+pub mod compare;
 pub mod console;
 pub mod csv;
 pub mod export;

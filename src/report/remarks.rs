@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn perf_analyzers_sentences() {
         let line = ["triton-bench", "-m", "m", "-r", "7", "-l", "20"].map(Into::into);
-        let Ok(Command::Run(run)) = cli::parse(line) else { panic!("the line is good") };
+        let Ok(Command::Run(run)) = cli::parse(line, crate::exit::Codes::Own) else { panic!("the line is good") };
         let mut plan = run.measurement;
         let mut level = sample::level(LevelLoad::Concurrency(4), 100, 1_000);
         let mut said = |plan: &MeasurementPlan, load, ending| {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backends::kserve_http;
 use crate::cli::{self, Command};
+use crate::exit::Codes;
 use crate::measure::summary::LevelSummary;
 use crate::plan::Plan;
 use crate::report::console;
@@ -30,7 +31,7 @@ pub(crate) fn plan_of(setup: &Setup) -> Plan {
 
 /// What was asked for.
 pub(crate) fn plan() -> Plan {
-    match cli::parse(["triton-bench", "-m", "m", "--seed", "1"].map(Into::into)) {
+    match cli::parse(["triton-bench", "-m", "m", "--seed", "1"].map(Into::into), Codes::Own) {
         Ok(Command::Run(plan)) => *plan,
         other => panic!("a plain command line is a plan: {other:?}"),
     }

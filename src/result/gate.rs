@@ -119,7 +119,7 @@ fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> 
 
 fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Checked {
     let outcome = Outcome::of(level);
-    if !outcome.is_valid() {
+    if !outcome.is_comparable() {
         return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
     }
     let found = match find(requirement, level, baseline) {
@@ -157,7 +157,7 @@ fn find(requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunRe
     let baseline = baseline.ok_or("there is no baseline")?;
     let level =
         baseline.levels.iter().find(|other| other.load == level.load).ok_or("the baseline has no such level")?;
-    if !Outcome::of(level).is_valid() {
+    if !Outcome::of(level).is_comparable() {
         return Err("the baseline's level is not valid");
     }
     let (theirs, their_known) = figure(requirement.of, level);

@@ -104,6 +104,18 @@ pub(super) const DATA_RULES: &[Rule] = &[
 /// Rules of the server.
 pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
+        broken: |draft| {
+            let implied = draft.plan.target.service.is_embedded() && !draft.given.has("--service-kind");
+            implied && draft.plan.matrix.is_none() && draft.given.has("-u")
+        },
+        message: |draft| {
+            format!(
+                "{} is a server on the network, --model-repository measures in this process: leave one out",
+                draft.given.show("-u")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
         message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
     },

@@ -1,0 +1,83 @@
+//! The table of the command `compare`.
+
+use std::fmt::Write as _;
+
+use crate::plan::Statistic;
+use crate::report::level_name;
+use crate::report::number::{significant, whole_us};
+use crate::result::compare::{Change, LevelChange};
+
+/// What is said below the table.
+const WITHIN: &str = "Within these two runs only: the same server, started again, may differ by more.\n";
+
+/// A block for each level; `unmatched` levels are in one of the results only.
+pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String {
+    let mut text = String::new();
+    for level in levels {
+        let _ = writeln!(text, "{}:", level_name(level.load));
+        if level.figures.is_empty() {
+            let [one, other] = level.outcomes;
+            let _ = writeln!(text, "  not compared: {one} in the first result, {other} in the second");
+        }
+        level.figures.iter().for_each(|change| text += &row(change));
+    }
+    if !unmatched.is_empty() {
+        let _ = writeln!(text, "In one result only: {}", unmatched.join(", "));
+    }
+    let _ =
+        writeln!(text, "Changes up to {}% count as none. {WITHIN}", significant(100.0 * margin).trim_end_matches(".0"));
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// `  p99        12345 -> 12740 usec       +3.2% [+1.2, +5.9]  undecided`.
+fn row(change: &Change) -> String {
+    let (unit, show): (&str, fn(f64) -> String) = match change.of {
+        Statistic::Throughput => ("infer/sec", significant),
+        _ => ("usec", |ns| whole_us(ns).to_string()),
+    };
+    let [one, other] = change.values.map(show);
+    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
+    let known = change
+        .interval
+        .map_or_else(|| "[not known]".to_owned(), |known| format!("[{}, {}]", percent(known.low), percent(known.high)));
+    let values = format!("{one} -> {other} {unit}");
+    let ratio = if change.ratio.is_finite() { format!("{}%", percent(change.ratio)) } else { "-".to_owned() };
+    format!("  {:<10} {values:<34} {ratio:>8} {known:<18} {}\n", change.of.word(), change.verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::outcome::Outcome;
+    use crate::measure::summary::LevelLoad;
+    use crate::result::compare::Direction;
+    use crate::stats::Interval;
+
+    #[test]
+    fn each_figure_has_its_row() {
+        let p99 = Change {
+            of: Statistic::Percentile(99.0),
+            values: [12_345_678.0, 12_740_000.0],
+            ratio: 1.032,
+            interval: Some(Interval { low: 1.012, high: 1.059 }),
+            verdict: Direction::Undecided,
+        };
+        let unknown =
+            Change { of: Statistic::Throughput, values: [100.0, 99.5], interval: None, ratio: 0.995, ..p99.clone() };
+        let load = LevelLoad::Concurrency(4);
+        let level = LevelChange { load, figures: vec![unknown, p99], outcomes: [Outcome::Valid; 2] };
+        let failed = LevelChange { figures: Vec::new(), outcomes: [Outcome::Valid, Outcome::Failed], ..level.clone() };
+        let expected = "\
+concurrency 4:
+  throughput 100 -> 99.5 infer/sec                 -0.5% [not known]        undecided
+  p99        12345 -> 12740 usec                   +3.2% [+1.2, +5.9]       undecided
+concurrency 4:
+  not compared: valid in the first result, failed in the second
+In one result only: concurrency 8
+Changes up to 5% count as none. Within these two runs only: the same server, started again, may differ by more.
+";
+        assert_eq!(text(&[level, failed], 0.05, &["concurrency 8".to_owned()]), expected);
+    }
+}

@@ -1,0 +1,186 @@
+//! One result held against another.
+
+use std::fmt;
+
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::value;
+use crate::measure::summary::{Known, LevelLoad, LevelSummary};
+use crate::plan::Statistic;
+use crate::result::ratio::ratio;
+use crate::result::{RunResult, Setup};
+use crate::stats::Interval;
+
+/// Percentiles that are compared.
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+
+/// What became of a level from one result to the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelChange {
+    /// Its load.
+    pub load: LevelLoad,
+    /// Its figures; none where one of the levels is not valid.
+    pub figures: Vec<Change>,
+    /// What both levels came to.
+    pub outcomes: [Outcome; 2],
+}
+
+/// What became of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which one.
+    pub of: Statistic,
+    /// Its values: rates a second, latencies in nanoseconds.
+    pub values: [f64; 2],
+    /// The later value as a share of the earlier one.
+    pub ratio: f64,
+    /// Where the true ratio of these two runs lies, at 95 % confidence; none where too little is known.
+    pub interval: Option<Interval>,
+    /// What that means.
+    pub verdict: Direction,
+}
+
+/// What a change means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Worse by more than the margin, for sure.
+    Worse,
+    /// Better by more than the margin, for sure.
+    Better,
+    /// Within the margin, for sure.
+    Same,
+    /// Not known.
+    Undecided,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Same => "same",
+            Self::Undecided => "undecided",
+        })
+    }
+}
+
+/// In what two setups differ, so that their figures mean different things.
+pub fn differences(one: &Setup, other: &Setup) -> Vec<String> {
+    let models = |setup: &Setup| setup.models.iter().map(|model| model.name.clone()).collect::<Vec<_>>().join(", ");
+    let values = |setup: &Setup| {
+        let host = &setup.host;
+        [
+            ("models", models(setup)),
+            ("service", setup.service_kind.clone()),
+            ("batch size", setup.batch_size.to_string()),
+            ("latency", setup.headline.word().to_owned()),
+            ("calls", if setup.synchronous { "synchronous" } else { "asynchronous" }.to_owned()),
+            ("processor", host.processor.clone().unwrap_or_default()),
+            ("processors", host.processors.to_string()),
+        ]
+    };
+    let pairs = values(one).into_iter().zip(values(other)).filter(|((_, one), (_, other))| one != other);
+    pairs.map(|((name, one), (_, other))| format!("{name}: '{one}' and '{other}'")).collect()
+}
+
+/// What became of every level that both results have; changes up to `margin` count as none.
+pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
+    let pairs = reference.levels.iter().filter_map(|level| {
+        let same = other.levels.iter().find(|candidate| candidate.load == level.load)?;
+        Some((level, same))
+    });
+    pairs.map(|(one, other)| level(one, other, margin)).collect()
+}
+
+fn level(one: &LevelSummary, other: &LevelSummary, margin: f64) -> LevelChange {
+    let outcomes = [one, other].map(Outcome::of);
+    let figures = match outcomes.iter().all(|outcome| outcome.is_comparable()) {
+        true => {
+            let latencies = PERCENTILES.map(Statistic::Percentile);
+            let all = [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(latencies);
+            all.map(|of| figure(of, one, other, margin)).collect()
+        }
+        false => Vec::new(),
+    };
+    LevelChange { load: one.load, figures, outcomes }
+}
+
+fn figure(of: Statistic, one: &LevelSummary, other: &LevelSummary, margin: f64) -> Change {
+    let values = [one, other].map(|level| value(of, &level.client));
+    let known = [one, other].map(|level| Known::find(&level.intervals, of));
+    let interval = ratio((values[1], known[1]), (values[0], known[0]));
+    let ratio = if values[0] > 0.0 { values[1] / values[0] } else { f64::NAN };
+    Change { of, values, ratio, interval, verdict: direction(of, interval, margin) }
+}
+
+/// Two one-sided tests: a ratio is the same where all of its interval is within the margin, on the scale of factors.
+fn direction(of: Statistic, interval: Option<Interval>, margin: f64) -> Direction {
+    let Some(Interval { low, high }) = interval else { return Direction::Undecided };
+    let (above, below) = (1.0 + margin, 1.0 / (1.0 + margin));
+    let (more, less) = match of {
+        Statistic::Throughput => (Direction::Better, Direction::Worse),
+        _ => (Direction::Worse, Direction::Better),
+    };
+    if low > above {
+        more
+    } else if high < below {
+        less
+    } else if below <= low && high <= above {
+        Direction::Same
+    } else {
+        Direction::Undecided
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{Ending, sample};
+    use crate::report::sample as plans;
+
+    /// Requests of so many nanoseconds, known to within `half`.
+    fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {
+        let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000_000_000_000 / ns, ns);
+        let percentiles = PERCENTILES.map(Statistic::Percentile);
+        for of in [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(percentiles) {
+            let value = value(of, &level.client);
+            let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
+            level.intervals.push(Known { of, interval });
+        }
+        level
+    }
+
+    fn verdicts(one: LevelSummary, other: LevelSummary) -> Vec<Direction> {
+        let result = |level| plans::result(&plans::setup(), &[level]);
+        let changes = changes(&result(one), &result(other), 0.05);
+        changes[0].figures.iter().map(|figure| figure.verdict).collect()
+    }
+
+    #[test]
+    fn what_is_sure_is_said_and_the_rest_is_undecided() {
+        use Direction::{Better, Same, Undecided, Worse};
+        assert!(verdicts(level(1, 1_000_000, 0.01), level(1, 1_000_000, 0.01)).iter().all(|word| *word == Same));
+        assert!(verdicts(level(1, 1_000_000, 0.01), level(1, 1_200_000, 0.01)).iter().all(|word| *word == Worse));
+        assert!(verdicts(level(1, 1_200_000, 0.01), level(1, 1_000_000, 0.01)).iter().all(|word| *word == Better));
+        assert!(verdicts(level(1, 1_000_000, 0.1), level(1, 1_100_000, 0.1)).iter().all(|word| *word == Undecided));
+        let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 1_000_000, 0.0) };
+        assert!(verdicts(unknown, level(1, 9_000_000, 0.01)).iter().all(|word| *word == Undecided));
+    }
+
+    #[test]
+    fn levels_are_matched_and_what_is_not_valid_is_not_compared() {
+        let one = plans::result(&plans::setup(), &[level(1, 1_000, 0.1), level(2, 1_000, 0.1), level(3, 1_000, 0.1)]);
+        let failed = LevelSummary { ending: Ending::Failed, ..level(3, 1_000, 0.1) };
+        let other = plans::result(&plans::setup(), &[failed, level(2, 1_000, 0.1)]);
+        let changes = changes(&one, &other, 0.05);
+        assert_eq!(changes.iter().map(|change| change.figures.len()).collect::<Vec<_>>(), [6, 0]);
+        assert_eq!(changes[1].outcomes, [Outcome::Valid, Outcome::Failed]);
+    }
+
+    #[test]
+    fn what_is_not_alike_is_named() {
+        let setup = plans::setup();
+        assert!(differences(&setup, &setup).is_empty());
+        let other = Setup { batch_size: 4, ..plans::setup() };
+        assert_eq!(differences(&setup, &other), ["batch size: '1' and '4'"]);
+    }
+}
