@@ -331,6 +331,13 @@ pub struct RunSummary {
     pub entries: Vec<EntrySummary>,
 }
 
+impl RunSummary {
+    /// Whether the client's times of a request are not told: most services have none of requests with any number of responses.
+    pub fn hides_times(&self) -> bool {
+        self.decoupled && !self.capabilities.client_times.is_some_and(|times| times.streams)
+    }
+}
+
 /// An entry of a mix, as reports name it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntrySummary {

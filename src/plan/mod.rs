@@ -7,6 +7,7 @@ mod checkup;
 mod connection;
 mod data;
 mod draft;
+mod dynamic_grpc;
 mod load;
 mod measurement;
 mod model_rules;
@@ -20,9 +21,10 @@ use std::path::PathBuf;
 pub use crate::data::DataSource;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
-pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
+pub use connection::{Compression, Connection, CredentialFile, Protocol, TensorFormat, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
+pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
 pub use load::{
     Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
     StageLength, StageLoad, TokenInput, TokenUse, Wait,

@@ -262,7 +262,7 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, plan: &'a Plan, run: &'a RunSu
     }
     columns.add("request/response", |level| (send_us(run, level) + receive_us(run, level)).to_string());
     columns.add("response wait", |level| {
-        let wait = if run.decoupled { 0 } else { transport_us(run, level) };
+        let wait = if run.hides_times() { 0 } else { transport_us(run, level) };
         wait.to_string()
     });
     if levels.iter().any(|level| level.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())) {
@@ -374,17 +374,17 @@ fn at(times: &Distribution, percentile: f64) -> String {
 
 /// Send time; a decoupled model has none of its own.
 fn send_us(run: &RunSummary, level: &LevelSummary) -> u64 {
-    if run.decoupled { 0 } else { whole_us(level.client.send_ns) }
+    if run.hides_times() { 0 } else { whole_us(level.client.send_ns) }
 }
 
 fn receive_us(run: &RunSummary, level: &LevelSummary) -> u64 {
-    if run.decoupled { 0 } else { whole_us(level.client.receive_ns) }
+    if run.hides_times() { 0 } else { whole_us(level.client.receive_ns) }
 }
 
 /// Service time without the client's own send and receive times.
 fn transport_us(run: &RunSummary, level: &LevelSummary) -> u64 {
     let client = &level.client;
-    let own = if run.decoupled { 0.0 } else { client.send_ns + client.receive_ns };
+    let own = if run.hides_times() { 0.0 } else { client.send_ns + client.receive_ns };
     whole_us(client.service_time().mean_ns() - own)
 }
 
