@@ -59,6 +59,17 @@ await_http() {
     die "the server does not answer at $1: $(tail -n 5 "$WORK/service.log")"
 }
 
+# await_file FILE: waits until the server has written it.
+await_file() {
+    local attempt
+    for ((attempt = 0; attempt < 600; attempt++)); do
+        [[ -e $1 ]] && return
+        kill -0 "$SERVICE_PID" 2>/dev/null || die "the server ended: $(tail -n 5 "$WORK/service.log")"
+        sleep 0.2
+    done
+    die "the server does not write $1: $(tail -n 5 "$WORK/service.log")"
+}
+
 # run_program NAME FLAG...: runs the program; what it says is in NAME.txt and NAME.err. A rate that a busy machine could not
 # keep (4) is no failure.
 run_program() {
