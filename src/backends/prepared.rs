@@ -7,8 +7,11 @@ use parking_lot::Mutex;
 use crate::data::Payload;
 use crate::error::Result;
 
+/// Payloads, and what was made of them.
+type Made<T> = (Arc<[Payload]>, Arc<T>);
+
 /// What is made of the payloads once, for all clients that have the same ones.
-pub struct Prepared<T>(Mutex<Option<(Arc<[Payload]>, Arc<T>)>>);
+pub struct Prepared<T>(Mutex<Option<Made<T>>>);
 
 impl<T> Default for Prepared<T> {
     fn default() -> Self {
