@@ -110,7 +110,7 @@ fn perf_analyzers_usage_errors_are_kept_where_we_refuse_too() {
         (format!("{whole} --shared-memory system"), "--shared-memory system"),
         (format!("{whole} --proto-include {}", folder.path().display()), "needs --proto"),
         (format!("{whole} --proto nowhere.proto"), "--proto 'nowhere.proto'"),
-        (format!("-m m --grpc-method a.B/C"), "is for --service-kind dynamic_grpc"),
+        ("-m m --grpc-method a.B/C".to_owned(), "is for --service-kind dynamic_grpc"),
         (format!("{whole} --http-compression gzip"), "is for --service-kind triton"),
     ] {
         Program::new().args(&flags).run().refusal(&[words]);
