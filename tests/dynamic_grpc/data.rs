@@ -70,6 +70,20 @@ fn every_load_works() {
 }
 
 #[test]
+fn periodic_loads_count_the_messages_of_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = steps(&folder, &json!([{"message_generator": generator(&[b"a"])}]));
+    let (url, calls) = service(|call| {
+        let many = data(call.stream, &message(b"part")).repeat(12);
+        [response_headers(call.stream), many, trailers(call.stream, "0")].concat()
+    });
+    let flags = format!("--periodic-concurrency-range 2:8:2 --request-period 3 --input-data {file}");
+    let finished = program(&url, &flags).run();
+    assert_eq!(finished.code(), 0, "{finished:#?}");
+    assert_eq!(calls.lock().unwrap().len(), 8, "{finished:#?}");
+}
+
+#[test]
 fn generators_that_fail_are_errors_of_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let good = generator(&[b"fine"]);
