@@ -1,89 +1,99 @@
 # shellcheck shell=bash
-# Running this program against real servers of others. Needs common.sh and packages.sh. A folder for the run is in $WORK; what was
-# started ends with the script.
+# What the scripts in scripts/services share: a folder of their own, Python environments, waiting, runs of the program and what
+# their reports say. Needs common.sh.
 
-readonly SERVICES_DIR=$ROOT/.deps/services
-WORK=$(mktemp -d)
-SERVICE_PID=
+SERVICES_DIR=$ROOT/.deps/services
+SERVER_PID=
 
-end_service() {
-    [[ -n $SERVICE_PID ]] || return 0
-    kill "$SERVICE_PID" 2>/dev/null || true
-    wait "$SERVICE_PID" 2>/dev/null || true
-    SERVICE_PID=
+# service_environment NAME PACKAGE...: a virtual environment with these packages in .deps/services/NAME; prints its path.
+service_environment() {
+    local folder=$SERVICES_DIR/$1 wanted="${*:2}"
+    if [[ "$(cat "$folder/complete" 2>/dev/null)" != "$wanted" ]]; then
+        say "installing $wanted"
+        rm -rf "$folder"
+        mkdir -p "$SERVICES_DIR"
+        python3 -m venv "$folder" >&2 || die "python3 has no venv; install python3-venv and run again"
+        retry 3 "$folder/bin/pip" install -q --disable-pip-version-check "${@:2}" >&2 ||
+            die "pip could not install $wanted; see its messages above"
+        echo "$wanted" >"$folder/complete"
+    fi
+    echo "$folder"
 }
 
-clean_up_service() {
-    end_service
-    rm -rf "$WORK"
-}
-trap clean_up_service EXIT
-
-# require_program PATH: sets PROGRAM, which is built where the path is empty.
-require_program() {
-    PROGRAM=$1
-    [[ -n $PROGRAM ]] && return
-    require_build
-    (cd "$ROOT" && cargo build --release --locked -p triton-bench) >&2 || die "the build failed"
-    PROGRAM=$TARGET_DIR/release/triton-bench
-}
-
-# install_environment NAME PACKAGE...: a virtual environment with these packages, in ENVIRONMENT.
-install_environment() {
-    ENVIRONMENT=$SERVICES_DIR/$1
-    shift
-    [[ -e $ENVIRONMENT/complete && $(<"$ENVIRONMENT/complete") == "$*" ]] && return
-    say "installing $*"
-    rm -rf "$ENVIRONMENT"
-    mkdir -p "$SERVICES_DIR"
-    python3 -m venv "$ENVIRONMENT"
-    retry 3 "$ENVIRONMENT/bin/pip" install -q --disable-pip-version-check "$@" >&2 ||
-        die "pip could not install $*; see its messages above"
-    echo "$*" >"$ENVIRONMENT/complete"
-}
-
-# start_service COMMAND...: starts it in $WORK; what it says goes to service.log there.
+# start_service LOG COMMAND...: starts a server in a process group of its own; stop_service ends all of it.
 start_service() {
-    (cd "$WORK" && exec "$@" >"$WORK/service.log" 2>&1) &
-    SERVICE_PID=$!
+    setsid "${@:2}" >"$1" 2>&1 &
+    SERVER_PID=$!
+    SERVER_LOG=$1
 }
 
-# await_http URL: waits until it is answered.
-await_http() {
+stop_service() {
+    [[ -n $SERVER_PID ]] || return 0
+    kill -TERM -- "-$SERVER_PID" 2>/dev/null || true
     local attempt
-    for ((attempt = 0; attempt < 600; attempt++)); do
-        curl -sf -o /dev/null "$1" && return
-        kill -0 "$SERVICE_PID" 2>/dev/null || die "the server ended: $(tail -n 5 "$WORK/service.log")"
+    for ((attempt = 0; attempt < 50; attempt++)); do
+        kill -0 -- "-$SERVER_PID" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -KILL -- "-$SERVER_PID" 2>/dev/null || true
+    wait "$SERVER_PID" 2>/dev/null || true
+    SERVER_PID=
+}
+
+# await_service COMMAND...: waits until the command succeeds, for a minute.
+await_service() {
+    local attempt
+    for ((attempt = 0; attempt < 300; attempt++)); do
+        "$@" >/dev/null 2>&1 && return 0
+        kill -0 "$SERVER_PID" 2>/dev/null || die "the server ended: $(tail -n 5 "$SERVER_LOG")"
         sleep 0.2
     done
-    die "the server does not answer at $1: $(tail -n 5 "$WORK/service.log")"
+    die "the server does not answer: $(tail -n 5 "$SERVER_LOG")"
 }
 
-# await_file FILE: waits until the server has written it.
-await_file() {
-    local attempt
-    for ((attempt = 0; attempt < 600; attempt++)); do
-        [[ -e $1 ]] && return
-        kill -0 "$SERVICE_PID" 2>/dev/null || die "the server ended: $(tail -n 5 "$WORK/service.log")"
-        sleep 0.2
+# bench FLAG...: runs the program; its report is in REPORT, its exit code in CODE, what it complains of in COMPLAINT.
+bench() {
+    local complaints
+    complaints=$(mktemp)
+    CODE=0
+    REPORT=$("$TRITON_BENCH" "$@" 2>"$complaints") || CODE=$?
+    COMPLAINT=$(cat "$complaints")
+    rm -f "$complaints"
+    RUN="$*"
+}
+
+# said NAME: the first number behind `NAME: ` in the last report.
+said() {
+    sed -n "s/^ *$1: \([0-9.]*\).*/\1/p" <<<"$REPORT" | head -n 1
+}
+
+# sum_said NAME: the sum of those of all levels.
+sum_said() {
+    sed -n "s/^ *$1: \([0-9.]*\).*/\1/p" <<<"$REPORT" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# holds WHAT CONDITION: a condition of awk over numbers must hold of the last run.
+holds() {
+    awk "BEGIN { exit !($2) }" && return 0
+    die "$1 does not hold ($2) of: $RUN
+$REPORT
+$COMPLAINT"
+}
+
+# ended CODE...: the last run must have ended with one of these.
+ended() {
+    local code
+    for code in "$@"; do
+        [[ $CODE != "$code" ]] || return 0
     done
-    die "the server does not write $1: $(tail -n 5 "$WORK/service.log")"
+    die "exit code $CODE of: $RUN
+$REPORT
+$COMPLAINT"
 }
 
-# run_program NAME FLAG...: runs the program; what it says is in NAME.txt and NAME.err. A rate that a busy machine could not
-# keep (4) is no failure.
-run_program() {
-    local name=$1 code=0
-    shift
-    "$PROGRAM" "$@" >"$WORK/$name.txt" 2>"$WORK/$name.err" || code=$?
-    ((code == 0 || code == 4)) || die "$name ended with $code: $(cat "$WORK/$name.err" "$WORK/$name.txt")"
-}
-
-# expect_requests NAME COUNT: so many requests in all levels, and none that failed.
-expect_requests() {
-    local found
-    found=$(awk '/^    Request count:/ { sum += $3 } END { print sum + 0 }' "$WORK/$1.txt")
-    ((found == $2)) || die "$1: $found requests succeeded, not $2: $(cat "$WORK/$1.txt")"
-    grep -q 'Failed request count' "$WORK/$1.txt" && die "$1: $(grep -A 3 Failed "$WORK/$1.txt")"
-    say "$1: $(grep -m 1 Throughput "$WORK/$1.txt" | xargs)"
+# mentions TEXT: the last run must have said so.
+mentions() {
+    grep -qF -- "$1" <<<"$REPORT$COMPLAINT" || die "nothing says '$1' in: $RUN
+$REPORT
+$COMPLAINT"
 }

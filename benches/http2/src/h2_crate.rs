@@ -108,7 +108,14 @@ impl Crate {
             let flag = Arc::new(Flag(AtomicBool::new(false)));
             Slot { stage: Stage::Idle, waker: Waker::from(Arc::clone(&flag)), flag }
         };
-        Self { memory, connection, sender, request, body: call.body.clone().into(), slots: (0..outstanding).map(slot).collect() }
+        Self {
+            memory,
+            connection,
+            sender,
+            request,
+            body: call.body.clone().into(),
+            slots: (0..outstanding).map(slot).collect(),
+        }
     }
 
     fn poll_connection(&mut self) {

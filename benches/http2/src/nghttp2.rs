@@ -119,9 +119,8 @@ extern "C" fn on_header(
     _: *mut c_void,
 ) -> c_int {
     // SAFETY: the library says how long they are.
-    let (name, value) = unsafe {
-        (std::slice::from_raw_parts(name, name_length), std::slice::from_raw_parts(value, value_length))
-    };
+    let (name, value) =
+        unsafe { (std::slice::from_raw_parts(name, name_length), std::slice::from_raw_parts(value, value_length)) };
     match name {
         b"grpc-status" => assert_eq!(value, b"0"),
         b":status" => assert_eq!(value, b"200"),

@@ -26,7 +26,12 @@ impl Ours {
             ("content-type", "application/grpc"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { connection: Connection::new(), headers: Encoder::new(&fields), body: call.body.clone(), rest: Vec::new() }
+        Self {
+            connection: Connection::new(),
+            headers: Encoder::new(&fields),
+            body: call.body.clone(),
+            rest: Vec::new(),
+        }
     }
 }
 
