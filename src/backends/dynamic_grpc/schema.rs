@@ -25,16 +25,16 @@ pub struct Schema {
 pub struct Answer(MessageDescriptor);
 
 impl Schema {
-    /// Compiles `file` and finds `method` in it, or in what it imports. Imports are looked for in its own folder, then in
-    /// `includes`.
+    /// Compiles `file` and finds `method` in it, or in what it imports. Imports are looked for in `includes`,
+    /// then in its own folder.
     ///
     /// # Errors
     /// Where the file is not sound, or does not hold the method: what it holds is named.
     pub fn read(file: &Path, includes: &[PathBuf], method: &GrpcMethod) -> Result<Self> {
         let failed = |why: String| Error::input(format!("--proto {}: {why}", file.display()));
         let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The file itself is found by the folder that stands first among those that hold it.
-        let folders = std::iter::once(own).chain(includes.iter().map(PathBuf::as_path));
+        // The first folder that holds a file says what others call it: of a tree of files, the user names the root.
+        let folders = includes.iter().map(PathBuf::as_path).chain([own]);
         let compile = || {
             let mut compiler = protox::Compiler::new(folders)?;
             compiler.include_imports(true).open_file(file)?;
@@ -150,6 +150,20 @@ service Greeter { rpc Say(Request) returns (stream Reply); rpc Other(Reply) retu
             }
             assert!(schema.answer().decode(&[10, 5, 1]).is_err());
         }
+    }
+
+    #[test]
+    fn a_tree_of_files_is_named_by_its_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("demo");
+        std::fs::create_dir(&tree).unwrap();
+        let service = "import \"demo/words.proto\"; service S { rpc R(M) returns (M); }";
+        for (name, text) in [("service.proto", service), ("words.proto", "message M { string a = 1; }")] {
+            std::fs::write(tree.join(name), format!("syntax = \"proto3\"; package demo; {text}")).unwrap();
+        }
+        let file = tree.join("service.proto");
+        let schema = Schema::read(&file, &[folder.path().to_owned()], &method("demo.S/R")).unwrap();
+        assert_eq!(schema.encode(br#"{"a":"b"}"#).unwrap(), [10, 1, b'b']);
     }
 
     #[test]
