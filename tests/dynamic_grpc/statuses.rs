@@ -75,7 +75,7 @@ fn a_call_that_does_not_end_meets_its_deadline() {
 }
 
 #[test]
-fn latency_ends_with_the_trailers_and_the_wait_with_the_first_message() {
+fn timed_latency_ends_with_the_trailers_and_the_wait_with_the_first_message() {
     let late = Duration::from_millis(60);
     let folder = tempfile::tempdir().unwrap();
     let file = steps(&folder, &json!([{"message_generator": generator(&[b"hi"])}]));
@@ -97,7 +97,8 @@ fn latency_ends_with_the_trailers_and_the_wait_with_the_first_message() {
         rest.trim_start().split(' ').next().unwrap().parse().unwrap()
     };
     let (total, wait, receive) = (number("time: "), number("response wait "), number("receive "));
-    assert!(receive >= 59_000.0 && wait >= 29_000.0 && total >= 89_000.0, "{line}");
+    // A client that is woken late sees the first message later, and the trailers not.
+    assert!(receive >= 45_000.0 && wait >= 29_000.0 && total >= 89_000.0, "{line}");
     assert!(number("send ") < 30_000.0, "{line}");
     assert_eq!(report.level().client_number("Request count"), 5.0);
 }
