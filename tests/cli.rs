@@ -11,7 +11,7 @@ use triton_bench::exit::Codes;
 use triton_bench::model::{ModelId, ModelSpec};
 use triton_bench::plan::{
     Calls, Compression, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol, Range,
-    ServiceKind, StageLength, TraceLevel, Wait, WindowRule,
+    ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
 };
 use triton_bench::shm::Placement;
 
@@ -311,7 +311,8 @@ fn data_flags_are_read() {
 #[test]
 fn network_flags_are_read() {
     let plan = plan("-m m -u h:9 --http-compression gzip --input-tensor-format JSON --server-wait 0.5 --reconnect");
-    let http = Protocol::Http { json_inputs: true, json_outputs: false, compression: Compression::Gzip };
+    let http =
+        Protocol::Http { inputs: TensorFormat::Json, outputs: TensorFormat::Served, compression: Compression::Gzip };
     assert_eq!((plan.target.connection.protocol, plan.target.connection.url.as_str()), (http, "h:9"));
     assert_eq!(plan.target.connection.server_wait, Duration::from_millis(500));
     assert!(plan.target.connection.reconnect);

@@ -27,7 +27,7 @@ use support::program::{Finished, Running};
 use triton_bench::backend::Backend;
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::model::ModelId;
-use triton_bench::plan::{Compression, Connection, Protocol, Tls};
+use triton_bench::plan::{Compression, Connection, Protocol, TensorFormat, Tls};
 
 const MIB: u64 = 1 << 20;
 /// The end of metadata: the model that [`good_answer`] is from.
@@ -73,7 +73,11 @@ fn watched(running: Running) -> (Finished, u64) {
 
 fn connection(server: &HttpServer, json_outputs: bool) -> Connection {
     Connection {
-        protocol: Protocol::Http { json_inputs: false, json_outputs, compression: Compression::None },
+        protocol: Protocol::Http {
+            inputs: TensorFormat::Served,
+            outputs: if json_outputs { TensorFormat::Json } else { TensorFormat::Served },
+            compression: Compression::None,
+        },
         url: server.url(),
         headers: Vec::new(),
         tls: Tls::default(),

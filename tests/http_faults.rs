@@ -21,14 +21,18 @@ use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
-use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};
+use triton_bench::plan::{Compression, Connection, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn connection(url: &str) -> Connection {
     Connection {
-        protocol: Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None },
+        protocol: Protocol::Http {
+            inputs: TensorFormat::Served,
+            outputs: TensorFormat::Served,
+            compression: Compression::None,
+        },
         url: url.to_owned(),
         headers: Vec::new(),
         tls: Tls::default(),
@@ -525,7 +529,7 @@ fn compressed_requests_unpack_to_the_plain_ones() {
             assert_eq!((body.len() - length, request.field("Accept-Encoding")), (64, Some(coding)));
             good(request)
         });
-        let protocol = Protocol::Http { json_inputs: false, json_outputs: false, compression };
+        let protocol = Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Served, compression };
         let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server.url()) }, None).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { sequences, slots: 2, ..RunSpec::default() }).unwrap();
         let counter = run.finish(LIMIT);
@@ -547,7 +551,8 @@ fn json_inputs_and_outputs_are_spoken() {
                 "data":[0.5,-1,-Infinity,3,4,5,6,7,8,9,10,11,12,13,14,15]}]}"#,
         ))]
     });
-    let protocol = Protocol::Http { json_inputs: true, json_outputs: true, compression: Compression::None };
+    let protocol =
+        Protocol::Http { inputs: TensorFormat::Json, outputs: TensorFormat::Json, compression: Compression::None };
     let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server.url()) }, None).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec { watch: true, requests: 2, ..RunSpec::default() }).unwrap();
     let counter = run.finish(LIMIT);

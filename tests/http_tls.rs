@@ -19,7 +19,7 @@ use http_server::{Act, HttpServer, good_answer};
 use load::{Run, RunSpec};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use triton_bench::backends::kserve_http::HttpBackend;
-use triton_bench::plan::{Compression, Connection, CredentialFile, Protocol, Tls};
+use triton_bench::plan::{Compression, Connection, CredentialFile, Protocol, TensorFormat, Tls};
 
 /// A server that shows a certificate; with `clients`, only to clients whose certificate the authority signed.
 fn serve(authority: &Authority, issued: &(rcgen::Certificate, KeyPair), clients: bool) -> HttpServer {
@@ -35,7 +35,11 @@ fn trusting(authority: &Authority) -> Tls {
 fn connection(server: &HttpServer, host: &str, tls: Tls) -> Connection {
     let port = server.url().rsplit(':').next().unwrap().to_owned();
     Connection {
-        protocol: Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None },
+        protocol: Protocol::Http {
+            inputs: TensorFormat::Served,
+            outputs: TensorFormat::Served,
+            compression: Compression::None,
+        },
         url: format!("https://{host}:{port}"),
         headers: Vec::new(),
         tls,

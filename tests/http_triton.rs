@@ -13,7 +13,7 @@ use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue,
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::model::ModelId;
-use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceLevel, TraceSettings};
+use triton_bench::plan::{Compression, Connection, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -28,7 +28,11 @@ fn echo(name: &str) -> Model {
 
 fn connection(server: &TritonServer) -> Connection {
     Connection {
-        protocol: Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None },
+        protocol: Protocol::Http {
+            inputs: TensorFormat::Served,
+            outputs: TensorFormat::Served,
+            compression: Compression::None,
+        },
         url: server.url("http"),
         headers: Vec::new(),
         tls: Tls::default(),
@@ -66,8 +70,9 @@ fn inputs_come_back_in_every_form() {
     let Some(server) = TritonServer::start(&repository) else { return };
     let values: Vec<f32> = (0..5000).map(|value| value as f32 / 7.0).collect();
     for compression in [Compression::None, Compression::Gzip, Compression::Deflate] {
-        for (json_inputs, json_outputs) in [(false, false), (true, false), (false, true), (true, true)] {
-            let protocol = Protocol::Http { json_inputs, json_outputs, compression };
+        let (binary, json) = (TensorFormat::Binary, TensorFormat::Json);
+        for (inputs, outputs) in [(binary, binary), (json, binary), (binary, json), (json, json)] {
+            let protocol = Protocol::Http { inputs, outputs, compression };
             let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server) }, None).unwrap();
             for (slots, count) in [(1, 16), (4, 16), (1, 5000), (4, 5000)] {
                 let spec = RunSpec { slots, requests: 20, values: values[..count].to_vec(), ..RunSpec::default() };
@@ -76,7 +81,8 @@ fn inputs_come_back_in_every_form() {
         }
     }
     // JSON has no words for these; Triton writes some all the same.
-    let protocol = Protocol::Http { json_inputs: false, json_outputs: true, compression: Compression::None };
+    let protocol =
+        Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Json, compression: Compression::None };
     let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server) }, None).unwrap();
     let values = vec![f32::NAN, f32::INFINITY, 1.0, f32::NEG_INFINITY];
     echoes(&backend, "identity", &RunSpec { values, ..RunSpec::default() });

@@ -47,6 +47,9 @@ missing_load_generators() {
     have h2load || echo nghttp2-client
 }
 
+# What h2load is made of, for scripts/compare-http2.
+missing_nghttp2() { [[ -e /usr/include/nghttp2/nghttp2.h ]] || echo libnghttp2-dev; }
+
 missing_valgrind() { have valgrind || echo valgrind; }
 
 # The python backend needs the system's interpreter, its shared library and numpy.
@@ -93,7 +96,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, valgrind, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, nghttp2, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do

@@ -129,6 +129,8 @@ impl Session {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
         };
+        let (table, with_entries) = (Arc::from(payloads.table), Arc::from(payloads.models));
+        backend.prepare(&with_entries, &table)?;
         let setup = Setup {
             synchronous: plan.is_synchronous(&models),
             service_kind: backend.capabilities().service_kind.to_owned(),
@@ -147,7 +149,7 @@ impl Session {
             metrics: metrics.transpose()?,
             traces,
             backend,
-            models: payloads.models.into(),
+            models: with_entries,
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
             gauge: surroundings::gauge(&plan),
@@ -155,7 +157,7 @@ impl Session {
             plan,
             announcement: payloads.announcement,
             has_steps: payloads.from_files,
-            payloads: payloads.table.into(),
+            payloads: table,
             indexes: payloads.indexes,
             arrivals,
         })

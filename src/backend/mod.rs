@@ -54,6 +54,15 @@ pub trait Backend: Send + Sync {
     /// Where the model is unknown or not ready, with the server's reason.
     fn model(&self, id: &ModelId) -> Result<ModelSpec>;
 
+    /// Takes what requests will carry, once, before any client is opened: what a service makes of it is made now, and what cannot
+    /// be sent is said before anything is.
+    ///
+    /// # Errors
+    /// Where a payload cannot be sent.
+    fn prepare(&self, _models: &Arc<[ModelSpec]>, _payloads: &Arc<[Payload]>) -> Result<()> {
+        Ok(())
+    }
+
     /// Cumulative server-side counters of a model, of all its versions where `id` names none.
     ///
     /// # Errors
@@ -217,6 +226,8 @@ pub struct ClientTimes {
     pub send: &'static str,
     /// Receiving alone, such as `receive`.
     pub receive: &'static str,
+    /// Whether they are told of requests with any number of responses, too.
+    pub streams: bool,
 }
 
 /// What a backend can do, and how reports name it.

@@ -105,6 +105,10 @@ impl ReplyForm<'_> {
         if let Some(other) = name.filter(|name| *name != self.model.id.name) {
             return Err(self.misfit(format_args!("it is from model '{other}'")));
         }
+        // A model that names no outputs has whatever it answers.
+        if self.model.outputs.is_empty() {
+            return Ok(());
+        }
         // Each of many payloads has a first response, so that this runs beside requests, too: without the heap.
         let (mut few, mut many) = ([false; FEW_OUTPUTS], Vec::new());
         let seen = match few.get_mut(..self.model.outputs.len()) {
@@ -122,7 +126,7 @@ impl ReplyForm<'_> {
         });
         outcome?;
         // Models may leave outputs out, as identity models do whose optional inputs were; but not all of them.
-        if !seen.is_empty() && seen.iter().all(|seen| !seen) {
+        if seen.iter().all(|seen| !seen) {
             return Err(self.misfit("it has no outputs"));
         }
         Ok(())
@@ -193,8 +197,11 @@ fn holds(output: &OutputView<'_>) -> bool {
 }
 
 /// Largest response, unpacked and in binary form, that a request of `batch` elements may get: what the model's outputs
-/// take with some slack, or `otherwise` where the size of one is open.
+/// take with some slack, or `otherwise` where the size of one is open, or the model names none.
 pub fn reply_limit(model: &ModelSpec, batch: u64, otherwise: u64) -> u64 {
+    if model.outputs.is_empty() {
+        return otherwise;
+    }
     let batch = if model.decoupled { batch.max(model.max_batch_size) } else { batch }.max(1);
     let room = |output: &TensorSpec| output.fixed_bytes()?.checked_mul(batch)?.checked_add(SLACK_EACH);
     let sum = |sum: u64, output: &TensorSpec| sum.checked_add(room(output)?);
@@ -299,7 +306,10 @@ mod tests {
         }
         let nothing = model(0, vec![tensor("A", Int8, &[0]), tensor("T", Bytes, &[0])]);
         assert_eq!(check(&nothing, 1, &[output("A", Int8, &[0]), output("T", Bytes, &[0])]), Ok(()));
-        assert_eq!(check(&model(0, Vec::new()), 1, &[]), Ok(()));
+        let nameless = model(0, Vec::new());
+        assert_eq!(check(&nameless, 1, &[]), Ok(()));
+        assert_eq!(check(&nameless, 1, &[output("A", Int8, &[2])]), Ok(()), "it may have any");
+        assert_eq!(reply_limit(&nameless, 1, 7), 7);
         let mut decoupled = model(8, vec![tensor("A", Int8, &[2]), tensor("B", Int8, &[2])]);
         decoupled.decoupled = true;
         assert_eq!(check(&decoupled, 1, &[output("B", Int8, &[5, 2])]), Ok(()));

@@ -1,10 +1,13 @@
 //! The ways to reach a server; each implements [`crate::backend::Backend`]. Only [`connect`] knows the kinds.
 
 pub mod c_api;
+pub mod dynamic_grpc;
+mod extensions;
 pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 pub mod null;
+mod prepared;
 pub mod regions;
 pub mod traces;
 
@@ -42,18 +45,25 @@ const FORGET_LIMIT: Duration = Duration::from_millis(500);
 /// # Errors
 /// Where the server or the model cannot be had, with the server's own reason.
 pub fn connect(plan: &Plan) -> Result<Connected> {
-    let target = &plan.target;
+    let (target, batches) = (&plan.target, plan.data.batch_given);
     let here = |backend: Arc<dyn Backend>| Ok(backend.into());
     match target.service {
         ServiceKind::TritonCApi => here(Arc::new(c_api::TritonInProcess::start(target)?)),
+        ServiceKind::DynamicGrpc => here(Arc::new(dynamic_grpc::DynamicGrpc::connect(target)?)),
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
         ServiceKind::Triton => match target.connection.protocol {
-            Protocol::Http { .. } => {
-                traced(target, Arc::new(kserve_http::HttpBackend::connect(&target.connection, metrics_url(target))?))
-            }
-            Protocol::Grpc { .. } => {
-                traced(target, Arc::new(kserve_grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?))
-            }
+            Protocol::Http { .. } => traced(
+                target,
+                Arc::new(
+                    kserve_http::HttpBackend::connect(&target.connection, metrics_url(target))?.with_batches(batches),
+                ),
+            ),
+            Protocol::Grpc { .. } => traced(
+                target,
+                Arc::new(
+                    kserve_grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?.with_batches(batches),
+                ),
+            ),
         },
     }
 }

@@ -98,11 +98,13 @@ pub const UPSTREAM: &[&str] = &[
     "bls-composing-models",
     "model-signature-name",
     "endpoint",
+    "grpc-method",
+    "proto",
     "version",
 ];
 
 /// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
-const ABSENT: &[&str] = &["grpc-method", "proto", "session-concurrency", "enable-mpi", "trace-file", "schedule"];
+const ABSENT: &[&str] = &["session-concurrency", "enable-mpi", "trace-file", "schedule"];
 
 /// Reads the words after the program's name.
 ///

@@ -3,6 +3,7 @@
 mod compare;
 mod data;
 mod doctor;
+mod dynamic_grpc;
 mod embedded;
 mod forms;
 mod getopt;
@@ -94,6 +95,8 @@ struct Flags {
     embedded: embedded::EmbeddedArgs,
     #[command(flatten)]
     server: server::ServerArgs,
+    #[command(flatten)]
+    dynamic_grpc: dynamic_grpc::DynamicGrpcArgs,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -263,7 +266,7 @@ impl Flags {
         Ok(Plan {
             target: self.target(in_process)?,
             load,
-            data: self.data.plan()?,
+            data: self.data.plan(given)?,
             measurement,
             output: self.output.plan(),
             gate,
@@ -278,16 +281,19 @@ impl Flags {
     /// A matrix and a repository mean Triton in this process, without being told.
     fn target(&self, in_process: bool) -> Result<Target> {
         let metrics = self.server.metrics();
+        let service = if in_process { ServiceKind::TritonCApi } else { self.model.service() };
+        let dynamic_grpc = self.dynamic_grpc.plan();
         Ok(Target {
-            service: if in_process { ServiceKind::TritonCApi } else { self.model.service() },
-            model: self.model.model()?,
+            service,
+            model: self.model.model(service, dynamic_grpc.method.as_ref())?,
             mix: self.model.mix(),
             bls_composing: self.model.bls_composing(),
-            connection: self.server.connection(),
+            connection: self.server.connection(service),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
             max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,
+            dynamic_grpc,
         })
     }
 }

@@ -6,13 +6,16 @@ use crate::cli::forms::{mix_entry, model};
 use crate::cli::values::{filled, integer};
 use crate::error::{Error, Result};
 use crate::model::ModelId;
-use crate::plan::{MixEntry, ServiceKind};
+use crate::plan::{GrpcMethod, MixEntry, ServiceKind};
+
+/// Kinds of service, for messages.
+const KINDS: &str = "triton, triton_c_api or dynamic_grpc";
 
 /// What is measured.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// The model to measure. Required, unless --model-mix names models
+    /// The model to measure. Required, unless --model-mix names models, or --service-kind dynamic_grpc has none
     #[arg(short = 'm', long, value_name = "NAME", value_parser = filled)]
     model: Option<String>,
 
@@ -20,8 +23,9 @@ pub struct ModelArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = version)]
     model_version: Option<u64>,
 
-    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process
-    #[arg(long, value_name = "triton|triton_c_api", default_value = "triton", value_parser = service_kind)]
+    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `dynamic_grpc` is
+    /// any method of any gRPC service
+    #[arg(long, value_name = "KIND", default_value = "triton", value_parser = service_kind)]
     service_kind: ServiceKind,
 
     /// Models that a BLS model calls, separated by commas, each with `:version` if wanted: their server-side times are
@@ -48,15 +52,18 @@ impl ModelArgs {
         self.service_kind
     }
 
-    /// The model: `-m`, or the first of the mix.
+    /// The model: `-m`, or the first of the mix. Where a method of a gRPC service is called, that is its name in reports.
     ///
     /// # Errors
     /// Where no model is named.
-    pub fn model(&self) -> Result<ModelId> {
+    pub fn model(&self, service: ServiceKind, method: Option<&GrpcMethod>) -> Result<ModelId> {
         let version = self.model_version.filter(|&version| version > 0);
         match (&self.model, self.model_mix.first()) {
             (Some(name), _) => Ok(ModelId { name: name.clone(), version }),
             (None, Some(entry)) => Ok(entry.model.clone()),
+            (None, None) if service == ServiceKind::DynamicGrpc => {
+                Ok(ModelId::latest(method.map_or_else(String::new, ToString::to_string)))
+            }
             (None, None) => Err(Error::usage("-m is missing: name the model to measure; see --help")),
         }
     }
@@ -94,10 +101,11 @@ fn service_kind(text: &str) -> Result<ServiceKind, String> {
     match text.to_ascii_lowercase().as_str() {
         "triton" => Ok(ServiceKind::Triton),
         "triton_c_api" => Ok(ServiceKind::TritonCApi),
+        "dynamic_grpc" => Ok(ServiceKind::DynamicGrpc),
         "null" => Ok(ServiceKind::Null),
-        "openai" | "tfserving" | "torchserve" | "dynamic_grpc" => {
-            Err("this kind of service is not part of this version; use triton or triton_c_api".to_owned())
+        "openai" | "tfserving" | "torchserve" => {
+            Err(format!("this kind of service is not part of this version; use {KINDS}"))
         }
-        _ => Err("it must be triton or triton_c_api".to_owned()),
+        _ => Err(format!("it must be {KINDS}")),
     }
 }

@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::Args;
 
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
 use crate::cli::values::{MS, US, filled, integer, one_of, period, time, whole};
-use crate::plan::{Compression, Connection, MetricsPlan, Protocol, TraceLevel, TraceSettings};
+use crate::plan::{
+    Compression, Connection, MetricsPlan, Protocol, ServiceKind, TensorFormat, TraceLevel, TraceSettings,
+};
 
 /// Words of compression.
 const COMPRESSIONS: &[(&str, Compression)] =
     &[("none", Compression::None), ("gzip", Compression::Gzip), ("deflate", Compression::Deflate)];
-/// Words of tensor formats: whether it is JSON.
-const FORMATS: &[(&str, bool)] = &[("binary", false), ("json", true)];
+/// Words of tensor formats.
+const FORMATS: &[(&str, TensorFormat)] = &[("binary", TensorFormat::Binary), ("json", TensorFormat::Json)];
 
 /// How a server on the network is reached, traced and watched.
 #[derive(Args, Debug)]
@@ -46,15 +48,13 @@ pub struct ServerArgs {
     #[arg(long, value_name = "none|gzip|deflate", default_value = "none", value_parser = one_of(COMPRESSIONS))]
     http_compression: Compression,
 
-    /// HTTP: how inputs are sent
-    #[arg(long, action = ArgAction::Set, value_name = "binary|json", default_value = "binary",
-        value_parser = one_of(FORMATS))]
-    input_tensor_format: bool,
+    /// HTTP: how inputs are sent. Default: binary where the server takes it, else json
+    #[arg(long, value_name = "binary|json", value_parser = one_of(FORMATS))]
+    input_tensor_format: Option<TensorFormat>,
 
-    /// HTTP: how outputs are asked for
-    #[arg(long, action = ArgAction::Set, value_name = "binary|json", default_value = "binary",
-        value_parser = one_of(FORMATS))]
-    output_tensor_format: bool,
+    /// HTTP: how outputs are asked for. Default: binary where the server has it, else json
+    #[arg(long, value_name = "binary|json", value_parser = one_of(FORMATS))]
+    output_tensor_format: Option<TensorFormat>,
 
     /// How long to wait for the server and the model to be ready, in seconds or as in 500ms
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
@@ -114,24 +114,19 @@ enum Wire {
 }
 
 impl ServerArgs {
-    /// How the server is reached.
-    pub fn connection(&self) -> Connection {
-        let (protocol, url) = match self.protocol {
-            Wire::Http => (
-                Protocol::Http {
-                    json_inputs: self.input_tensor_format,
-                    json_outputs: self.output_tensor_format,
-                    compression: self.http_compression,
-                },
-                "localhost:8000",
-            ),
-            Wire::Grpc => (
-                Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
-                "localhost:8001",
-            ),
+    /// How a server of that kind is reached.
+    pub fn connection(&self, service: ServiceKind) -> Connection {
+        let wire = if service == ServiceKind::DynamicGrpc { Wire::Grpc } else { self.protocol };
+        let protocol = match wire {
+            Wire::Http => Protocol::Http {
+                inputs: self.input_tensor_format.unwrap_or_default(),
+                outputs: self.output_tensor_format.unwrap_or_default(),
+                compression: self.http_compression,
+            },
+            Wire::Grpc => Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
         };
-        let url = self.url.clone().unwrap_or_else(|| url.to_owned());
-        let tls = match self.protocol {
+        let url = self.url.clone().unwrap_or_else(|| format!("localhost:{}", service.port(&protocol)));
+        let tls = match wire {
             Wire::Http => self.tls.https(&url),
             Wire::Grpc => self.tls.grpc(&url),
         };

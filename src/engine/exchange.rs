@@ -92,6 +92,12 @@ impl Exchange {
         self.last = Some(now);
     }
 
+    /// The server has said that the request is over.
+    pub(super) fn ends(&mut self, now: Stamp) {
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+
     /// The request failed, or one response of it.
     pub(super) fn failed(&mut self, now: Stamp, error: InferError) {
         if self.sent == Stamp::default() {

@@ -212,6 +212,12 @@ impl Exchanges {
         self.over.push(slot as u32);
     }
 
+    /// Ends the request in a slot, whose last response is not over before this.
+    pub fn end_now(&mut self, slot: usize) {
+        self.slots[slot].ends(self.now);
+        self.end(slot);
+    }
+
     /// Ends the request in a slot with an error.
     pub fn fail(&mut self, slot: usize, error: InferError) {
         self.respond_failed(slot, error);

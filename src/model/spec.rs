@@ -130,6 +130,22 @@ impl ModelSpec {
         }
     }
 
+    /// This model, of which the server tells the tensors alone. With `batches`, it batches where the first dimension of every
+    /// input is open.
+    pub fn unconfigured(mut self, batches: bool) -> Self {
+        let is_open = |tensor: &TensorSpec| tensor.shape.first() == Some(&-1);
+        if batches && !self.inputs.is_empty() && self.inputs.iter().all(is_open) {
+            self.max_batch_size = ANY_BATCH;
+            for tensor in self.inputs.iter_mut().chain(&mut self.outputs) {
+                match is_open(tensor) {
+                    true => drop(tensor.shape.remove(0)),
+                    false => tensor.shape_tensor = true,
+                }
+            }
+        }
+        self
+    }
+
     /// Reads `metadata` (as of `/v2/models/M`) and `config` (as of `/v2/models/M/config`) of model `id`.
     ///
     /// # Errors
@@ -169,6 +185,9 @@ impl ModelSpec {
         })
     }
 }
+
+/// Batches that a model may take of which nobody says how large they may be.
+const ANY_BATCH: u64 = u32::MAX as u64;
 
 fn tensors(id: &ModelId, metadata: Vec<TensorJson>, config: &[SettingsJson], batched: bool) -> Result<Vec<TensorSpec>> {
     let settings: HashMap<&str, &SettingsJson> = config.iter().rev().map(|item| (item.name.as_str(), item)).collect();
@@ -227,6 +246,22 @@ mod tests {
         assert_eq!(spec.outputs[0].shape, [-1]);
         assert_eq!(spec.outputs[0].fixed_bytes(), None);
         assert_eq!(spec.scheduler, Scheduler::Dynamic);
+    }
+
+    #[test]
+    fn without_a_configuration_open_first_dimensions_are_batches_if_asked() {
+        let tensor = |name: &str, shape: &[i64]| TensorSpec::plain(name, DataType::Fp32, shape.to_vec());
+        let of = |inputs, outputs| ModelSpec::plain(&ModelId::latest("m"), inputs, outputs);
+        let open = of(vec![tensor("A", &[-1, 4])], vec![tensor("B", &[-1]), tensor("C", &[2])]);
+        assert_eq!(open.clone().unconfigured(false), open);
+        let batching = open.unconfigured(true);
+        assert_eq!((batching.max_batch_size, batching.inputs[0].shape.as_slice()), (ANY_BATCH, &[4][..]));
+        assert_eq!((batching.outputs[0].shape.len(), batching.outputs[0].shape_tensor), (0, false));
+        assert_eq!((batching.outputs[1].shape.as_slice(), batching.outputs[1].shape_tensor), (&[2][..], true));
+        for inputs in [vec![tensor("A", &[-1]), tensor("B", &[3, -1])], vec![tensor("A", &[])], vec![]] {
+            let fixed = of(inputs, vec![]);
+            assert_eq!(fixed.clone().unconfigured(true), fixed);
+        }
     }
 
     #[test]

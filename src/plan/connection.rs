@@ -27,10 +27,10 @@ pub struct Connection {
 pub enum Protocol {
     /// KServe v2 over HTTP/1.1.
     Http {
-        /// Inputs as JSON numbers instead of binary.
-        json_inputs: bool,
-        /// Outputs as JSON numbers instead of binary.
-        json_outputs: bool,
+        /// How inputs are sent.
+        inputs: TensorFormat,
+        /// How outputs are asked for.
+        outputs: TensorFormat,
         /// Compression of request bodies, and what is accepted for replies.
         compression: Compression,
     },
@@ -41,6 +41,18 @@ pub enum Protocol {
         /// Compression of messages.
         compression: Compression,
     },
+}
+
+/// How tensors travel over HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TensorFormat {
+    /// In binary where the server lists that extension, as JSON otherwise.
+    #[default]
+    Served,
+    /// In binary, behind the JSON.
+    Binary,
+    /// As JSON numbers and strings.
+    Json,
 }
 
 /// Compression of bodies and messages.

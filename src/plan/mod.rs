@@ -9,6 +9,7 @@ mod comparison;
 mod connection;
 mod data;
 mod draft;
+mod dynamic_grpc;
 mod load;
 mod measurement;
 mod model_rules;
@@ -26,9 +27,10 @@ use crate::exit::Codes;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
 pub use comparison::Comparison;
-pub use connection::{Compression, Connection, CredentialFile, Protocol, Tls};
+pub use connection::{Compression, Connection, CredentialFile, Protocol, TensorFormat, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
+pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
 pub use load::{
     Calls, Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
     StageLength, StageLoad, TokenInput, TokenUse, Wait,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, TokenInput, TokenUse};
+use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, ServiceKind, TokenInput, TokenUse};
 
 /// One rule: when it is broken, and what is said then, after the model's name.
 struct Rule {
@@ -58,7 +58,7 @@ const RULES: &[Rule] = &[
         message: |plan, _| format!("-b {}: requests of sequence models have a batch size of 1", plan.data.batch_size),
     },
     Rule {
-        broken: |plan, model| model.decoupled && plan.target.service.is_remote() && !streams(plan),
+        broken: |plan, model| model.decoupled && plan.target.service == ServiceKind::Triton && !streams(plan),
         message: |_, _| "it is decoupled, which over the network needs streams: add -i grpc --streaming".into(),
     },
     Rule {

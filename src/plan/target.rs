@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, ServerPlan};
+use crate::plan::{Connection, DynamicGrpcPlan, Protocol, ServerPlan};
 
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum ServiceKind {
     Triton,
     /// Triton in our own process.
     TritonCApi,
+    /// Any method of any gRPC service.
+    DynamicGrpc,
     /// No server: completes at once; prices the tool itself.
     Null,
 }
@@ -21,7 +23,30 @@ pub enum ServiceKind {
 impl ServiceKind {
     /// Whether the server is reached over a network: what is sent has an address, header fields, perhaps TLS.
     pub fn is_remote(self) -> bool {
-        self == Self::Triton
+        !matches!(self, Self::TritonCApi | Self::Null)
+    }
+
+    /// Whether this is Triton, wherever it runs, or what stands in for it.
+    pub fn is_triton(self) -> bool {
+        matches!(self, Self::Triton | Self::TritonCApi | Self::Null)
+    }
+
+    /// As `--service-kind` has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Triton => "triton",
+            Self::TritonCApi => "triton_c_api",
+            Self::DynamicGrpc => "dynamic_grpc",
+            Self::Null => "null",
+        }
+    }
+
+    /// The port of such a server where none is named.
+    pub fn port(self, protocol: &Protocol) -> u16 {
+        match (self, protocol) {
+            (Self::DynamicGrpc, _) | (_, Protocol::Http { .. }) => 8000,
+            (_, Protocol::Grpc { .. }) => 8001,
+        }
     }
 
     /// Whether the server runs in this process, and is set up by it.
@@ -51,6 +76,8 @@ pub struct Target {
     pub trace: Option<TraceSettings>,
     /// How the server's own metrics are collected, if they are.
     pub metrics: Option<MetricsPlan>,
+    /// What is called of a gRPC service of any kind.
+    pub dynamic_grpc: DynamicGrpcPlan,
 }
 
 impl Target {

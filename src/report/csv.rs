@@ -255,7 +255,7 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&L
     }
     columns.add("request/response", |level| (send_us(setup, level) + receive_us(setup, level)).to_string());
     columns.add("response wait", |level| {
-        let wait = if setup.decoupled { 0 } else { transport_us(setup, level) };
+        let wait = if setup.hides_times() { 0 } else { transport_us(setup, level) };
         wait.to_string()
     });
     if levels.iter().any(|level| level.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())) {
@@ -367,17 +367,17 @@ fn at(times: &Distribution, percentile: f64) -> String {
 
 /// Send time; a decoupled model has none of its own.
 fn send_us(setup: &Setup, level: &LevelSummary) -> u64 {
-    if setup.decoupled { 0 } else { whole_us(level.client.send_ns) }
+    if setup.hides_times() { 0 } else { whole_us(level.client.send_ns) }
 }
 
 fn receive_us(setup: &Setup, level: &LevelSummary) -> u64 {
-    if setup.decoupled { 0 } else { whole_us(level.client.receive_ns) }
+    if setup.hides_times() { 0 } else { whole_us(level.client.receive_ns) }
 }
 
 /// Service time without the client's own send and receive times.
 fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
     let client = &level.client;
-    let own = if setup.decoupled { 0.0 } else { client.send_ns + client.receive_ns };
+    let own = if setup.hides_times() { 0.0 } else { client.send_ns + client.receive_ns };
     whole_us(client.service_time().mean_ns() - own)
 }
 

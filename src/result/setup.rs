@@ -126,6 +126,13 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// Whether the client's times of a request are not told: most services have none of requests with any number of responses.
+    pub fn hides_times(&self) -> bool {
+        self.decoupled && !self.client_times.is_some_and(|times| times.streams)
+    }
+}
+
 impl ModelIdentity {
     /// What is told of a model.
     pub fn of(model: &ModelSpec) -> Self {

@@ -48,6 +48,21 @@ fn objects_are_steps_of_one_stream() {
 }
 
 #[test]
+fn strings_and_documents_may_stand_alone() {
+    let single = model(vec![tensor("S", DataType::Bytes, &[1]), tensor("J", DataType::Json, &[-1])], Vec::new());
+    let text = r#"{"data": [{"S": "ab", "J": {"content": [1.0]}}, {"S": ["ab"], "J": [{"content": [ 1.0 ]}, true]}]}"#;
+    let table = pack(&json(text, &single).unwrap(), 1);
+    let document = b"\x11\0\0\0{\"content\":[1.0]}";
+    let [first, second] = table.payloads.as_slice() else { panic!() };
+    for payload in [first, second] {
+        assert_eq!(sent(&payload.inputs[0]), b"\x02\0\0\0ab");
+    }
+    assert_eq!((sent(&first.inputs[1]), &*first.inputs[1].shape), (document.to_vec(), &[1, 1][..]));
+    let two = [&document[..], b"\x04\0\0\0true"].concat();
+    assert_eq!((sent(&second.inputs[1]), &*second.inputs[1].shape), (two, &[1, 2][..]));
+}
+
+#[test]
 fn arrays_are_streams_and_files_add_up() {
     let folder = Folder::new();
     let first = folder.write("1.json", r#"{"data": [[{"A": [1, 1]}, {"A": [2, 2]}], [{"A": [3, 3]}]]}"#);

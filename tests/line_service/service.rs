@@ -50,7 +50,13 @@ impl Backend for LineService {
         Capabilities {
             service_kind: "LINES",
             threading: Threading::Driven,
-            client_times: Some(ClientTimes { transport: "line", both: "write/read", send: "write", receive: "read" }),
+            client_times: Some(ClientTimes {
+                transport: "line",
+                both: "write/read",
+                send: "write",
+                receive: "read",
+                streams: false,
+            }),
             cancels_alone: false,
             statistics: false,
         }

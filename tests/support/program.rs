@@ -255,6 +255,17 @@ impl Finished {
         self.failure(words)
     }
 
+    /// As [`Finished::failure`], where something was said of the server or the flags before.
+    pub fn failure_after_notes(&self, words: &[&str]) -> &str {
+        assert_eq!(self.code(), 99, "{}\n{}", self.stdout, self.stderr);
+        let last = self.stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with("error: "), "{}", self.stderr);
+        for word in words {
+            assert!(last.contains(word), "'{word}' is missing: {last}");
+        }
+        last
+    }
+
     /// As [`Finished::refusal`], where levels may have been measured before.
     pub fn failure(&self, words: &[&str]) -> &str {
         assert_eq!(self.code(), 99, "{}\n{}", self.stdout, self.stderr);

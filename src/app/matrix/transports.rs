@@ -9,7 +9,7 @@ use crate::backends;
 use crate::backends::kserve_http::DEFAULT_PORT;
 use crate::engine::Endpoint;
 use crate::error::{Error, Result};
-use crate::plan::{Compression, Matrix, Plan, Protocol, ServiceKind};
+use crate::plan::{Compression, Matrix, Plan, Protocol, ServiceKind, TensorFormat};
 use crate::program::TritonProgram;
 use crate::shm::Placement;
 
@@ -65,7 +65,7 @@ fn placed(plan: &Plan, shared: bool) -> Plan {
 }
 
 fn http() -> Protocol {
-    Protocol::Http { json_inputs: false, json_outputs: false, compression: Compression::None }
+    Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Served, compression: Compression::None }
 }
 
 /// As the plan has it; decoupled models need streams.

@@ -8,7 +8,7 @@ use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, R
 use crate::backends::kserve_grpc::model;
 use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
 use crate::backends::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, StreamReply};
-use crate::backends::kserve_grpc::request::RequestForm;
+use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::data::{Payload, PayloadId};
@@ -55,7 +55,12 @@ pub fn calls(bytes: &[u8]) {
     let Some((&setup, records)) = bytes.split_first() else { return };
     let (streaming, watch, decoupled, every) = (setup & 1 != 0, setup & 2 != 0, setup & 4 != 0, setup & 8 != 0);
     let mut exchanges = Exchanges::new(Arc::new(Deaf), watch);
-    let mut method = unconnected(spec_of(model_of(0, decoupled), watch, every), streaming);
+    let streams = match (streaming, decoupled) {
+        (true, _) => Streams::Shared,
+        (false, true) => Streams::Own,
+        (false, false) => Streams::None,
+    };
+    let mut method = unconnected(spec_of(model_of(0, decoupled), watch, every), streams);
     let mut calls = CallTable::new(None);
     let slots = STREAMS as usize;
     exchanges.grow(slots);
@@ -87,7 +92,7 @@ pub fn calls(bytes: &[u8]) {
 }
 
 /// Requests that no server knows of.
-fn unconnected(spec: ClientSpec, streaming: bool) -> KserveGrpc {
+fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
     struct Nobody;
     impl RegionCalls for Nobody {
         fn protocol(&self) -> &'static str {
@@ -106,7 +111,7 @@ fn unconnected(spec: ClientSpec, streaming: bool) -> KserveGrpc {
             Ok(())
         }
     }
-    let form = RequestForm { encoding: Compression::None, streaming };
+    let form = RequestForm { encoding: Compression::None, streams };
     KserveGrpc::new(spec, Arc::new(Registry::new(Arc::new(Nobody))), form).expect("plain payloads")
 }
 

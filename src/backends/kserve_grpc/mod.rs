@@ -20,15 +20,17 @@ mod service;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backends::extensions::Extensions;
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{
     Empty, ModelRequest, Ready, ServerMetadata, TraceSetting, TraceValue,
 };
-use crate::backends::kserve_grpc::proto::{Answer, ModelConfigResponse, ModelMetadata};
-use crate::backends::kserve_grpc::request::RequestForm;
+use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata};
+use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
@@ -47,8 +49,13 @@ pub const DEFAULT_PORT: u16 = 8001;
 const SERVICE: &str = "inference.GRPCInferenceService";
 
 /// How reports name what a request costs the client.
-pub const CLIENT_TIMES: ClientTimes =
-    ClientTimes { transport: "gRPC", both: "(un)marshal request/response", send: "marshal", receive: "unmarshal" };
+pub const CLIENT_TIMES: ClientTimes = ClientTimes {
+    transport: "gRPC",
+    both: "(un)marshal request/response",
+    send: "marshal",
+    receive: "unmarshal",
+    streams: false,
+};
 
 /// A server that is reached over gRPC.
 pub struct GrpcBackend {
@@ -60,7 +67,11 @@ pub struct GrpcBackend {
     streaming: bool,
     compression: Compression,
     wait: ServerWait,
-    statistics: bool,
+    extensions: Extensions,
+    /// It tells no model's configuration, and so is not Triton.
+    is_foreign: AtomicBool,
+    /// Whether the first dimension is the batch's where no configuration says so.
+    batches: bool,
 }
 
 impl GrpcBackend {
@@ -87,7 +98,9 @@ impl GrpcBackend {
             streaming,
             compression,
             wait: ServerWait::new(connection.server_wait),
-            statistics: false,
+            extensions: Extensions::default(),
+            is_foreign: AtomicBool::new(false),
+            batches: false,
         };
         backend.await_ready("the server", |limit| {
             let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
@@ -96,8 +109,23 @@ impl GrpcBackend {
         let metadata: ServerMetadata = backend
             .call("ServerMetadata", &Empty {})
             .map_err(|error| backend.failed("reading its metadata", &error))?;
-        backend.statistics = metadata.extensions.iter().any(|extension| extension == "statistics");
+        backend.extensions = Extensions::of(&metadata.extensions);
         Ok(backend)
+    }
+
+    /// Takes the first dimension of tensors for that of the batch, where `batches` and the server does not say what it is.
+    pub fn with_batches(self, batches: bool) -> Self {
+        Self { batches, ..self }
+    }
+
+    /// How a model is configured; `None` where the server does not tell that of any.
+    fn config(&self, request: &ModelRequest, doing: &str) -> Result<Option<ModelConfig>> {
+        match self.call::<_, ModelConfigResponse>("ModelConfig", request) {
+            Ok(ModelConfigResponse { config: Some(config) }) => Ok(Some(config)),
+            Ok(_) => Err(self.failed(doing, &status::error(status::BROKEN, "the answer holds no configuration"))),
+            Err(error) if error.code == status::UNIMPLEMENTED.into() => Ok(None),
+            Err(error) => Err(self.failed(doing, &error)),
+        }
     }
 
     fn call<Q: prost::Message, A: Answer>(&self, method: &str, request: &Q) -> Result<A, InferError> {
@@ -162,7 +190,7 @@ impl Backend for GrpcBackend {
             threading: Threading::Driven,
             client_times: Some(CLIENT_TIMES),
             cancels_alone: self.streaming,
-            statistics: self.statistics,
+            statistics: self.extensions.statistics,
         }
     }
 
@@ -177,13 +205,13 @@ impl Backend for GrpcBackend {
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)
             .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;
-        let doing = format!("reading the configuration of model '{id}'");
-        let config: ModelConfigResponse =
-            self.call("ModelConfig", &request).map_err(|error| self.failed(&doing, &error))?;
-        let config = config
-            .config
-            .ok_or_else(|| self.failed(&doing, &status::error(status::BROKEN, "the answer holds no configuration")))?;
-        model::model(id, metadata, &config)
+        let config = self.config(&request, &format!("reading the configuration of model '{id}'"))?;
+        self.is_foreign.store(config.is_none(), Ordering::Relaxed);
+        self.extensions.say_what_lacks(&self.route.endpoint().to_string(), config.is_some(), false);
+        match config {
+            Some(config) => model::model(id, metadata, &config),
+            None => Ok(model::model(id, metadata, &ModelConfig::default())?.unconfigured(self.batches)),
+        }
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
@@ -216,14 +244,20 @@ impl Backend for GrpcBackend {
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
+        let streams = match self.streaming {
+            true if self.is_foreign.load(Ordering::Relaxed) => Streams::Own,
+            true => Streams::Shared,
+            false => Streams::None,
+        };
+        let streaming = streams == Streams::Shared;
         // A deadline of a stream would be one for all its requests together.
-        let deadline = self.route.limit.filter(|_| !self.streaming);
+        let deadline = self.route.limit.filter(|_| !streaming);
         let plan = CallPlan {
             route: self.route.clone(),
             fields: self.headers.fields(method, Some(self.compression), deadline),
-            streaming: self.streaming,
+            streaming,
         };
-        let form = RequestForm { encoding: self.compression, streaming: self.streaming };
+        let form = RequestForm { encoding: self.compression, streams };
         calls::open(KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?, plan, &spec, sink)
     }
 }

@@ -104,13 +104,26 @@ impl Template {
     }
 }
 
+/// How requests go on streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Streams {
+    /// Not at all: each is a call with one answer.
+    #[default]
+    None,
+    /// On streams that stay open, as Triton has them; such requests ask for empty final responses.
+    Shared,
+    /// Each on its own, which ends with its last response. Other servers do not tell which request an answer is for, or read
+    /// all requests of a stream before they answer any.
+    Own,
+}
+
 /// What a client's requests have in common on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestForm {
     /// Compression of each message.
     pub encoding: Compression,
-    /// Whether they go on streams that stay open; such requests ask for empty final responses.
-    pub streaming: bool,
+    /// Whether they go on streams.
+    pub streams: Streams,
 }
 
 /// Encodes the requests of one client.
@@ -129,7 +142,7 @@ impl RequestEncoder {
     /// # Errors
     /// Where a tensor cannot be read or a request is longer than gRPC allows.
     pub fn new(spec: &ClientSpec, regions: &InputRegions, form: RequestForm) -> Result<Self> {
-        let RequestForm { encoding, streaming } = form;
+        let (encoding, streaming) = (form.encoding, form.streams == Streams::Shared);
         let template = |payload| template(spec, regions, payload, streaming);
         let mut templates = spec.payloads.iter().map(template).collect::<Result<Vec<_>>>()?;
         if encoding != Compression::None && !streaming && !is_shared(spec.outputs.placements.first()) {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::backend::{ClientSpec, InferError, Request};
 use crate::backends::kserve_grpc::proto::{InferReply, StreamReply};
 use crate::backends::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
-use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm};
+use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm, Streams};
 use crate::backends::kserve_grpc::rules::ReplyRules;
 use crate::backends::regions::{InputRegions, OutputLayout, Registry, slot_tag};
 use crate::engine::Exchanges;
@@ -23,6 +23,8 @@ const FAILED: &str = "Inference failed";
 pub struct KserveGrpc {
     spec: ClientSpec,
     registry: Arc<Registry>,
+    /// Whether each request has a stream of its own.
+    streams: bool,
     requests: RequestEncoder,
     rules: ReplyRules,
     /// Where outputs go, by slot, if not into replies.
@@ -43,6 +45,7 @@ impl KserveGrpc {
     pub fn new(spec: ClientSpec, registry: Arc<Registry>, form: RequestForm) -> Result<Self> {
         let (inputs, number) = (registry.inputs(&spec.payloads)?, registry.client_number());
         Ok(Self {
+            streams: form.streams == Streams::Own,
             requests: RequestEncoder::new(&spec, &inputs, form)?,
             rules: ReplyRules::new(&spec),
             outputs: Vec::new(),
@@ -111,9 +114,17 @@ impl Method for KserveGrpc {
     }
 
     #[inline]
+    fn streams_answers(&self) -> bool {
+        self.streams
+    }
+
+    #[inline]
     fn wish(&self, slot: usize, exchanges: &Exchanges) -> Wish {
         let payload = exchanges.request(slot).payload;
-        Wish { keep: exchanges.watched() || self.rules.is_due(slot, payload), limit: self.rules.limit(payload) }
+        Wish {
+            keep: self.streams || exchanges.watched() || self.rules.is_due(slot, payload),
+            limit: self.rules.limit(payload),
+        }
     }
 
     fn longest(&self) -> u64 {
@@ -127,7 +138,14 @@ impl Method for KserveGrpc {
             return Ok(());
         };
         let (request, watched) = (exchanges.request(slot), exchanges.watched());
-        let reply = InferReply::parse(message).ok_or_else(unreadable)?;
+        let reply = match self.streams {
+            true => StreamReply::parse(message).ok_or_else(unreadable)?,
+            false => StreamReply { error: "", response: InferReply::parse(message).ok_or_else(unreadable)? },
+        };
+        if !reply.error.is_empty() {
+            return Err(status::error(FAILED, reply.error));
+        }
+        let reply = reply.response;
         let contents = watched || self.outputs[slot].is_none();
         let of = (self.model_of(request), watched);
         let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), of)?;

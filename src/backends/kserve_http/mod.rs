@@ -32,6 +32,7 @@ use self::templates::Templates;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
 };
+use crate::backends::extensions::Extensions;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
@@ -39,15 +40,15 @@ use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
-use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Connection, Protocol, TraceSettings};
+use crate::model::{ConfigJson, ModelId, ModelSpec};
+use crate::plan::{Connection, Protocol, TensorFormat, TraceSettings};
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
 
 /// How reports name what a request costs the client.
 pub const CLIENT_TIMES: ClientTimes =
-    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive" };
+    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
 
 /// What a server says of itself, as far as it matters.
 #[derive(Deserialize)]
@@ -63,7 +64,11 @@ pub struct HttpBackend {
     metrics: MetricsSource,
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
-    statistics: bool,
+    extensions: Extensions,
+    /// Tensors travel as JSON because the server takes no others.
+    falls_back: bool,
+    /// Whether the first dimension is the batch's where no configuration says so.
+    batches: bool,
     wait: ServerWait,
 }
 
@@ -74,7 +79,7 @@ impl HttpBackend {
     /// # Errors
     /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
-        let Protocol::Http { json_inputs, json_outputs, compression } = connection.protocol else {
+        let Protocol::Http { inputs, outputs, compression } = connection.protocol else {
             return Err(Error::usage("the plan asks for another protocol than HTTP"));
         };
         let wait = ServerWait::new(connection.server_wait);
@@ -83,20 +88,35 @@ impl HttpBackend {
         let headers = Headers::new(&connection.headers)?;
         let control = Arc::new(Questions::new(route.connector.clone(), headers.clone()));
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
-        let format = Arc::new(Format { endpoint, headers, json_inputs, json_outputs, compression });
+        let format = Format { endpoint, headers, json_inputs: false, json_outputs: false, compression };
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
             templates: Mutex::new(None),
-            statistics: false,
+            extensions: Extensions::default(),
+            falls_back: false,
+            batches: false,
             route,
-            format,
+            format: Arc::new(format.clone()),
             control,
             metrics,
             wait,
         };
         backend.wait_until_live()?;
-        backend.statistics = backend.has_statistics()?;
+        backend.extensions = backend.extensions()?;
+        let is_json = |wanted| match wanted {
+            TensorFormat::Served => !backend.extensions.binary_tensors,
+            TensorFormat::Binary => false,
+            TensorFormat::Json => true,
+        };
+        let format = Format { json_inputs: is_json(inputs), json_outputs: is_json(outputs), ..format };
+        backend.falls_back = [inputs, outputs].contains(&TensorFormat::Served) && !backend.extensions.binary_tensors;
+        backend.format = Arc::new(format);
         Ok(backend)
+    }
+
+    /// Takes the first dimension of tensors for that of the batch, where `batches` and the server does not say what it is.
+    pub fn with_batches(self, batches: bool) -> Self {
+        Self { batches, ..self }
     }
 
     fn trace_path(&self, model: Option<&str>) -> String {
@@ -123,11 +143,22 @@ impl HttpBackend {
         self.wait.retry(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
     }
 
-    /// Servers that say what they can do are believed; others are asked when the time comes.
-    fn has_statistics(&self) -> Result<bool> {
+    /// Servers are believed what they say that they can do.
+    fn extensions(&self) -> Result<Extensions> {
         let path = format!("{}/v2", self.format.endpoint.prefix);
         let server: ServerJson = self.control.get_json(&path, "server metadata", Patience::Setup)?;
-        Ok(server.extensions.iter().flatten().any(|extension| extension == "statistics"))
+        Ok(Extensions::of(&server.extensions.unwrap_or_default()))
+    }
+
+    /// How a model is configured; `None` where the server does not tell that of any.
+    fn config(&self, id: &ModelId) -> Result<Option<ConfigJson>> {
+        let (path, what) = (model_path(&self.format.endpoint, id, "/config"), format!("configuration of model '{id}'"));
+        let answer = self.control.get(&path, Patience::Setup).map_err(|error| self.control.error(&what, &error))?;
+        // What was asked for is a part of the protocol's extensions: it is the path that is unknown.
+        if matches!(answer.status, 404 | 405 | 501) {
+            return Ok(None);
+        }
+        self.control.read_json(&answer, &what).map(Some)
     }
 
     /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
@@ -193,7 +224,7 @@ impl Backend for HttpBackend {
             threading: Threading::Driven,
             client_times: Some(CLIENT_TIMES),
             cancels_alone: false,
-            statistics: self.statistics,
+            statistics: self.extensions.statistics,
         }
     }
 
@@ -207,9 +238,12 @@ impl Backend for HttpBackend {
             &format!("metadata of model '{id}'"),
             Patience::Setup,
         )?;
-        let path = model_path(endpoint, id, "/config");
-        let config = self.control.get_json(&path, &format!("configuration of model '{id}'"), Patience::Setup)?;
-        ModelSpec::new(id, metadata, &config)
+        let config = self.config(id)?;
+        self.extensions.say_what_lacks(&endpoint.http_url(), config.is_some(), self.falls_back);
+        match config {
+            Some(config) => ModelSpec::new(id, metadata, &config),
+            None => Ok(ModelSpec::new(id, metadata, &ConfigJson::default())?.unconfigured(self.batches)),
+        }
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {

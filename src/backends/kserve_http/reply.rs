@@ -38,10 +38,10 @@ pub(super) struct OutputJson<'a, D> {
     #[serde(default = "Option::default")]
     pub(super) data: Option<D>,
     #[serde(default)]
-    parameters: ParametersJson,
+    parameters: Option<ParametersJson>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct ParametersJson {
     #[serde(default)]
     binary_data_size: Option<u64>,
@@ -67,7 +67,9 @@ impl<D> OutputJson<'_, D> {
 
     /// Bytes of its binary tensor, checked against its shape; `None` where it has none.
     pub(super) fn binary_bytes(&self) -> Result<Option<u64>, InferError> {
-        let Some(size) = self.parameters.binary_data_size else { return Ok(None) };
+        let Some(size) = self.parameters.as_ref().and_then(|parameters| parameters.binary_data_size) else {
+            return Ok(None);
+        };
         match self.bytes()? {
             Some(bytes) if bytes != size => Err(self.refuse(format_args!(
                 "has binary_data_size {size}, but {} {:?} takes {bytes} bytes",

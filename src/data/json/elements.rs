@@ -8,6 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, DecodeSliceError, Engine};
 use half::{bf16, f16};
 
+use crate::data::json::document;
 use crate::data::json::lexer::{Fault, Kind, Lexer};
 use crate::data::strings;
 use crate::model::DataType;
@@ -57,6 +58,7 @@ pub fn read_array(lexer: &mut Lexer<'_>, datatype: DataType, out: &mut RegionBui
             each(lexer, out, |lexer| float(lexer, datatype, parse, f64::is_infinite).map(f64::to_le_bytes))
         }
         DataType::Bytes => texts(lexer, out),
+        DataType::Json => documents(lexer, out),
     }
 }
 
@@ -92,6 +94,23 @@ fn texts(lexer: &mut Lexer<'_>, out: &mut RegionBuilder) -> Result<u64, Fault> {
         count += 1;
     }
     Ok(count)
+}
+
+fn documents(lexer: &mut Lexer<'_>, out: &mut RegionBuilder) -> Result<u64, Fault> {
+    lexer.enter();
+    let (mut first, mut count) = (true, 0);
+    while lexer.more(b']', &mut first)? {
+        read_document(lexer, out)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Appends any value as a document.
+pub fn read_document(lexer: &mut Lexer<'_>, out: &mut RegionBuilder) -> Result<(), Fault> {
+    let mut text = Vec::new();
+    document::compact(lexer, &mut text)?;
+    strings::append(out, &text).map_err(|e| lexer.breach(e.to_string()))
 }
 
 fn boolean(lexer: &mut Lexer<'_>) -> Result<bool, Fault> {

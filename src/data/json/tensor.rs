@@ -1,8 +1,9 @@
 //! One tensor in JSON: an array, or an object of content and shape.
 
-use crate::data::json::elements::{read_array, read_base64};
+use crate::data::json::elements::{read_array, read_base64, read_document};
 use crate::data::json::lexer::{Fault, Kind, Lexer};
-use crate::model::TensorSpec;
+use crate::data::strings;
+use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
 
 /// Most dimensions that a shape may have.
@@ -16,6 +17,19 @@ pub(super) fn read_tensor(
 ) -> Result<Option<Vec<i64>>, Fault> {
     let named = |fault: Fault| Fault { message: format!("tensor {}: {}", spec.name, fault.message), ..fault };
     match lexer.peek()? {
+        // Documents say how many they are; one may stand alone.
+        Kind::Array if spec.datatype == DataType::Json => {
+            read_array(lexer, spec.datatype, out).map(|count| Some(vec![count as i64])).map_err(named)
+        }
+        Kind::Object if spec.datatype == DataType::Json => {
+            read_document(lexer, out).map(|()| Some(vec![1])).map_err(named)
+        }
+        // A string stands for a list of one.
+        Kind::Text if spec.datatype == DataType::Bytes => {
+            let text = lexer.string()?;
+            let appended = strings::append(out, text.as_bytes());
+            appended.map(|()| None).map_err(|error| named(lexer.breach(error.to_string())))
+        }
         Kind::Array => read_array(lexer, spec.datatype, out).map(|_| None).map_err(named),
         Kind::Object => members(lexer, spec, out).map_err(named),
         kind => Err(named(unsupported(lexer, kind))),

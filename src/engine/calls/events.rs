@@ -106,8 +106,8 @@ impl<M: Method> Heard<'_, M> {
 
     fn own_message(&mut self, slot: usize, arrived: &Arrived<'_>, limit: u64) -> Result<(), InferError> {
         let call = &mut self.calls.slots[slot];
-        call.messages += 1;
-        if call.messages > 1 {
+        call.messages = call.messages.saturating_add(1);
+        if call.messages > 1 && !self.method.streams_answers() {
             return Err(status::error(BROKEN, "the server answered one request with several messages"));
         }
         let unpacked = unpacked(arrived, call.encoding, limit)?;
@@ -117,10 +117,11 @@ impl<M: Method> Heard<'_, M> {
     /// The server has said all about a call of its own.
     fn own_end(&mut self, slot: usize, trailers: Option<&HeaderList>) {
         let failed = self.exchanges.has_failed(slot);
+        let streams = self.method.streams_answers();
         let call = &self.calls.slots[slot];
         let outcome = match trailers.and_then(status::of_trailers) {
             Some(Ok(())) if failed => Ok(()),
-            Some(Ok(())) if call.messages == 0 => Err("the server reports success without an answer"),
+            Some(Ok(())) if call.messages == 0 && !streams => Err("the server reports success without an answer"),
             Some(Ok(())) if call.reader.is_inside() => Err("the answer ends inside a message"),
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
@@ -131,6 +132,7 @@ impl<M: Method> Heard<'_, M> {
             None => Err("the answer ends without a status"),
         };
         match outcome {
+            Ok(()) if streams => self.exchanges.end_now(slot),
             Ok(()) => self.exchanges.end(slot),
             Err(reason) => self.exchanges.fail(slot, status::error(BROKEN, reason)),
         }

@@ -13,7 +13,7 @@ pub type Fields = Vec<(String, String)>;
 /// What the calls to one server have in common.
 #[derive(Clone, Debug)]
 pub struct CallHeaders {
-    service: &'static str,
+    service: String,
     scheme: &'static str,
     authority: String,
     prefix: String,
@@ -25,9 +25,10 @@ impl CallHeaders {
     ///
     /// # Errors
     /// A usage error where a metadata name or value cannot be sent.
-    pub fn new(service: &'static str, endpoint: &Endpoint, connection: &Connection) -> Result<Self> {
+    pub fn new(service: &str, endpoint: &Endpoint, connection: &Connection) -> Result<Self> {
         let metadata = connection.headers.iter().map(checked).collect::<Result<_>>()?;
         let scheme = if endpoint.secure { "https" } else { "http" };
+        let service = service.to_owned();
         Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
     }
 

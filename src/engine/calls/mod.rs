@@ -16,6 +16,7 @@ pub mod status;
 pub(crate) mod streams;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -25,7 +26,8 @@ pub use streams::parse_id;
 
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::engine::calls::connection::Connection;
-use crate::engine::{Exchanges, NetworkClient, Route};
+use crate::engine::calls::line::{CONNECT_LIMIT, Line};
+use crate::engine::{Connector, Exchanges, NetworkClient, Route};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
 
@@ -47,13 +49,18 @@ pub trait Method: Send {
     /// Index of the model that a request is for: the same sequence id is another sequence where it is another model's.
     fn model_of(&self, request: Request) -> usize;
 
+    /// Whether a call of its own may have any number of messages for an answer; it is over when the server ends it.
+    fn streams_answers(&self) -> bool {
+        false
+    }
+
     /// What is to be done with the answer of a call of its own.
     fn wish(&self, slot: usize, exchanges: &Exchanges) -> Wish;
 
     /// Most bytes of any answer.
     fn longest(&self) -> u64;
 
-    /// The answer of a call of its own has come; `None` where its bytes were not wanted.
+    /// The answer of a call of its own has come, or a message of it; `None` where its bytes were not wanted.
     ///
     /// # Errors
     /// Why the request fails; its call is then given up.
@@ -76,6 +83,14 @@ pub struct CallPlan {
     pub fields: Fields,
     /// Whether requests go on streams that stay open, one for each slot.
     pub streaming: bool,
+}
+
+/// Connects, and lets go again: whether a server is there that speaks HTTP/2.
+///
+/// # Errors
+/// Why it cannot be reached within `limit`.
+pub fn reach(connector: &Connector, limit: Duration) -> Result<(), InferError> {
+    Line::connect(connector, limit.min(CONNECT_LIMIT)).map(|mut line| line.shutdown())
 }
 
 /// Opens a client of a method over gRPC.

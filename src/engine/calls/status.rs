@@ -26,6 +26,8 @@ const WORDS: [&str; 16] = [
 
 /// A call's answer broke the rules of gRPC.
 pub const BROKEN: &str = "Protocol error";
+/// The server does not have the method.
+pub const UNIMPLEMENTED: &str = WORDS[11];
 /// The server takes no calls.
 pub const UNAVAILABLE: &str = WORDS[13];
 

@@ -114,6 +114,14 @@ impl Questions {
     /// Where the server cannot be reached, refuses, or does not answer with such JSON; `what` is named.
     pub fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
         let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
+        self.read_json(&answer, what)
+    }
+
+    /// The JSON of a successful answer about `what`.
+    ///
+    /// # Errors
+    /// As [`Questions::get_json`], but for a server that cannot be reached.
+    pub fn read_json<T: DeserializeOwned>(&self, answer: &Answer, what: &str) -> Result<T> {
         if let Some(refusal) = answer.refusal() {
             return Err(self.error(what, &refusal));
         }

@@ -6,13 +6,15 @@ use crate::backend::{ErrorCode, InferError};
 
 /// Most bytes of a refusal that are kept for its text.
 pub const KEPT_OF_REFUSAL: u64 = 64 * 1024;
+/// Under which names servers say why: Triton and most others, and those that are built on FastAPI.
+const WORDS: [&str; 2] = ["error", "detail"];
 /// Most characters of a text that is no JSON.
 const SHOWN: usize = 300;
 
 /// The server's refusal in its own words.
 pub fn refusal(status: u16, location: &str, body: &[u8]) -> InferError {
     let text = match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Object(members)) => members.get("error").map(|error| match error {
+        Ok(Value::Object(members)) => WORDS.iter().find_map(|word| members.get(*word)).map(|error| match error {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         }),
@@ -40,6 +42,8 @@ mod tests {
     fn refusals_keep_the_servers_words() {
         let error = refusal(400, "", br#"{"error":"unexpected shape"}"#);
         assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), "unexpected shape"));
+        assert_eq!(refusal(404, "", br#"{"detail":"Not Found"}"#).message, "Not Found");
+        assert_eq!(refusal(422, "", br#"{"detail":[{"loc":["body"]}]}"#).message, r#"[{"loc":["body"]}]"#);
         assert_eq!(refusal(502, "", b" <html>bad gateway</html>\n").message, "<html>bad gateway</html>");
         assert!(refusal(302, "http://x/", b"").message.contains("http://x/"));
         assert_eq!(refusal(500, "", b"").message, "the server gave no reason");

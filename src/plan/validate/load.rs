@@ -1,8 +1,8 @@
 //! Rules of the load.
 
 use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{endless, loads, on_network, shown_range};
-use crate::plan::{Calls, DataSource, Draft, LoadMode};
+use crate::plan::validate::facts::{endless, loads, shown_range};
+use crate::plan::{Calls, DataSource, Draft, LoadMode, ServiceKind};
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[
@@ -96,7 +96,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             matches!(draft.plan.load.mode, LoadMode::Periodic(_))
-                && on_network(draft)
+                && draft.plan.target.service == ServiceKind::Triton
                 && !draft.given.has("--streaming")
         },
         message: |_| "--periodic-concurrency-range over the network needs streams: add -i grpc --streaming".into(),

@@ -1,5 +1,6 @@
 //! Rules that hold between flags, as tables. What a single flag may be is checked where it is read.
 
+mod dynamic_grpc;
 mod facts;
 mod idle;
 mod load;
@@ -23,7 +24,8 @@ struct Rule {
 /// # Errors
 /// Where a rule is broken.
 pub fn check(draft: &Draft) -> Result<()> {
-    let tables = [load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES, tls::RULES];
+    let tables =
+        [dynamic_grpc::RULES, load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES, tls::RULES];
     match tables.into_iter().flatten().find(|rule| (rule.broken)(draft)) {
         Some(rule) => Err(Error::usage(format!("{}; see --help", (rule.message)(draft)))),
         None => Ok(()),

@@ -3,7 +3,7 @@
 use crate::backend::{Parameter, ParameterValue};
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, Protocol};
+use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
 use crate::shm::Placement;
 
 /// A request parameter without sign for which a signed one has no room.
@@ -116,6 +116,15 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| misplaced(draft).is_some(),
+        message: |draft| {
+            let (flag, kinds) = misplaced(draft).unwrap_or_default();
+            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
+            let kinds = kinds.collect::<Vec<_>>().join(" or ");
+            format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
         message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
     },
@@ -223,6 +232,28 @@ const NETWORK_ONLY: &[&str] = &[
     "--trace-count",
     "--log-frequency",
 ];
+
+/// Triton, wherever it runs.
+const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null];
+
+/// Flags that only some kinds of service have, and which.
+const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
+    (&["--grpc-method", "--proto", "--proto-include"], &[ServiceKind::DynamicGrpc]),
+    (&["--input-tensor-format", "--output-tensor-format"], TRITON),
+    (&["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"], TRITON),
+    (&["--metrics-url", "--metrics-interval"], TRITON),
+];
+
+/// The first flag that is not for the draft's kind of service, and the kinds that it is for. One that asks for nothing is for all.
+fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
+    let service = draft.plan.target.service;
+    let asks = |flag: &str| {
+        let value = draft.given.value(flag).unwrap_or_default();
+        draft.given.has(flag) && !["none", "binary"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing))
+    };
+    let rows = KIND_FLAGS.iter().filter(|(_, kinds)| !kinds.contains(&service));
+    rows.flat_map(|&(flags, kinds)| flags.iter().map(move |&flag| (flag, kinds))).find(|&(flag, _)| asks(flag))
+}
 
 fn asks_compression(draft: &Draft, flag: &str) -> bool {
     draft.given.value(flag).is_some_and(|word| !word.eq_ignore_ascii_case("none"))

@@ -103,7 +103,7 @@ fn transport(client: &ClientSummary, setup: &Setup, verbose: bool) -> String {
     let total = whole_us(client.service_time().mean_ns());
     let both = whole_us(client.send_ns + client.receive_ns);
     let wait = total.saturating_sub(both);
-    let times = setup.client_times.filter(|_| !setup.decoupled);
+    let times = setup.client_times.filter(|_| !setup.hides_times());
     let parts = |names: ClientTimes| match verbose {
         false => format!("{} {both} usec + response wait {wait} usec", names.both),
         true => {

@@ -1,6 +1,7 @@
 //! `ModelInferResponse` and `ModelStreamInferResponse`, read in place: no field is copied before somebody asks for it.
 
 use crate::backend::{OutputView, Outputs};
+use crate::backends::kserve_grpc::proto::contents;
 use crate::model::DataType;
 use crate::wire::protobuf::{self, Fields, Value};
 
@@ -14,18 +15,25 @@ pub struct StreamReply<'a> {
 }
 
 impl<'a> StreamReply<'a> {
-    /// Reads a message; `None` where it is malformed.
+    /// Reads a message; `None` where it is malformed. Some servers send the response itself (bare), without the message around
+    /// it: such a one has fields that the other does not know.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
-        let mut reply = Self::default();
+        let (mut error, mut response) = (None, None);
         let mut fields = Fields::of(message);
         for (field, value) in fields.by_ref() {
             match field {
-                1 => reply.error = value.text()?,
-                2 => reply.response = InferReply::parse(value.bytes()?)?,
+                1 => error = Some(value),
+                2 => response = Some(value),
+                3..=6 => return InferReply::parse(message).map(|response| Self { error: "", response }),
                 _ => {}
             }
         }
-        (!fields.is_broken()).then_some(reply)
+        if fields.is_broken() {
+            return None;
+        }
+        let error = error.map_or(Some(""), Value::text)?;
+        let response = response.map_or(Some(InferReply::default()), |value| InferReply::parse(value.bytes()?))?;
+        Some(Self { error, response })
     }
 }
 
@@ -105,16 +113,17 @@ impl Outputs for InferReply<'_> {
         let nth = |wanted: u32| Fields::of(self.message).filter(move |field| field.0 == wanted);
         let mut raw = nth(6);
         for (_, output) in nth(5) {
-            let bytes = raw.next().and_then(|field| field.1.bytes()).unwrap_or_default();
+            let bytes = raw.next().and_then(|field| field.1.bytes());
             let Some(output) = output.bytes() else { continue };
             visit_output(output, bytes, visitor);
         }
     }
 }
 
-/// Visits one `InferOutputTensor`; one with a datatype that is unknown is left out.
-fn visit_output(output: &[u8], bytes: &[u8], visitor: &mut dyn FnMut(OutputView<'_>)) {
-    let (mut name, mut datatype, mut shape) = ("", None, Vec::new());
+/// Visits one `InferOutputTensor`; one with a datatype that is unknown is left out. Without `raw` contents it may have typed
+/// ones.
+fn visit_output(output: &[u8], raw: Option<&[u8]>, visitor: &mut dyn FnMut(OutputView<'_>)) {
+    let (mut name, mut datatype, mut shape, mut typed) = ("", None, Vec::new(), None);
     for (field, value) in Fields::of(output) {
         match (field, value) {
             (1, value) => name = value.text().unwrap_or_default(),
@@ -125,12 +134,18 @@ fn visit_output(output: &[u8], bytes: &[u8], visitor: &mut dyn FnMut(OutputView<
                     shape.push(dim as i64);
                 }
             }
+            (5, value) => typed = value.bytes(),
             _ => {}
         }
     }
-    if let Some(datatype) = datatype {
-        visitor(OutputView { name, datatype, shape: &shape, bytes });
+    let Some(datatype) = datatype else { return };
+    let mut packed = Vec::new();
+    if let (None, Some(contents)) = (raw, typed)
+        && contents::pack(&mut packed, datatype, contents).is_none()
+    {
+        packed.clear();
     }
+    visitor(OutputView { name, datatype, shape: &shape, bytes: raw.unwrap_or(&packed) });
 }
 
 #[cfg(test)]
@@ -178,6 +193,36 @@ mod tests {
             seen += 1;
         });
         assert_eq!(seen, 1);
+    }
+
+    #[test]
+    fn bare_responses_are_told_from_wrapped_ones() {
+        let bare = response();
+        let reply = StreamReply::parse(&bare).unwrap();
+        assert_eq!((reply.error, reply.response.id, reply.response.has_outputs), ("", "id-1", true));
+        let mut named = Vec::new();
+        put_bytes(&mut named, 1, b"model");
+        named.extend_from_slice(&bare);
+        assert_eq!(StreamReply::parse(&named).unwrap().response.model_name(), Some("model"));
+        for end in 0..named.len() {
+            let _ = StreamReply::parse(&named[..end]);
+        }
+    }
+
+    #[test]
+    fn typed_contents_take_the_place_of_raw_ones() {
+        let (mut contents, mut output, mut message) = (Vec::new(), Vec::new(), Vec::new());
+        put_bytes(&mut contents, 2, &[1, 2, 3]);
+        put_bytes(&mut output, 1, b"OUT");
+        put_bytes(&mut output, 2, b"INT8");
+        put_number(&mut output, 3, 3);
+        put_bytes(&mut output, 5, &contents);
+        put_bytes(&mut message, 5, &output);
+        let reply = InferReply::parse(&message).unwrap();
+        assert!(!reply.lacks_contents());
+        let mut seen = Vec::new();
+        reply.visit(&mut |output| seen.push((output.shape.to_vec(), output.bytes.to_vec())));
+        assert_eq!(seen, [(vec![3], vec![1, 2, 3])]);
     }
 
     #[test]

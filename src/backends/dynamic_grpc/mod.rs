@@ -1,0 +1,131 @@
+//! Any method of any gRPC service. Unary calls and streams of either side are the same bytes: a call carries the messages of one step,
+//! ends our side, and is over when the server ends its own; it succeeded where the status is 0.
+//!
+//! ```text
+//! DynamicGrpc    the way to the service; opens clients       bodies      steps as the bytes of calls
+//! service        calls, and what their answers mean          generator   messages that a command writes
+//!                                                            schema      messages as JSON, by a .proto file
+//! ```
+
+mod bodies;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod generator;
+mod schema;
+mod service;
+
+use std::sync::Arc;
+
+use self::bodies::Bodies;
+use self::schema::Schema;
+use self::service::Calls;
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Threading};
+use crate::backends::prepared::Prepared;
+use crate::data::Payload;
+use crate::engine::calls::{self, CallHeaders, CallPlan};
+use crate::engine::{Route, ServerWait, tls_advice};
+use crate::error::{Error, Result};
+use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+use crate::plan::{Compression, GrpcMethod, Protocol, Target};
+
+/// How reports name what a request costs the client. They are told of calls with any number of messages: sending ends with the last
+/// frame, waiting with the first message of the answer, receiving with the trailers.
+pub const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "gRPC", both: "send/recv", send: "send", receive: "receive", streams: true };
+
+/// A service whose method is called.
+pub struct DynamicGrpc {
+    route: Route,
+    headers: CallHeaders,
+    method: GrpcMethod,
+    schema: Option<Schema>,
+    compression: Compression,
+    bodies: Prepared<Bodies>,
+}
+
+impl DynamicGrpc {
+    /// Reads the description of the method, if there is one, and waits until the server that `target` names can be reached.
+    ///
+    /// # Errors
+    /// Where the description does not hold the method, or the server is not there in time.
+    pub fn connect(target: &Target) -> Result<Self> {
+        let (connection, plan) = (&target.connection, &target.dynamic_grpc);
+        let method = plan.method.clone().ok_or_else(|| Error::usage("--grpc-method is missing"))?;
+        let Protocol::Grpc { compression, .. } = connection.protocol else {
+            return Err(Error::usage("the plan asks for another protocol than gRPC"));
+        };
+        let schema = plan.proto.as_ref().map(|file| Schema::read(file, &plan.includes, &method)).transpose()?;
+        let route = Route::to(connection, target.service.port(&connection.protocol), &["h2"])?;
+        let headers = CallHeaders::new(&method.service, route.endpoint(), connection)?;
+        let service = Self { route, headers, method, schema, compression, bodies: Prepared::default() };
+        service.await_server(&ServerWait::new(connection.server_wait))?;
+        Ok(service)
+    }
+
+    /// A service need not tell whether it is ready; it must take connections.
+    fn await_server(&self, wait: &ServerWait) -> Result<()> {
+        let advice = |error: &_| tls_advice(error, "--ssl-grpc-root-certifications-file", "");
+        let reach = |limit| calls::reach(&self.route.connector, limit);
+        wait.retry(reach, |error| advice(error).is_some()).map_err(|reason| {
+            let failed = Error::server(format!(
+                "gRPC server {}: it cannot be reached within {} s (--server-wait): {reason}",
+                self.route.endpoint(),
+                wait.seconds()
+            ));
+            advice(&reason).into_iter().fold(failed, Error::advice)
+        })
+    }
+
+    fn bodies(&self, payloads: &Arc<[Payload]>) -> Result<Arc<Bodies>> {
+        self.bodies.of(payloads, || Bodies::make(payloads, self.schema.as_ref(), self.compression))
+    }
+}
+
+impl Backend for DynamicGrpc {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "DYNAMIC_GRPC",
+            threading: Threading::Driven,
+            client_times: Some(CLIENT_TIMES),
+            cancels_alone: false,
+            statistics: false,
+        }
+    }
+
+    /// What a step of the data may hold, and that any number of messages may answer it.
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let generator = TensorSpec::plain(generator::INPUT, DataType::Bytes, vec![1]);
+        let payload = TensorSpec::plain(schema::INPUT, DataType::Json, vec![-1]);
+        let optional = |tensor: TensorSpec| TensorSpec { optional: true, ..tensor };
+        let (inputs, outputs) = match self.schema {
+            None => (vec![generator], Vec::new()),
+            Some(_) => (
+                vec![optional(payload), optional(generator)],
+                vec![TensorSpec::plain(schema::OUTPUT, DataType::Json, vec![1])],
+            ),
+        };
+        Ok(ModelSpec { decoupled: true, ..ModelSpec::plain(id, inputs, outputs) })
+    }
+
+    fn prepare(&self, _: &Arc<[ModelSpec]>, payloads: &Arc<[Payload]>) -> Result<()> {
+        self.bodies(payloads).map(drop)
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
+    fn is_gone(&self) -> bool {
+        self.route.is_gone()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let plan = CallPlan {
+            route: self.route.clone(),
+            fields: self.headers.fields(&self.method.name, Some(self.compression), self.route.limit),
+            streaming: false,
+        };
+        let answers = self.schema.as_ref().map(Schema::answer);
+        calls::open(Calls::new(self.bodies(&spec.payloads)?, answers, &spec), plan, &spec, sink)
+    }
+}

@@ -1,0 +1,42 @@
+//! What servers of KServe v2 may lack: all that Triton has beyond what the protocol asks of everybody. MLServer, the KServe Python
+//! server and OpenVINO Model Server speak the protocol and know little of its extensions.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::stdio::note;
+
+/// The extensions that a server lists in its metadata, as far as they matter here.
+#[derive(Debug, Default)]
+pub struct Extensions {
+    /// It counts inferences.
+    pub statistics: bool,
+    /// Over HTTP, tensors may follow the JSON in binary.
+    pub binary_tensors: bool,
+    said: AtomicBool,
+}
+
+impl Extensions {
+    /// Those of a list.
+    pub fn of(names: &[String]) -> Self {
+        let lists = |wanted: &str| names.iter().any(|name| name == wanted);
+        Self {
+            statistics: lists("statistics"),
+            binary_tensors: lists("binary_tensor_data"),
+            said: AtomicBool::new(false),
+        }
+    }
+
+    /// Says once, in one line, what the server at `url` lacks and what follows from that. `config`: it tells how models are
+    /// configured; `json`: tensors travel as JSON because it takes no others.
+    pub fn say_what_lacks(&self, url: &str, config: bool, json: bool) {
+        let lacks = [
+            (!config, "model configurations (models do not batch, unless -b is given and the first dimension is -1)"),
+            (!self.statistics, "statistics (the report has no server's part)"),
+            (json, "binary tensors over HTTP (they travel as JSON)"),
+        ];
+        let named: Vec<&str> = lacks.into_iter().filter_map(|(lacking, what)| lacking.then_some(what)).collect();
+        if !named.is_empty() && !self.said.swap(true, Ordering::Relaxed) {
+            note!("the server at {url} has no {}", named.join(", no "));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Rules of gRPC services of any kind, in perf_analyzer's words where it has the rule, too.
+
+use crate::plan::validate::Rule;
+use crate::plan::{DataSource, Draft, ServiceKind};
+
+fn is_it(draft: &Draft) -> bool {
+    draft.plan.target.service == ServiceKind::DynamicGrpc
+}
+
+/// Flags that say what these services know nothing of.
+const FOREIGN: &[&str] = &[
+    "-x",
+    "--model-mix",
+    "--bls-composing-models",
+    "--shared-memory",
+    "--request-parameter",
+    "--priority",
+    "--request-timeout-us",
+];
+
+/// Those that were given and ask for something.
+fn foreign(draft: &Draft) -> Vec<&'static str> {
+    let mut flags = draft.given.among(FOREIGN);
+    flags.retain(|flag| draft.given.value(flag).is_none_or(|word| !["none", "0", "", "-1"].contains(&word)));
+    flags
+}
+
+/// Rules of gRPC services of any kind.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| is_it(draft) && draft.plan.target.dynamic_grpc.method.is_none(),
+        message: |_| {
+            "Must supply --grpc-method for dynamic gRPC service kind. For example, \"package.Service/Method\".".into()
+        },
+    },
+    Rule {
+        broken: |draft| {
+            is_it(draft) && !matches!(draft.plan.data.source, DataSource::Files(_) | DataSource::Directory(_))
+        },
+        message: |_| "Must supply --input-data for dynamic gRPC service kind. Its steps say what is sent".into(),
+    },
+    Rule {
+        broken: |draft| is_it(draft) && draft.plan.data.batch_size > 1,
+        message: |draft| {
+            format!("Dynamic gRPC does not support multi-batch at the moment. Leave out {}", draft.given.show("-b"))
+        },
+    },
+    Rule {
+        broken: |draft| is_it(draft) && draft.plan.target.metrics.is_some(),
+        message: |_| {
+            "Server-side metric collection is only supported with Triton client backend. Leave out --collect-metrics"
+                .into()
+        },
+    },
+    Rule {
+        broken: |draft| is_it(draft) && draft.given.has("--streaming"),
+        message: |_| "--streaming: with --service-kind dynamic_grpc every call may be a stream: leave it out".into(),
+    },
+    Rule {
+        broken: |draft| is_it(draft) && !foreign(draft).is_empty(),
+        message: |draft| {
+            let flags: Vec<String> = foreign(draft).iter().map(|flag| draft.given.show(flag)).collect();
+            format!("{}: --service-kind dynamic_grpc has no use for that: leave it out", flags.join(" and "))
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--proto-include") && !draft.given.has("--proto"),
+        message: |draft| format!("{} needs --proto FILE", draft.given.show("--proto-include")),
+    },
+];
