@@ -122,10 +122,13 @@ fn failures_and_unknown_models_carry_the_servers_words() {
     let counter = run.finish(LIMIT);
     assert_eq!((counter.succeeded(), counter.codes().get("HTTP 500")), (80, Some(&20)), "{}", counter.texts());
     assert!(counter.texts().contains("request 5"), "{}", counter.texts());
-    let impatient = Connection { server_wait: Duration::ZERO, ..connection(&server) };
-    let error = HttpBackend::connect(&impatient, None).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
+    // A server that loads nothing any more is not waited for.
+    let patient = Connection { server_wait: Duration::from_secs(60), ..connection(&server) };
+    let asked = Instant::now();
+    let error = HttpBackend::connect(&patient, None).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
     let error = error.to_string();
-    assert!(error.contains("unknown model: 'nothing'") && error.contains("--server-wait"), "{error}");
+    assert!(error.contains("there is no model 'nothing'") && error.contains("unknown model: 'nothing'"), "{error}");
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
 }
 
 fn get(server: &TritonServer, path: &str) -> String {

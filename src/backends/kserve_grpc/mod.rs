@@ -18,6 +18,7 @@ mod request;
 mod rules;
 mod service;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,10 +103,11 @@ impl GrpcBackend {
             is_foreign: AtomicBool::new(false),
             batches: false,
         };
-        backend.await_ready("the server", |limit| {
+        let live = |limit| {
             let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
             answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
-        })?;
+        };
+        backend.await_ready("the server", live, || false)?;
         let metadata: ServerMetadata = backend
             .call("ServerMetadata", &Empty {})
             .map_err(|error| backend.failed("reading its metadata", &error))?;
@@ -138,14 +140,32 @@ impl GrpcBackend {
     }
 
     /// Asks until it works, or until the time to wait is over; at least once.
-    fn await_ready(&self, what: &str, ask: impl FnMut(Duration) -> Result<(), InferError>) -> Result<()> {
-        self.wait.retry(ask, |reason| advice(reason).is_some()).map_err(|reason| match advice(&reason) {
+    fn await_ready(
+        &self,
+        what: &str,
+        ask: impl FnMut(Duration) -> Result<(), InferError>,
+        is_absent: impl Fn() -> bool,
+    ) -> Result<()> {
+        let absent = Cell::new(false);
+        let is_final = |reason: &InferError| {
+            absent.set(advice(reason).is_none() && is_absent());
+            absent.get() || advice(reason).is_some()
+        };
+        self.wait.retry(ask, is_final).map_err(|reason| match advice(&reason) {
             Some(advice) => self.failed(&format!("{what} is not ready"), &reason).advice(advice),
+            None if absent.get() => self.failed(&format!("there is no {what}, and nothing is being loaded"), &reason),
             None => {
                 let waited = self.wait.seconds();
                 self.failed(&format!("{what} was not ready within {waited} s (--server-wait)"), &reason)
             }
         })
+    }
+
+    /// Whether the server has loaded all that it means to load, and knows no such model.
+    fn is_absent(&self, id: &ModelId) -> bool {
+        let ready = self.call::<_, Ready>("ServerReady", &Empty {});
+        let known = self.call::<_, ModelMetadata>("ModelMetadata", &named(id));
+        ready.is_ok_and(|answer| answer.ready) && known.is_err_and(|error| !is_unanswered(&error))
     }
 
     /// Why a model is not ready, as the server says it where it is asked for the model itself.
@@ -196,12 +216,11 @@ impl Backend for GrpcBackend {
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let request = named(id);
-        self.await_ready(&format!("model '{id}'"), |limit| {
-            match self.control.call("ModelReady", &request, limit)? {
-                Ready { ready: true } => Ok(()),
-                Ready { ready: false } => Err(self.not_ready(id)),
-            }
-        })?;
+        let ready = |limit| match self.control.call("ModelReady", &request, limit)? {
+            Ready { ready: true } => Ok(()),
+            Ready { ready: false } => Err(self.not_ready(id)),
+        };
+        self.await_ready(&format!("model '{id}'"), ready, || self.is_absent(id))?;
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)
             .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;

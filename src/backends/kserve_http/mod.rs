@@ -20,6 +20,7 @@ mod service;
 mod template;
 mod templates;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -161,11 +162,22 @@ impl HttpBackend {
         self.control.read_json(&answer, &what).map(Some)
     }
 
+    /// Whether the server has loaded all that it means to load, and knows no such model.
+    fn is_absent(&self, id: &ModelId) -> bool {
+        let answer = |path: &str| self.control.get(path, Patience::Sample).ok();
+        let ready = answer(&format!("{}/v2/health/ready", self.format.endpoint.prefix));
+        let known = answer(&model_path(&self.format.endpoint, id, ""));
+        ready.is_some_and(|ready| ready.refusal().is_none()) && known.is_some_and(|known| known.refusal().is_some())
+    }
+
     /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
     /// no.
-    fn not_ready(&self, id: &ModelId, refusal: InferError) -> Error {
+    fn not_ready(&self, id: &ModelId, refusal: InferError, absent: bool) -> Error {
         let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
         let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
+        if absent {
+            return self.control.error(&format!("there is no model '{id}', and nothing is being loaded"), &reason);
+        }
         let waited = self.wait.seconds();
         self.control.error(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)
     }
@@ -232,7 +244,12 @@ impl Backend for HttpBackend {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
         let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
-        self.wait.retry(attempt, |_| false).map_err(|error| self.not_ready(id, error))?;
+        let absent = Cell::new(false);
+        let is_final = |_: &InferError| {
+            absent.set(self.is_absent(id));
+            absent.get()
+        };
+        self.wait.retry(attempt, is_final).map_err(|error| self.not_ready(id, error, absent.get()))?;
         let metadata = self.control.get_json(
             &model_path(endpoint, id, ""),
             &format!("metadata of model '{id}'"),
