@@ -128,6 +128,8 @@ impl Session {
             LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
             _ => recorded.arrivals,
         };
+        let (table, with_entries) = (Arc::from(payloads.table), Arc::from(payloads.models));
+        backend.prepare(&with_entries, &table)?;
         let run = RunSummary {
             capabilities: backend.capabilities(),
             decoupled: models.iter().any(|model| model.decoupled),
@@ -142,14 +144,14 @@ impl Session {
             metrics: metrics.transpose()?,
             traces,
             backend,
-            models: payloads.models.into(),
+            models: with_entries,
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
             run,
             gauge: surroundings::gauge(plan),
             announcement: payloads.announcement,
             has_steps: payloads.from_files,
-            payloads: payloads.table.into(),
+            payloads: table,
             indexes: payloads.indexes,
             arrivals,
         })
@@ -180,7 +182,7 @@ impl Session {
                 anchor: WallAnchor::take(),
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
-                service_kind: self.run.capabilities.service_kind,
+                service_kind: self.run.capabilities.exported_kind(),
                 headline: self.run.headline,
                 entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
                 interrupts: interrupt::counter(),

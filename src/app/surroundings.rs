@@ -1,10 +1,9 @@
 //! What else runs on this machine, and where the server is among it.
 
-use crate::backends::{kserve_grpc, kserve_http};
 use crate::engine::Endpoint;
 use crate::machine::gauge::{Machine, Server};
 use crate::machine::listener::{self, Place};
-use crate::plan::{OnDisturbance, Plan, Protocol};
+use crate::plan::{OnDisturbance, Plan};
 
 /// What tells of disturbances, unless the plan says that nobody looks.
 pub fn gauge(plan: &Plan) -> Option<Machine> {
@@ -17,10 +16,7 @@ fn server(plan: &Plan) -> Server {
         return Server::NotAmongOthers;
     }
     let connection = &plan.target.connection;
-    let port = match connection.protocol {
-        Protocol::Http { .. } => kserve_http::DEFAULT_PORT,
-        Protocol::Grpc { .. } => kserve_grpc::DEFAULT_PORT,
-    };
+    let port = plan.target.service.port(&connection.protocol);
     let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
     match listener::place(&endpoint.host) {
         Place::Here => Server::ListensOn(endpoint.port),

@@ -54,6 +54,15 @@ pub trait Backend: Send + Sync {
     /// Where the model is unknown or not ready, with the server's reason.
     fn model(&self, id: &ModelId) -> Result<ModelSpec>;
 
+    /// Takes what requests will carry, once, before any client is opened: what a service makes of it is made now, and what cannot
+    /// be sent is said before anything is.
+    ///
+    /// # Errors
+    /// Where a payload cannot be sent.
+    fn prepare(&self, _models: &Arc<[ModelSpec]>, _payloads: &Arc<[Payload]>) -> Result<()> {
+        Ok(())
+    }
+
     /// Cumulative server-side counters of a model, of all its versions where `id` names none.
     ///
     /// # Errors
@@ -232,4 +241,14 @@ pub struct Capabilities {
     pub cancels_alone: bool,
     /// Whether [`Backend::statistics`] works.
     pub statistics: bool,
+}
+
+impl Capabilities {
+    /// The name in the export, which writes it in small letters: the report's, but where perf_analyzer has two.
+    pub fn exported_kind(&self) -> &'static str {
+        match self.service_kind {
+            "TENSORFLOW_SERVING" => "TFSERVING",
+            name => name,
+        }
+    }
 }

@@ -1,11 +1,15 @@
 //! The ways to reach a server; each implements [`crate::backend::Backend`]. Only [`connect`] knows the kinds.
 
 pub mod c_api;
+mod grpc_body;
 pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 pub mod null;
+mod prepared;
 pub mod regions;
+pub mod tfserving;
+pub mod torchserve;
 pub mod traces;
 
 use std::sync::Arc;
@@ -46,6 +50,8 @@ pub fn connect(plan: &Plan) -> Result<Connected> {
     let here = |backend: Arc<dyn Backend>| Ok(backend.into());
     match target.service {
         ServiceKind::TritonCApi => here(Arc::new(c_api::TritonInProcess::start(target)?)),
+        ServiceKind::TfServing => here(tfserving::connect(plan)?),
+        ServiceKind::TorchServe => here(Arc::new(torchserve::TorchServe::connect(plan)?)),
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
         ServiceKind::Triton => match target.connection.protocol {
             Protocol::Http { .. } => {

@@ -10,7 +10,7 @@ use crate::cli::forms::{parameter, random_range, shape, tolerance};
 use crate::cli::values::{US, integer, one_of, period, size, whole};
 use crate::data::RandomRange;
 use crate::error::{Error, Result};
-use crate::plan::{DataPlan, DataSource};
+use crate::plan::{DataPlan, DataSource, Given};
 use crate::shm::Placement;
 
 /// What requests carry.
@@ -130,7 +130,7 @@ impl DataArgs {
     ///
     /// # Errors
     /// Where sources are given that exclude each other.
-    pub fn plan(&self) -> Result<DataPlan> {
+    pub fn plan(&self, given: &Given) -> Result<DataPlan> {
         let shared = match self.shared_memory {
             Shared::None => None,
             Shared::System => Some(Placement::System),
@@ -138,6 +138,7 @@ impl DataArgs {
         };
         Ok(DataPlan {
             batch_size: self.batch_size,
+            batch_given: given.has("-b"),
             source: self.source()?,
             shapes: self.shape.clone(),
             string_length: self.string_length,

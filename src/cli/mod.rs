@@ -12,6 +12,7 @@ mod output;
 mod range;
 mod sequences;
 mod server;
+mod tfserving;
 mod tls;
 mod trace_summary;
 mod values;
@@ -26,7 +27,9 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Checkup, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
+use crate::plan::{
+    Checkup, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TorchServePlan, TraceFiles,
+};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -84,6 +87,8 @@ struct Flags {
     embedded: embedded::EmbeddedArgs,
     #[command(flatten)]
     server: server::ServerArgs,
+    #[command(flatten)]
+    tfserving: tfserving::TfServingArgs,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -179,9 +184,9 @@ impl Flags {
         notes.extend(self.load.note());
         notes.extend(self.model.ignored());
         Ok(Plan {
-            target: self.target(matrix.is_some() && !given.has("--service-kind"))?,
+            target: self.target(matrix.is_some(), given)?,
             load,
-            data: self.data.plan()?,
+            data: self.data.plan(given)?,
             measurement,
             output: self.output.plan(),
             seed: self.load.seed(),
@@ -191,19 +196,24 @@ impl Flags {
         })
     }
 
-    /// A matrix starts from Triton in this process, without being told.
-    fn target(&self, in_process: bool) -> Result<Target> {
+    /// A `matrix` starts from Triton in this process, without being told.
+    fn target(&self, matrix: bool, given: &Given) -> Result<Target> {
         let metrics = self.server.metrics();
+        let in_process = matrix && !given.has("--service-kind");
+        let service = if in_process { ServiceKind::TritonCApi } else { self.model.service() };
         Ok(Target {
-            service: if in_process { ServiceKind::TritonCApi } else { self.model.service() },
+            service,
+            version_label: self.model.version_label(),
             model: self.model.model()?,
             mix: self.model.mix(),
             bls_composing: self.model.bls_composing(),
-            connection: self.server.connection(),
+            connection: self.server.connection(service),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
             max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,
+            tfserving: self.tfserving.plan(given),
+            torchserve: TorchServePlan { metrics_url: self.server.metrics_url() },
         })
     }
 }

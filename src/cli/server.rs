@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
 use crate::cli::values::{MS, US, filled, integer, one_of, period, time, whole};
-use crate::plan::{Compression, Connection, MetricsPlan, Protocol, TraceLevel, TraceSettings};
+use crate::plan::{Compression, Connection, MetricsPlan, Protocol, ServiceKind, TraceLevel, TraceSettings};
 
 /// Words of compression.
 const COMPRESSIONS: &[(&str, Compression)] =
@@ -20,14 +20,14 @@ const FORMATS: &[(&str, bool)] = &[("binary", false), ("json", true)];
 #[command(next_help_heading = "Server on the network")]
 pub struct ServerArgs {
     /// Where the server is: host:port, or a URL; with --matrix transports HTTP's, with gRPC at the next port, or both as
-    /// HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001
+    /// HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001, of tfserving localhost:8500, over HTTP localhost:8501
     #[arg(short = 'u', long, value_name = "URL", value_parser = filled)]
     url: Option<String>,
 
-    /// Protocol
-    #[arg(short = 'i', long, value_name = "http|grpc", default_value = "http",
+    /// Protocol. Default: http, with tfserving grpc
+    #[arg(short = 'i', long, value_name = "http|grpc",
         value_parser = one_of(&[("http", Wire::Http), ("grpc", Wire::Grpc)]))]
-    protocol: Wire,
+    protocol: Option<Wire>,
 
     /// A header of every request, over gRPC its metadata; repeat it for more. Default: none
     #[arg(short = 'H', long, value_name = "NAME:VALUE", value_parser = header)]
@@ -78,7 +78,8 @@ pub struct ServerArgs {
     #[arg(long)]
     collect_metrics: bool,
 
-    /// Where the server's metrics are. Default: port 8002 of the server's host, path /metrics
+    /// Where the server's metrics are; of torchserve, counters of its models are read there, too. Default: port 8002 of the
+    /// server's host, path /metrics; with torchserve none
     #[arg(long, value_name = "URL", value_parser = filled)]
     metrics_url: Option<String>,
 
@@ -114,24 +115,20 @@ enum Wire {
 }
 
 impl ServerArgs {
-    /// How the server is reached.
-    pub fn connection(&self) -> Connection {
-        let (protocol, url) = match self.protocol {
-            Wire::Http => (
-                Protocol::Http {
-                    json_inputs: self.input_tensor_format,
-                    json_outputs: self.output_tensor_format,
-                    compression: self.http_compression,
-                },
-                "localhost:8000",
-            ),
-            Wire::Grpc => (
-                Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
-                "localhost:8001",
-            ),
+    /// How a server of that kind is reached.
+    pub fn connection(&self, service: ServiceKind) -> Connection {
+        let usual = if service == ServiceKind::TfServing { Wire::Grpc } else { Wire::Http };
+        let wire = self.protocol.unwrap_or(usual);
+        let protocol = match wire {
+            Wire::Http => Protocol::Http {
+                json_inputs: self.input_tensor_format,
+                json_outputs: self.output_tensor_format,
+                compression: self.http_compression,
+            },
+            Wire::Grpc => Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
         };
-        let url = self.url.clone().unwrap_or_else(|| url.to_owned());
-        let tls = match self.protocol {
+        let url = self.url.clone().unwrap_or_else(|| format!("localhost:{}", service.port(&protocol)));
+        let tls = match wire {
             Wire::Http => self.tls.https(&url),
             Wire::Grpc => self.tls.grpc(&url),
         };
@@ -154,6 +151,11 @@ impl ServerArgs {
     /// Whether requests go through a stream.
     pub fn streaming(&self) -> bool {
         self.streaming
+    }
+
+    /// `--metrics-url`, if it was given.
+    pub fn metrics_url(&self) -> Option<String> {
+        self.metrics_url.clone()
     }
 
     /// `--max-reply-bytes`, if it was given.

@@ -12,6 +12,8 @@ use crate::shm::{Allowance, Placement, Placements};
 pub struct DataPlan {
     /// Batch elements per request.
     pub batch_size: u64,
+    /// Whether somebody says how many (`-b`).
+    pub batch_given: bool,
     /// Where values come from.
     pub source: DataSource,
     /// Shapes for inputs with free dimensions.

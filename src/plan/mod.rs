@@ -13,6 +13,8 @@ mod model_rules;
 mod search;
 mod server;
 mod target;
+mod tfserving;
+mod torchserve;
 mod validate;
 
 use std::path::PathBuf;
@@ -33,6 +35,8 @@ pub use measurement::{
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};
+pub use tfserving::TfServingPlan;
+pub use torchserve::TorchServePlan;
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]

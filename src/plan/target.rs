@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, ServerPlan};
+use crate::plan::{Connection, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
 
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,10 @@ pub enum ServiceKind {
     Triton,
     /// Triton in our own process.
     TritonCApi,
+    /// TensorFlow Serving over gRPC or REST.
+    TfServing,
+    /// TorchServe over HTTP.
+    TorchServe,
     /// No server: completes at once; prices the tool itself.
     Null,
 }
@@ -21,7 +25,33 @@ pub enum ServiceKind {
 impl ServiceKind {
     /// Whether the server is reached over a network: what is sent has an address, header fields, perhaps TLS.
     pub fn is_remote(self) -> bool {
-        self == Self::Triton
+        !matches!(self, Self::TritonCApi | Self::Null)
+    }
+
+    /// Whether this is Triton, wherever it runs, or what stands in for it.
+    pub fn is_triton(self) -> bool {
+        matches!(self, Self::Triton | Self::TritonCApi | Self::Null)
+    }
+
+    /// As `--service-kind` has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Triton => "triton",
+            Self::TritonCApi => "triton_c_api",
+            Self::TfServing => "tfserving",
+            Self::TorchServe => "torchserve",
+            Self::Null => "null",
+        }
+    }
+
+    /// The port of such a server where none is named. TorchServe's own is 8080, but perf_analyzer's is this.
+    pub fn port(self, protocol: &Protocol) -> u16 {
+        match (self, protocol) {
+            (Self::TfServing, Protocol::Grpc { .. }) => 8500,
+            (Self::TfServing, Protocol::Http { .. }) => 8501,
+            (_, Protocol::Http { .. }) => 8000,
+            (_, Protocol::Grpc { .. }) => 8001,
+        }
     }
 
     /// Whether the server runs in this process, and is set up by it.
@@ -37,6 +67,8 @@ pub struct Target {
     pub service: ServiceKind,
     /// The model; of a mix, its first.
     pub model: ModelId,
+    /// `-x` where it is no number: a label of TensorFlow Serving, a version of TorchServe.
+    pub version_label: Option<String>,
     /// Models that requests are drawn from; empty where there is only [`model`](Self::model).
     pub mix: Vec<MixEntry>,
     /// Models that a BLS model calls.
@@ -51,6 +83,10 @@ pub struct Target {
     pub trace: Option<TraceSettings>,
     /// How the server's own metrics are collected, if they are.
     pub metrics: Option<MetricsPlan>,
+    /// What is TensorFlow Serving's alone.
+    pub tfserving: TfServingPlan,
+    /// What is TorchServe's alone.
+    pub torchserve: TorchServePlan,
 }
 
 impl Target {

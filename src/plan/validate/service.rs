@@ -3,7 +3,7 @@
 use crate::backend::{Parameter, ParameterValue};
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, Protocol};
+use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
 use crate::shm::Placement;
 
 /// A request parameter without sign for which a signed one has no room.
@@ -104,6 +104,42 @@ pub(super) const DATA_RULES: &[Rule] = &[
 /// Rules of the server.
 pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
+        broken: |draft| draft.plan.target.service == ServiceKind::TfServing && draft.given.has("--streaming"),
+        message: |_| "perf_analyzer does not support streaming for TensorFlow Serving. Leave out --streaming".into(),
+    },
+    Rule {
+        broken: |draft| !draft.plan.target.service.is_triton() && draft.given.has("--collect-metrics"),
+        message: |_| {
+            "Server-side metric collection is only supported with Triton client backend. Leave out --collect-metrics"
+                .into()
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.target.version_label.is_some() && !has_labels(draft.plan.target.service),
+        message: |draft| {
+            let label = draft.given.value("-x").unwrap_or_default();
+            format!(
+                "-x '{label}': it must be a whole number from 1 to {}; other versions are for --service-kind tfserving or \
+                 torchserve",
+                i64::MAX
+            )
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.target.service == ServiceKind::TorchServe && !is_http(draft),
+        message: |_| "-i grpc: TorchServe is measured over HTTP; leave it out".into(),
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.target.service == ServiceKind::TorchServe
+                && !matches!(draft.plan.data.source, DataSource::Files(_))
+        },
+        message: |_| {
+            "--input-data should be provided with a json file with input data for torchserve. Its TORCHSERVE_INPUT names files"
+                .into()
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
         message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
     },
@@ -121,6 +157,15 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         message: |draft| {
             let flags = draft.given.among(NETWORK_ONLY).join(" and ");
             format!("{flags} is for a server on the network: use it with --service-kind triton")
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
+        message: |draft| {
+            let (flag, kinds) = misplaced(draft).unwrap_or_default();
+            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
+            let kinds = kinds.collect::<Vec<_>>().join(" or ");
+            format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
         },
     },
     Rule {
@@ -149,6 +194,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             draft.plan.target.metrics.is_none()
+                && draft.plan.target.service != ServiceKind::TorchServe
                 && !draft.given.among(&["--metrics-url", "--metrics-interval"]).is_empty()
         },
         message: |draft| {
@@ -211,6 +257,43 @@ const NETWORK_ONLY: &[&str] = &[
     "--trace-count",
     "--log-frequency",
 ];
+
+/// Triton, wherever it runs.
+const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null];
+
+/// Flags that only some kinds of service have, and which.
+const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
+    (&["--model-signature-name"], &[ServiceKind::TfServing]),
+    (&["--streaming", "--bls-composing-models", "--shared-memory", "--cuda-device"], TRITON),
+    (&["--input-tensor-format", "--output-tensor-format"], TRITON),
+    (&["--request-parameter", "--priority", "--request-timeout-us"], TRITON),
+    (
+        &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
+        &[ServiceKind::Triton],
+    ),
+    (&["--metrics-interval"], TRITON),
+    (&["--metrics-url"], &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe]),
+    (
+        &["--grpc-compression-algorithm"],
+        &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TfServing],
+    ),
+];
+
+/// The first flag that is not for the draft's kind of service, and the kinds that it is for. One that asks for nothing is for all.
+fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
+    let service = draft.plan.target.service;
+    let asks = |flag: &str| {
+        let value = draft.given.value(flag).unwrap_or_default();
+        draft.given.has(flag) && !["none", "binary"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing))
+    };
+    let rows = KIND_FLAGS.iter().filter(|(_, kinds)| !kinds.contains(&service));
+    rows.flat_map(|&(flags, kinds)| flags.iter().map(move |&flag| (flag, kinds))).find(|&(flag, _)| asks(flag))
+}
+
+/// Whether versions may have other names than numbers.
+fn has_labels(service: ServiceKind) -> bool {
+    matches!(service, ServiceKind::TfServing | ServiceKind::TorchServe)
+}
 
 fn asks_compression(draft: &Draft, flag: &str) -> bool {
     draft.given.value(flag).is_some_and(|word| !word.eq_ignore_ascii_case("none"))

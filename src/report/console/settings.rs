@@ -10,7 +10,8 @@ use crate::shm::Placement;
 /// The settings, ending with an empty line.
 pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     let mut text = "*** Measurement Settings ***\n".to_owned();
-    if plan.target.service.is_remote() || plan.data.batch_size > 1 {
+    let always = plan.target.service.is_remote() && plan.target.service.is_triton();
+    if always || (plan.target.service.is_remote() && plan.data.batch_given) || plan.data.batch_size > 1 {
         let _ = writeln!(text, "  Batch size: {}", plan.data.batch_size);
     }
     let _ = writeln!(text, "  Service Kind: {}", run.capabilities.service_kind);
