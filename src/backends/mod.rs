@@ -2,6 +2,7 @@
 
 pub mod c_api;
 mod grpc_body;
+mod json;
 pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;

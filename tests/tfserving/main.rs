@@ -1,10 +1,17 @@
 //! TensorFlow Serving: the program from outside, against servers that say what TensorFlow Serving says.
 
+#[path = "../support/authority.rs"]
+#[allow(dead_code)]
+mod authority;
+#[path = "../support/http_server.rs"]
+#[allow(dead_code)]
+mod http_server;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod grpc;
 mod messages;
+mod rest;
 mod server;
 
 use std::fs;

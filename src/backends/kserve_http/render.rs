@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::backend::{ParameterValue, RequestOptions};
-use crate::backends::kserve_http::json;
+use crate::backends::json;
 use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
 use crate::backends::regions::{InputRegions, OutputPlace, TAG_WIDTH};
 use crate::data::{InputTensor, Payload};
