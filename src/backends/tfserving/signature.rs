@@ -69,6 +69,12 @@ impl Wanted {
         }
     }
 
+    /// Signature `s`, in batches or not, and a shape for input `x`.
+    #[cfg(fuzzing)]
+    pub fn fuzzed(batched: bool) -> Self {
+        Self { signature: "s".to_owned(), batched, batch_size: 2, shapes: vec![("x".to_owned(), vec![1, 2])] }
+    }
+
     /// The signature that requests are for.
     pub fn signature(&self) -> &str {
         &self.signature

@@ -74,6 +74,12 @@ impl Uploads {
         payloads.iter().map(&mut upload).collect::<Result<_>>().map(Self)
     }
 
+    /// No requests.
+    #[cfg(fuzzing)]
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Bytes of a request.
     #[inline]
     pub fn len(&self, request: Request) -> usize {

@@ -6,6 +6,8 @@
 //! ```
 
 mod body;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod metadata;
 mod reply;
 mod service;

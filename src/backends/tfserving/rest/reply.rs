@@ -134,7 +134,8 @@ mod tests {
         let one = &[("y", DataType::Int32)];
         for (body, words) in [
             (r#"{"predictions": [1]}"#, "no outputs"),
-            ("[]", "cannot be read"),
+            ("[]", "no outputs"),
+            ("[", "cannot be read"),
             (r#"{"outputs": [[1], [1, 2]]}"#, "not all of the same length"),
             (r#"{"outputs": [[1], 2]}"#, "not all of the same length"),
             (r#"{"outputs": [1.5]}"#, "is no INT32"),
