@@ -371,6 +371,7 @@ fn counters_of_the_server_are_its_figures() {
     let line = level.server().lines().find(|line| line.contains("Avg request latency")).unwrap();
     assert!(line.contains("7000 usec (overhead") && line.contains("queue 2000 usec"), "{line}");
     assert!(line.contains("compute infer 5000 usec"), "{line}");
+    assert!(!level.server().contains("Execution count"), "nobody has counted them: {}", report.text);
     gone.store(true, Ordering::SeqCst);
     let refused = run(&server, &format!("--metrics-url {url}"));
     refused.refusal(&["metrics", "HTTP 404", "8082"]);

@@ -8,7 +8,10 @@ use crate::data::Payload;
 use crate::error::Result;
 
 /// What is made of the payloads once, for all clients that have the same ones.
-pub struct Prepared<T>(Mutex<Option<(Arc<[Payload]>, Arc<T>)>>);
+pub struct Prepared<T>(Mutex<Option<Made<T>>>);
+
+/// What was made, and of which payloads.
+type Made<T> = (Arc<[Payload]>, Arc<T>);
 
 impl<T> Default for Prepared<T> {
     fn default() -> Self {

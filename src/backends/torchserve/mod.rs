@@ -88,7 +88,7 @@ impl TorchServe {
             Answer { status: 200 | 404 | 405 | 501, .. } => Ok(()),
             answer => Err(refusal(&answer)),
         };
-        wait.retry(attempt, |error| is_final(error)).map_err(|error| {
+        wait.retry(attempt, is_final).map_err(|error| {
             let url = self.way.endpoint.http_url();
             let what = match error.code {
                 ErrorCode::Http(_) => format!("the server at {url} does not say that it is healthy"),
