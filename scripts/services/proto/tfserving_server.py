@@ -1,6 +1,7 @@
 """A server of TensorFlow Serving's calls, on gRPC's own Python library and messages that its compiler made of the .proto files here.
 
-tfserving_server.py PORT FOLDER   answers until it is ended; FOLDER holds the compiled messages and takes the file `counts`.
+tfserving_server.py PORT FOLDER   answers until it is ended; FOLDER holds the compiled messages and takes the file `counts`. The next
+port is encrypted, with FOLDER/key.pem and FOLDER/cert.pem.
 
 Model `typed` has an input and an output of every type, `in_T` and `out_T`; each output must be its input. Model `slow` takes 20 ms
 and doubles `x`, FP32 [-1,2], into `y`. Both check what they are sent as TensorFlow does: type, shape, number of bytes.
@@ -132,5 +133,7 @@ server = grpc.server(futures.ThreadPoolExecutor(8))
 services.add_PredictionServiceServicer_to_server(Predictions(), server)
 services.add_ModelServiceServicer_to_server(Models(), server)
 server.add_insecure_port(f"127.0.0.1:{PORT}")
+pair = ((FOLDER / "key.pem").read_bytes(), (FOLDER / "cert.pem").read_bytes())
+server.add_secure_port(f"127.0.0.1:{PORT + 1}", grpc.ssl_server_credentials([pair]))
 server.start()
 server.wait_for_termination()
