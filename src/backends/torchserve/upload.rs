@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::shm::{Allowance, open_regular};
 
+/// Files below this size are copied into each request; larger ones are sent from where they are.
+const COPY_BELOW: usize = 4096;
+
 /// How predictions are asked for.
 pub struct Way {
     /// Where.
@@ -45,7 +48,7 @@ pub struct Uploads(Vec<Upload>);
 
 /// A request.
 struct Upload {
-    /// The head, and what stands before the file.
+    /// The head, and what stands before the file; all of it where the file is small.
     front: Vec<u8>,
     file: Arc<[u8]>,
     /// What stands behind it.
@@ -119,6 +122,11 @@ impl Upload {
         way.headers.write_own(&mut front, "Content-Type", &content_type);
         write_length(&mut front, opening.len() + file.len() + tail.len());
         front.extend_from_slice(opening.as_bytes());
+        if file.len() < COPY_BELOW {
+            front.extend_from_slice(&file);
+            front.extend_from_slice(&tail);
+            return Self { front, file: Arc::default(), tail: Vec::new() };
+        }
         Self { front, file, tail }
     }
 
