@@ -316,6 +316,19 @@ fn answers_that_are_none_of_the_model_are_failures() {
 }
 
 #[test]
+fn later_answers_are_at_least_answers() {
+    let server = Server::start(|call| match call.ordinal {
+        3 => Reply::Message(response(&[])),
+        5 => Reply::Message(vec![0x0a, 0x7f, 1]),
+        _ => row(call),
+    });
+    let finished = run(server.url(), "--shape x:1,2 --request-count 20 --max-errors 100%");
+    for words in ["1 x Malformed reply: it has no outputs", "1 x Malformed reply: it is no message of the protocol"] {
+        assert!(finished.stdout.contains(words), "{words}: {finished:#?}");
+    }
+}
+
+#[test]
 fn requests_that_take_too_long_are_given_up_and_the_server_is_told_the_deadline() {
     let told = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&told);

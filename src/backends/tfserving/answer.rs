@@ -18,6 +18,8 @@ const MOST_IMPLIED: u64 = 16 << 20;
 /// An element in memory takes no more than so many bytes for each of a message.
 const MOST_PER_BYTE: u64 = 8;
 
+const NO_MESSAGE: &str = "it is no message of the protocol";
+
 /// Field of a `TensorProto` that holds raw elements.
 const CONTENT: u32 = 4;
 
@@ -28,6 +30,24 @@ pub struct Answer<'a> {
     /// Bytes that a tensor may have.
     most: u64,
     unpacked: RefCell<Vec<u8>>,
+}
+
+/// Looks at no more of an answer than that it is one: what every answer is held to.
+///
+/// # Errors
+/// Where it is no such message, or has no outputs although its model does.
+#[inline]
+pub fn glance(message: &[u8], model: &ModelSpec) -> Result<(), InferError> {
+    let mut fields = Fields::of(message);
+    let mut has_outputs = model.outputs.is_empty();
+    for (field, _) in fields.by_ref() {
+        has_outputs |= field == 1;
+    }
+    match (fields.is_broken(), has_outputs) {
+        (true, _) => Err(malformed(NO_MESSAGE)),
+        (false, false) => Err(malformed("it has no outputs")),
+        (false, true) => Ok(()),
+    }
 }
 
 impl<'a> Answer<'a> {
@@ -48,7 +68,7 @@ impl<'a> Answer<'a> {
                 }
             }
         }
-        if fields.is_broken() { Err(malformed("it is no message of the protocol")) } else { Ok(answer) }
+        if fields.is_broken() { Err(malformed(NO_MESSAGE)) } else { Ok(answer) }
     }
 
     /// The buffer, to be used again.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{ClientSpec, Completion, CompletionSink, Next, Request, Response, SlotId};
+use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
 use crate::backends::torchserve::service::Predictions;
 use crate::backends::torchserve::statistics::Counters;
 use crate::backends::torchserve::upload::Uploads;
@@ -26,8 +26,11 @@ pub fn answer(piece: usize, bytes: &[u8]) {
     let _ = counters.snapshot();
 }
 
-/// How the request ends that is answered so; nothing where the answer is not complete.
-fn outcome(piece: usize, bytes: &[u8]) -> Option<Result<(), String>> {
+/// What the engine says of answers that break the protocol, or off.
+const BROKEN: &str = "Malformed reply";
+
+/// How the request ends that is answered so.
+fn outcome(piece: usize, bytes: &[u8]) -> Result<(), String> {
     let models: Arc<[ModelSpec]> = [ModelSpec::plain(&ModelId::latest("m"), Vec::new(), Vec::new())].into();
     let spec = ClientSpec { max_reply_bytes: MOST, ..ClientSpec::new(models, Vec::new().into()) };
     let mut service = Predictions::new(Arc::new(Uploads::none()), Headers::default(), &spec);
@@ -37,12 +40,12 @@ fn outcome(piece: usize, bytes: &[u8]) -> Option<Result<(), String>> {
     exchanges.begin(0, Request { payload: PayloadId(0), sequence: None });
     exchanges.sends(0);
     let mut reader = ReplyReader::default();
-    let failed = |error: crate::backend::InferError| Some(Err(error.code.to_string()));
+    let failed = |error: InferError| Err(error.code.to_string());
     for part in bytes.chunks(piece) {
         let mut at = 0;
         while at < part.len() {
             let headless = reader.head().is_none();
-            let Ok(progress) = reader.feed(&part[at..]) else { return Some(Err("Malformed reply".to_owned())) };
+            let Ok(progress) = reader.feed(&part[at..]) else { return Err(BROKEN.to_owned()) };
             if let (true, Some(head)) = (headless, reader.head())
                 && let Err(error) = service.head(0, head)
             {
@@ -52,14 +55,21 @@ fn outcome(piece: usize, bytes: &[u8]) -> Option<Result<(), String>> {
                 return failed(error);
             }
             if progress.complete {
-                let head = reader.head().expect("a whole answer has a head");
-                let ended = service.complete(0, head, reader.body_bytes(), &mut exchanges);
-                return Some(ended.map_err(|error| error.to_string()));
+                return complete(&mut service, &reader, &mut exchanges);
             }
             at += progress.taken;
         }
     }
-    None
+    // The server hangs up.
+    match reader.end() {
+        Ok(()) => complete(&mut service, &reader, &mut exchanges),
+        Err(_) => Err(BROKEN.to_owned()),
+    }
+}
+
+fn complete(service: &mut Predictions, reader: &ReplyReader, exchanges: &mut Exchanges) -> Result<(), String> {
+    let head = reader.head().expect("a whole answer has a head");
+    service.complete(0, head, reader.body_bytes(), exchanges).map_err(|error| error.to_string())
 }
 
 struct Deaf;
