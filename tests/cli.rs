@@ -10,8 +10,8 @@ use triton_bench::error::ErrorKind;
 use triton_bench::exit::Codes;
 use triton_bench::model::{ModelId, ModelSpec};
 use triton_bench::plan::{
-    Calls, Compression, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol, Range,
-    ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
+    Calls, Compression, Connection, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol,
+    Range, ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
 };
 use triton_bench::shm::Placement;
 
@@ -360,12 +360,36 @@ fn embedded_flags_are_read() {
 
 #[test]
 fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
-    let plan = plan("-m m --model-signature-name serving_default --endpoint v1/completions");
-    let expected = [
-        "--model-signature-name is for TensorFlow Serving and does nothing here",
-        "--endpoint is for services of the OpenAI kind and does nothing here",
-    ];
-    assert_eq!(plan.notes, expected);
+    let plan = plan("-m m --endpoint v1/completions");
+    assert_eq!(plan.notes, ["--endpoint is for services of the OpenAI kind and does nothing here"]);
+}
+
+#[test]
+fn each_kind_of_service_has_its_defaults() {
+    let reached = |line: &str| {
+        let Connection { protocol, url, .. } = plan(line).target.connection;
+        (matches!(protocol, Protocol::Grpc { .. }), url)
+    };
+    let torchserve = "-m m --service-kind torchserve --input-data Cargo.toml";
+    for (line, grpc, url) in [
+        ("-m m", false, "localhost:8000"),
+        ("-m m -i grpc", true, "localhost:8001"),
+        ("-m m --service-kind tfserving", true, "localhost:8500"),
+        ("-m m --service-kind tfserving -i grpc", true, "localhost:8500"),
+        ("-m m --service-kind TFSERVING -i http", false, "localhost:8501"),
+        ("-m m --service-kind tfserving -u h:1", true, "h:1"),
+        (torchserve, false, "localhost:8000"),
+    ] {
+        assert_eq!(reached(line), (grpc, url.to_owned()), "{line}");
+    }
+    let tfserving = plan("-m m --service-kind tfserving --async -x 3 -b 1").target;
+    assert_eq!((tfserving.tfserving.signature.as_str(), tfserving.tfserving.batched), ("serving_default", true));
+    assert_eq!((tfserving.model.version, tfserving.version_label), (Some(3), None));
+    let labelled = plan("-m m --service-kind tfserving -x v3 --model-signature-name s").target;
+    assert_eq!((labelled.tfserving.signature.as_str(), labelled.tfserving.batched), ("s", false));
+    assert_eq!((labelled.model.version, labelled.version_label.as_deref()), (None, Some("v3")));
+    let metrics = plan(&format!("{torchserve} --metrics-url h:1 --async --sequence-length 3")).target;
+    assert_eq!((metrics.torchserve.metrics_url.as_deref(), metrics.metrics), (Some("h:1"), None));
 }
 
 #[test]
@@ -445,6 +469,32 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m -x 1x", &["-x '1x'", "whole number"]),
     ("-m m --service-kind openai", &["--service-kind 'openai'", "not part of this version", "triton_c_api"]),
     ("-m m --service-kind x", &["--service-kind 'x'"]),
+    ("-m m --model-signature-name s", &["--model-signature-name s is for --service-kind tfserving: leave it out"]),
+    (
+        "-m m --service-kind tfserving --streaming",
+        &["perf_analyzer does not support streaming for TensorFlow Serving."],
+    ),
+    (
+        "-m m --service-kind torchserve",
+        &["--input-data should be provided with a json file with input data for torchserve."],
+    ),
+    (
+        "-m m --service-kind tfserving --collect-metrics",
+        &["Server-side metric collection is only supported with Triton client backend."],
+    ),
+    (
+        "-m m --service-kind tfserving --trace-level TENSORS --priority 3",
+        &["--priority 3 is for --service-kind triton or triton_c_api: leave it out, or choose that kind"],
+    ),
+    (
+        "-m m --service-kind torchserve --input-data Cargo.toml --grpc-compression-algorithm gzip",
+        &["--grpc-compression-algorithm gzip is for --service-kind triton or triton_c_api or tfserving"],
+    ),
+    (
+        "-m m --service-kind tfserving --metrics-url h:1",
+        &["--metrics-url h:1 is for", "triton or triton_c_api or torchserve"],
+    ),
+    ("-m m --service-kind torchserve --input-data Cargo.toml -i grpc", &["-i grpc", "HTTP"]),
     ("-m m -p 0", &["--measurement-interval '0'", "a number of milliseconds", "from 1ms"]),
     ("-m m -p 99999999999", &["--measurement-interval '99999999999'"]),
     ("-m m -p 5000x", &["--measurement-interval '5000x'"]),
@@ -773,8 +823,10 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
   `--collect-metrics` works.
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
-- Only Triton is measured. Flags of other services and of MPI are refused, but for those that perf_analyzer ignores where the
-  service is Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
+- Flags of another kind of service than `--service-kind` are refused, with the kinds that they are for; perf_analyzer ignores
+  most of them. `--endpoint` is ignored where the service is Triton, as there. Flags of MPI are refused.
+- `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
+  another word for a label. [services.md](services.md) says what else is different, and of `torchserve`.
 - Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
   `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
 - Trace settings that were changed on a server are as before when the run is over.

@@ -190,7 +190,7 @@ impl Session {
                 anchor: WallAnchor::take(),
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
-                service_kind: self.backend.capabilities().service_kind,
+                service_kind: self.backend.capabilities().exported_kind(),
                 headline: self.setup.headline,
                 entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
                 interrupts: interrupt::counter(),

@@ -244,3 +244,13 @@ pub struct Capabilities {
     /// Whether [`Backend::statistics`] works.
     pub statistics: bool,
 }
+
+impl Capabilities {
+    /// The name in the export, which writes it in small letters: the report's, but where perf_analyzer has two.
+    pub fn exported_kind(&self) -> &'static str {
+        match self.service_kind {
+            "TENSORFLOW_SERVING" => "TFSERVING",
+            name => name,
+        }
+    }
+}

@@ -3,12 +3,16 @@
 pub mod c_api;
 pub mod dynamic_grpc;
 mod extensions;
+mod grpc_body;
+mod json;
 pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 pub mod null;
 mod prepared;
 pub mod regions;
+pub mod tfserving;
+pub mod torchserve;
 pub mod traces;
 
 use std::sync::Arc;
@@ -50,6 +54,8 @@ pub fn connect(plan: &Plan) -> Result<Connected> {
     match target.service {
         ServiceKind::TritonCApi => here(Arc::new(c_api::TritonInProcess::start(target)?)),
         ServiceKind::DynamicGrpc => here(Arc::new(dynamic_grpc::DynamicGrpc::connect(target)?)),
+        ServiceKind::TfServing => here(tfserving::connect(plan)?),
+        ServiceKind::TorchServe => here(Arc::new(torchserve::TorchServe::connect(plan)?)),
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
         ServiceKind::Triton => match target.connection.protocol {
             Protocol::Http { .. } => traced(

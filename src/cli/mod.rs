@@ -16,6 +16,7 @@ mod range;
 mod requirement;
 mod sequences;
 mod server;
+mod tfserving;
 mod tls;
 mod trace_summary;
 mod values;
@@ -32,8 +33,8 @@ use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    Checkup, Comparison, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles,
-    Words,
+    Checkup, Comparison, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target,
+    TorchServePlan, TraceFiles, Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -97,6 +98,8 @@ struct Flags {
     server: server::ServerArgs,
     #[command(flatten)]
     dynamic_grpc: dynamic_grpc::DynamicGrpcArgs,
+    #[command(flatten)]
+    tfserving: tfserving::TfServingArgs,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -264,7 +267,7 @@ impl Flags {
         notes.extend(self.load.note());
         notes.extend(self.model.ignored());
         Ok(Plan {
-            target: self.target(in_process)?,
+            target: self.target(in_process, given)?,
             load,
             data: self.data.plan(given)?,
             measurement,
@@ -279,12 +282,13 @@ impl Flags {
     }
 
     /// A matrix and a repository mean Triton in this process, without being told.
-    fn target(&self, in_process: bool) -> Result<Target> {
+    fn target(&self, in_process: bool, given: &Given) -> Result<Target> {
         let metrics = self.server.metrics();
         let service = if in_process { ServiceKind::TritonCApi } else { self.model.service() };
         let dynamic_grpc = self.dynamic_grpc.plan();
         Ok(Target {
             service,
+            version_label: self.model.version_label(),
             model: self.model.model(service, dynamic_grpc.method.as_ref())?,
             mix: self.model.mix(),
             bls_composing: self.model.bls_composing(),
@@ -294,6 +298,8 @@ impl Flags {
             trace: self.server.trace(),
             metrics,
             dynamic_grpc,
+            tfserving: self.tfserving.plan(given),
+            torchserve: TorchServePlan { metrics_url: self.server.metrics_url() },
         })
     }
 }

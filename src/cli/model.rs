@@ -9,7 +9,7 @@ use crate::model::ModelId;
 use crate::plan::{GrpcMethod, MixEntry, ServiceKind};
 
 /// Kinds of service, for messages.
-const KINDS: &str = "triton, triton_c_api or dynamic_grpc";
+const KINDS: &str = "triton, triton_c_api, tfserving, torchserve or dynamic_grpc";
 
 /// What is measured.
 #[derive(Args, Debug)]
@@ -19,12 +19,12 @@ pub struct ModelArgs {
     #[arg(short = 'm', long, value_name = "NAME", value_parser = filled)]
     model: Option<String>,
 
-    /// Version of the model. Default: the latest that the server offers
+    /// Version of the model; with tfserving also its label, with torchserve any text. Default: the latest that the server offers
     #[arg(short = 'x', long, value_name = "N", value_parser = version)]
-    model_version: Option<u64>,
+    model_version: Option<Version>,
 
-    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `dynamic_grpc` is
-    /// any method of any gRPC service
+    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `tfserving` is
+    /// TensorFlow Serving, `torchserve` is TorchServe, `dynamic_grpc` is any method of any gRPC service
     #[arg(long, value_name = "KIND", default_value = "triton", value_parser = service_kind)]
     service_kind: ServiceKind,
 
@@ -38,9 +38,6 @@ pub struct ModelArgs {
     /// model
     #[arg(long, value_name = "NAME[:N][?K=V]:SHARE,...", value_delimiter = ',', value_parser = mix_entry)]
     model_mix: Vec<MixEntry>,
-
-    #[arg(long, hide = true, value_name = "NAME")]
-    model_signature_name: Option<String>,
 
     #[arg(long, hide = true, value_name = "PATH")]
     endpoint: Option<String>,
@@ -57,7 +54,10 @@ impl ModelArgs {
     /// # Errors
     /// Where no model is named.
     pub fn model(&self, service: ServiceKind, method: Option<&GrpcMethod>) -> Result<ModelId> {
-        let version = self.model_version.filter(|&version| version > 0);
+        let version = match self.model_version {
+            Some(Version::Number(number)) => Some(number),
+            _ => None,
+        };
         match (&self.model, self.model_mix.first()) {
             (Some(name), _) => Ok(ModelId { name: name.clone(), version }),
             (None, Some(entry)) => Ok(entry.model.clone()),
@@ -68,6 +68,14 @@ impl ModelArgs {
         }
     }
 
+    /// `-x` where it is no number.
+    pub fn version_label(&self) -> Option<String> {
+        match &self.model_version {
+            Some(Version::Label(label)) => Some(label.clone()),
+            _ => None,
+        }
+    }
+
     /// The mix; empty where there is one model.
     pub fn mix(&self) -> Vec<MixEntry> {
         self.model_mix.clone()
@@ -75,10 +83,7 @@ impl ModelArgs {
 
     /// Sentences about flags that perf_analyzer ignores for Triton, and so do we.
     pub fn ignored(&self) -> Vec<String> {
-        let flags = [
-            ("--model-signature-name", &self.model_signature_name, "TensorFlow Serving"),
-            ("--endpoint", &self.endpoint, "services of the OpenAI kind"),
-        ];
+        let flags = [("--endpoint", &self.endpoint, "services of the OpenAI kind")];
         let given = flags.into_iter().filter(|(_, value, _)| value.is_some());
         given.map(|(flag, _, service)| format!("{flag} is for {service} and does nothing here")).collect()
     }
@@ -89,11 +94,21 @@ impl ModelArgs {
     }
 }
 
-/// A version number; the empty text and -1 are the latest, here 0.
-fn version(text: &str) -> Result<u64, String> {
+/// Which version of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Version {
+    Latest,
+    Number(u64),
+    /// That of a service whose versions need not be numbers.
+    Label(String),
+}
+
+/// A version; the empty text and -1 are the latest.
+fn version(text: &str) -> Result<Version, String> {
     match text {
-        "" | "-1" => Ok(0),
-        _ => integer(text, 1, i64::MAX as u64),
+        "" | "-1" => Ok(Version::Latest),
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => integer(text, 1, i64::MAX as u64).map(Version::Number),
+        _ => Ok(Version::Label(text.to_owned())),
     }
 }
 
@@ -101,11 +116,11 @@ fn service_kind(text: &str) -> Result<ServiceKind, String> {
     match text.to_ascii_lowercase().as_str() {
         "triton" => Ok(ServiceKind::Triton),
         "triton_c_api" => Ok(ServiceKind::TritonCApi),
+        "tfserving" => Ok(ServiceKind::TfServing),
+        "torchserve" => Ok(ServiceKind::TorchServe),
         "dynamic_grpc" => Ok(ServiceKind::DynamicGrpc),
         "null" => Ok(ServiceKind::Null),
-        "openai" | "tfserving" | "torchserve" => {
-            Err(format!("this kind of service is not part of this version; use {KINDS}"))
-        }
+        "openai" => Err(format!("this kind of service is not part of this version; use {KINDS}")),
         _ => Err(format!("it must be {KINDS}")),
     }
 }

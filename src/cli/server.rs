@@ -22,14 +22,14 @@ const FORMATS: &[(&str, TensorFormat)] = &[("binary", TensorFormat::Binary), ("j
 #[command(next_help_heading = "Server on the network")]
 pub struct ServerArgs {
     /// Where the server is: host:port, or a URL; with --matrix transports HTTP's, with gRPC at the next port, or both as
-    /// HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001
+    /// HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001, of tfserving localhost:8500, over HTTP localhost:8501
     #[arg(short = 'u', long, value_name = "URL", value_parser = filled)]
     url: Option<String>,
 
-    /// Protocol
-    #[arg(short = 'i', long, value_name = "http|grpc", default_value = "http",
+    /// Protocol. Default: http, with tfserving grpc
+    #[arg(short = 'i', long, value_name = "http|grpc",
         value_parser = one_of(&[("http", Wire::Http), ("grpc", Wire::Grpc)]))]
-    protocol: Wire,
+    protocol: Option<Wire>,
 
     /// A header of every request, over gRPC its metadata; repeat it for more. Default: none
     #[arg(short = 'H', long, value_name = "NAME:VALUE", value_parser = header)]
@@ -78,7 +78,8 @@ pub struct ServerArgs {
     #[arg(long)]
     collect_metrics: bool,
 
-    /// Where the server's metrics are. Default: port 8002 of the server's host, path /metrics
+    /// Where the server's metrics are; of torchserve, counters of its models are read there, too. Default: port 8002 of the
+    /// server's host, path /metrics; with torchserve none
     #[arg(long, value_name = "URL", value_parser = filled)]
     metrics_url: Option<String>,
 
@@ -116,7 +117,8 @@ enum Wire {
 impl ServerArgs {
     /// How a server of that kind is reached.
     pub fn connection(&self, service: ServiceKind) -> Connection {
-        let wire = if service == ServiceKind::DynamicGrpc { Wire::Grpc } else { self.protocol };
+        let usual = if service == ServiceKind::TfServing { Wire::Grpc } else { Wire::Http };
+        let wire = if service == ServiceKind::DynamicGrpc { Wire::Grpc } else { self.protocol.unwrap_or(usual) };
         let protocol = match wire {
             Wire::Http => Protocol::Http {
                 inputs: self.input_tensor_format.unwrap_or_default(),
@@ -149,6 +151,11 @@ impl ServerArgs {
     /// Whether requests go through a stream.
     pub fn streaming(&self) -> bool {
         self.streaming
+    }
+
+    /// `--metrics-url`, if it was given.
+    pub fn metrics_url(&self) -> Option<String> {
+        self.metrics_url.clone()
     }
 
     /// `--max-reply-bytes`, if it was given.

@@ -35,4 +35,4 @@ pub use server_wait::ServerWait;
 pub use stream::Stream;
 pub use tally::{LineTally, TalliedLine};
 pub use transport::{Route, Transport};
-pub use url::Endpoint;
+pub use url::{Endpoint, escape_path};

@@ -1,6 +1,6 @@
 //! [`Endpoint`]: what `-u` names.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::error::{Error, Result};
 
@@ -118,6 +118,18 @@ fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
 fn parse_port(digits: &str) -> Option<u16> {
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|&port| plain && port > 0)
+}
+
+/// Percent-encodes a path segment.
+pub fn escape_path(segment: &str) -> String {
+    segment.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
 }
 
 #[cfg(test)]

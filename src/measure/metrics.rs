@@ -1,8 +1,9 @@
-//! The server's metrics: Prometheus' text format, and what polls of it over the windows come to.
+//! The server's metrics: what polls of them over the windows come to.
 
 use std::collections::BTreeMap;
 
 use crate::measure::summary::{GpuMetrics, HostMetrics};
+use crate::wire::prometheus::{Sample, name, sample};
 
 /// GPUs that are told apart; no machine has more, and a server must not fill our memory with names.
 const MOST_GPUS: usize = 1024;
@@ -16,92 +17,6 @@ const OF_GPUS: [&str; 4] =
 const OF_HOST: [&str; 3] = ["nv_cpu_utilization", "nv_cpu_memory_used_bytes", "nv_cpu_memory_total_bytes"];
 /// Requests of a model that wait.
 const PENDING: &str = "nv_inference_pending_request_count";
-
-/// One sample of a metric.
-#[derive(Clone, Debug, PartialEq)]
-struct Sample<'a> {
-    name: &'a str,
-    labels: BTreeMap<String, String>,
-    /// NaN and infinities as the format allows them.
-    value: f64,
-}
-
-impl Sample<'_> {
-    fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name).map(String::as_str)
-    }
-}
-
-/// The name that a line begins with, and what follows; most lines are of no interest, and told by their names.
-fn name(line: &str) -> Option<(&str, &str)> {
-    let line = line.trim();
-    let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
-    Some(line.split_at(end))
-}
-
-/// The sample of a line; none of comments, empty lines and lines that are no samples.
-fn sample(line: &str) -> Option<Sample<'_>> {
-    let (name, rest) = name(line)?;
-    let well_formed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    if name.is_empty() || !name.chars().all(well_formed) || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    let rest = rest.trim_start();
-    let (labels, rest) = match rest.strip_prefix('{') {
-        Some(inside) => labels(inside)?,
-        None => (BTreeMap::new(), rest),
-    };
-    // A timestamp may follow the value.
-    let value = rest.split_whitespace().next().and_then(number)?;
-    Some(Sample { name, labels, value })
-}
-
-/// Labels up to the closing brace, and what follows it.
-fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
-    let mut labels = BTreeMap::new();
-    loop {
-        rest = rest.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
-        if let Some(after) = rest.strip_prefix('}') {
-            return Some((labels, after));
-        }
-        let (name, after) = rest.split_once('=')?;
-        let (value, after) = quoted(after.trim_start().strip_prefix('"')?)?;
-        labels.insert(name.trim().to_owned(), value);
-        rest = after;
-    }
-}
-
-/// A value up to its closing quote, its escapes resolved, and what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut characters = text.char_indices();
-    while let Some((index, character)) = characters.next() {
-        match character {
-            '"' => return Some((value, &text[index + 1..])),
-            '\\' => match characters.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            other => value.push(other),
-        }
-    }
-    None
-}
-
-fn number(text: &str) -> Option<f64> {
-    let (sign, magnitude) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    match magnitude.to_ascii_lowercase().as_str() {
-        "inf" | "infinity" => Some(sign * f64::INFINITY),
-        "nan" => Some(f64::NAN),
-        plain if plain.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
-            plain.parse::<f64>().ok().map(|value| sign * value)
-        }
-        _ => None,
-    }
-}
 
 /// Polls over the windows of a level, folded as they come.
 #[derive(Clone, Debug, Default)]

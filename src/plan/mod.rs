@@ -17,6 +17,8 @@ mod requirement;
 mod search;
 mod server;
 mod target;
+mod tfserving;
+mod torchserve;
 mod validate;
 mod words;
 
@@ -42,6 +44,8 @@ pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Re
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};
+pub use tfserving::TfServingPlan;
+pub use torchserve::TorchServePlan;
 pub use words::{Flag, Words};
 
 /// Everything that a run does, decided before it starts.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, DynamicGrpcPlan, Protocol, ServerPlan};
+use crate::plan::{Connection, DynamicGrpcPlan, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
 
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,10 @@ pub enum ServiceKind {
     Triton,
     /// Triton in our own process.
     TritonCApi,
+    /// TensorFlow Serving over gRPC or REST.
+    TfServing,
+    /// TorchServe over HTTP.
+    TorchServe,
     /// Any method of any gRPC service.
     DynamicGrpc,
     /// No server: completes at once; prices the tool itself.
@@ -37,13 +41,17 @@ impl ServiceKind {
             Self::Triton => "triton",
             Self::TritonCApi => "triton_c_api",
             Self::DynamicGrpc => "dynamic_grpc",
+            Self::TfServing => "tfserving",
+            Self::TorchServe => "torchserve",
             Self::Null => "null",
         }
     }
 
-    /// The port of such a server where none is named.
+    /// The port of such a server where none is named. TorchServe's own is 8080, but perf_analyzer's is this.
     pub fn port(self, protocol: &Protocol) -> u16 {
         match (self, protocol) {
+            (Self::TfServing, Protocol::Grpc { .. }) => 8500,
+            (Self::TfServing, Protocol::Http { .. }) => 8501,
             (Self::DynamicGrpc, _) | (_, Protocol::Http { .. }) => 8000,
             (_, Protocol::Grpc { .. }) => 8001,
         }
@@ -62,6 +70,8 @@ pub struct Target {
     pub service: ServiceKind,
     /// The model; of a mix, its first.
     pub model: ModelId,
+    /// `-x` where it is no number: a label of TensorFlow Serving, a version of TorchServe.
+    pub version_label: Option<String>,
     /// Models that requests are drawn from; empty where there is only [`model`](Self::model).
     pub mix: Vec<MixEntry>,
     /// Models that a BLS model calls.
@@ -78,6 +88,10 @@ pub struct Target {
     pub metrics: Option<MetricsPlan>,
     /// What is called of a gRPC service of any kind.
     pub dynamic_grpc: DynamicGrpcPlan,
+    /// What is TensorFlow Serving's alone.
+    pub tfserving: TfServingPlan,
+    /// What is TorchServe's alone.
+    pub torchserve: TorchServePlan,
 }
 
 impl Target {

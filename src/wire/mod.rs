@@ -7,6 +7,7 @@ pub mod fuzzing;
 pub mod grpc;
 pub mod h2;
 pub mod http1;
+pub mod prometheus;
 pub mod protobuf;
 pub mod sse;
 mod tls;

@@ -68,7 +68,7 @@ struct Shared {
 
 impl Shared {
     fn early_acts(&self, head: &str) -> Vec<Act> {
-        if head.contains("/infer HTTP") { self.early.lock().unwrap().clone() } else { Vec::new() }
+        if is_inference(head) { self.early.lock().unwrap().clone() } else { Vec::new() }
     }
 }
 
@@ -218,7 +218,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
 
 fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) {
     while let Some(mut request) = receive(&mut stream, |head| shared.early_acts(head)) {
-        let acts = if request.head.starts_with("POST") && request.head.contains("/infer HTTP") {
+        let acts = if is_inference(&request.head) {
             request.ordinal = shared.inferences.fetch_add(1, Ordering::SeqCst);
             (shared.script)(&request)
         } else {
@@ -260,6 +260,13 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
         }
     }
     let _ = socket.shutdown(Shutdown::Both);
+}
+
+/// Whether a request is an inference: of KServe, of TorchServe or of TensorFlow Serving.
+fn is_inference(head: &str) -> bool {
+    let line = head.lines().next().unwrap_or_default();
+    line.starts_with("POST ")
+        && (line.contains("/infer HTTP") || line.contains("/predictions/") || line.contains(":predict HTTP"))
 }
 
 fn receive(stream: &mut (impl Read + Write), early: impl Fn(&str) -> Vec<Act>) -> Option<Received> {
@@ -326,6 +333,7 @@ fn answer(request: &Received) -> Vec<u8> {
                "inputs":[{"name":"INPUT0","datatype":"FP32","shape":[-1,16]}],
                "outputs":[{"name":"OUTPUT0","datatype":"FP32","shape":[-1,16]}]}"#
         }
+        "ping" => r#"{"status": "Healthy"}"#,
         "live" | "ready" | "register" | "unregister" | "setting" => "",
         _ => return reply("404 Not Found", "", br#"{"error":"no such path"}"#),
     };

@@ -1,13 +1,12 @@
 //! `ModelInferRequest`s, encoded once per payload: what changes from request to request is its id and its place in a
 //! sequence. Field order is free in protocol buffers, so these stand between the fixed fields and the tensors.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use crate::backend::{
     ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
 };
+use crate::backends::grpc_body::{COPY_BELOW, packed, tensor_bytes};
 use crate::backends::kserve_grpc::proto::put_parameter;
 use crate::backends::kserve_grpc::regions::put_place;
 use crate::backends::regions::{InputRegions, is_shared};
@@ -15,13 +14,9 @@ use crate::data::{InputTensor, Payload};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::plan::Compression;
-use crate::shm::Region;
-use crate::wire::coding;
-use crate::wire::grpc::{self, MAX_MESSAGE, PREFIX_LEN};
+use crate::wire::grpc::{self, MAX_MESSAGE};
 use crate::wire::protobuf::{put_bytes, put_prefix, put_varint};
 
-/// Tensors below this size are copied into each request; larger ones are written from where they are.
-const COPY_BELOW: usize = 4096;
 /// Room for an id and sequence parameters, for the check of the message limit.
 const VARIABLE_MOST: usize = 512;
 
@@ -33,41 +28,6 @@ mod field {
     pub const PARAMETERS: u32 = 4;
     pub const INPUTS: u32 = 5;
     pub const RAW_INPUTS: u32 = 7;
-}
-
-/// A tensor's bytes where they are.
-struct TensorBytes {
-    region: Arc<Region>,
-    offset: usize,
-    len: usize,
-}
-
-impl TensorBytes {
-    fn slice(&self) -> Result<std::borrow::Cow<'_, [u8]>> {
-        self.region.bytes(self.offset, self.len)
-    }
-}
-
-/// Borrowed from host memory, which stays as it is once a payload exists.
-struct Borrowed(TensorBytes);
-
-impl AsRef<[u8]> for Borrowed {
-    fn as_ref(&self) -> &[u8] {
-        match self.0.slice() {
-            Ok(std::borrow::Cow::Borrowed(slice)) => slice,
-            _ => &[],
-        }
-    }
-}
-
-/// The bytes of an input: by reference from host memory, copied from a device.
-fn tensor_bytes(input: &InputTensor) -> Result<Bytes> {
-    let tensor = TensorBytes { region: Arc::clone(&input.region), offset: input.offset, len: input.len };
-    let copied = match tensor.slice()? {
-        std::borrow::Cow::Borrowed(_) => None,
-        std::borrow::Cow::Owned(copy) => Some(copy),
-    };
-    Ok(copied.map_or_else(|| Bytes::from_owner(Borrowed(tensor)), Bytes::from))
 }
 
 /// The fixed part of a payload's requests.
@@ -184,16 +144,6 @@ impl RequestEncoder {
         self.body.extend_from_slice(&self.variable);
         Ok((&self.body, &template.tensors))
     }
-}
-
-/// A compressed message with its prefix.
-fn packed<'a>(encoding: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
-    let mut body = vec![0; PREFIX_LEN];
-    coding::compress(encoding, parts, &mut body)
-        .map_err(|error| Error::machine(format!("a request cannot be compressed: {error}")))?;
-    let length = body.len() - PREFIX_LEN;
-    body[..PREFIX_LEN].copy_from_slice(&grpc::prefix(true, length));
-    Ok(body)
 }
 
 fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, streaming: bool) -> Result<Template> {

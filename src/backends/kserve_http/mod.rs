@@ -11,7 +11,6 @@
 mod body;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod json;
 mod outputs;
 mod regions;
 mod render;

@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::backend::{InferError, OutputView, Outputs};
+use crate::backends::json::{self, pack_elements};
 use crate::backends::kserve_http::body::Kept;
-use crate::backends::kserve_http::json::{self, pack_elements};
 use crate::backends::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
 use crate::backends::regions::SlotOutputs;
 use crate::engine::malformed;

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::backend::{ParameterValue, RequestOptions};
-use crate::backends::kserve_http::json;
+use crate::backends::json;
 use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
 use crate::backends::regions::{InputRegions, OutputPlace, TAG_WIDTH};
 use crate::data::{InputTensor, Payload};
-use crate::engine::Endpoint;
 use crate::engine::http1::{Headers, write_field, write_length};
+use crate::engine::{Endpoint, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Compression;
@@ -67,18 +67,6 @@ pub(super) fn model_path(endpoint: &Endpoint, id: &ModelId, below: &str) -> Stri
         let _ = write!(path, "/versions/{version}");
     }
     path + below
-}
-
-/// Percent-encodes a path segment.
-pub(super) fn escape_path(segment: &str) -> String {
-    segment.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
 }
 
 impl Rendering<'_> {

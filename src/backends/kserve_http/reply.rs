@@ -8,8 +8,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::backend::{ErrorCode, InferError, OutputView, Outputs, ReplyForm};
+use crate::backends::json;
 use crate::backends::kserve_http::body::Kept;
-use crate::backends::kserve_http::json;
 use crate::engine::malformed;
 use crate::model::DataType;
 use crate::wire::http1::{Encoding, Head, count_unpacked, with_unpacked};

@@ -30,6 +30,8 @@ pub const BROKEN: &str = "Protocol error";
 pub const UNIMPLEMENTED: &str = WORDS[11];
 /// The server takes no calls.
 pub const UNAVAILABLE: &str = WORDS[13];
+/// The server does not know the method.
+pub const UNSUPPORTED: &str = WORDS[11];
 
 /// An error of that kind.
 pub fn error(code: impl Into<ErrorCode>, message: impl Into<String>) -> InferError {

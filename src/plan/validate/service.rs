@@ -116,12 +116,48 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| draft.plan.target.service == ServiceKind::TfServing && draft.given.has("--streaming"),
+        message: |_| "perf_analyzer does not support streaming for TensorFlow Serving. Leave out --streaming".into(),
+    },
+    Rule {
+        broken: |draft| !draft.plan.target.service.is_triton() && draft.given.has("--collect-metrics"),
+        message: |_| {
+            "Server-side metric collection is only supported with Triton client backend. Leave out --collect-metrics"
+                .into()
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.target.version_label.is_some() && !has_labels(draft.plan.target.service),
+        message: |draft| {
+            let label = draft.given.value("-x").unwrap_or_default();
+            format!(
+                "-x '{label}': it must be a whole number from 1 to {}; other versions are for --service-kind tfserving or \
+                 torchserve",
+                i64::MAX
+            )
+        },
+    },
+    Rule {
         broken: |draft| misplaced(draft).is_some(),
         message: |draft| {
             let (flag, kinds) = misplaced(draft).unwrap_or_default();
             let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
             let kinds = kinds.collect::<Vec<_>>().join(" or ");
             format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.target.service == ServiceKind::TorchServe && !is_http(draft),
+        message: |_| "-i grpc: TorchServe is measured over HTTP; leave it out".into(),
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.target.service == ServiceKind::TorchServe
+                && !matches!(draft.plan.data.source, DataSource::Files(_))
+        },
+        message: |_| {
+            "--input-data should be provided with a json file with input data for torchserve. Its TORCHSERVE_INPUT names files"
+                .into()
         },
     },
     Rule {
@@ -142,6 +178,15 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         message: |draft| {
             let flags = draft.given.among(NETWORK_ONLY).join(" and ");
             format!("{flags} is for a server on the network: use it with --service-kind triton")
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
+        message: |draft| {
+            let (flag, kinds) = misplaced(draft).unwrap_or_default();
+            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
+            let kinds = kinds.collect::<Vec<_>>().join(" or ");
+            format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
         },
     },
     Rule {
@@ -170,6 +215,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             draft.plan.target.metrics.is_none()
+                && draft.plan.target.service != ServiceKind::TorchServe
                 && !draft.given.among(&["--metrics-url", "--metrics-interval"]).is_empty()
         },
         message: |draft| {
@@ -239,9 +285,26 @@ const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, S
 /// Flags that only some kinds of service have, and which.
 const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--grpc-method", "--proto", "--proto-include"], &[ServiceKind::DynamicGrpc]),
+    (&["--model-signature-name"], &[ServiceKind::TfServing]),
+    (&["--streaming", "--bls-composing-models", "--shared-memory", "--cuda-device"], TRITON),
     (&["--input-tensor-format", "--output-tensor-format"], TRITON),
-    (&["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"], TRITON),
-    (&["--metrics-url", "--metrics-interval"], TRITON),
+    (&["--request-parameter", "--priority", "--request-timeout-us"], TRITON),
+    (
+        &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
+        &[ServiceKind::Triton],
+    ),
+    (&["--metrics-interval"], TRITON),
+    (&["--metrics-url"], &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe]),
+    (
+        &["--grpc-compression-algorithm"],
+        &[
+            ServiceKind::Triton,
+            ServiceKind::TritonCApi,
+            ServiceKind::Null,
+            ServiceKind::TfServing,
+            ServiceKind::DynamicGrpc,
+        ],
+    ),
 ];
 
 /// The first flag that is not for the draft's kind of service, and the kinds that it is for. One that asks for nothing is for all.
@@ -253,6 +316,11 @@ fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
     };
     let rows = KIND_FLAGS.iter().filter(|(_, kinds)| !kinds.contains(&service));
     rows.flat_map(|&(flags, kinds)| flags.iter().map(move |&flag| (flag, kinds))).find(|&(flag, _)| asks(flag))
+}
+
+/// Whether versions may have other names than numbers.
+fn has_labels(service: ServiceKind) -> bool {
+    matches!(service, ServiceKind::TfServing | ServiceKind::TorchServe)
 }
 
 fn asks_compression(draft: &Draft, flag: &str) -> bool {

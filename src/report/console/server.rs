@@ -36,7 +36,10 @@ fn model(server: &ServerSummary, depth: usize) -> String {
     let delta = &server.delta;
     let mut text = String::new();
     let _ = writeln!(text, "{indent}Inference count: {}", delta.inferences);
-    let _ = writeln!(text, "{indent}Execution count: {}", delta.executions);
+    // Some servers count requests, but not in how many batches they ran.
+    if delta.executions > 0 || delta.inferences == 0 || server.cached || !server.composing.is_empty() {
+        let _ = writeln!(text, "{indent}Execution count: {}", delta.executions);
+    }
     if server.cached {
         let _ = writeln!(text, "{indent}Cache hit count: {}", delta.cache_hit.count);
         let _ = writeln!(text, "{indent}Cache miss count: {}", delta.cache_miss.count);

@@ -1,0 +1,163 @@
+"""Rate and the client's processor time per request over TorchServe and TensorFlow Serving, beside the program's own figures over KServe
+with the same bytes, and beside perf_analyzer. All clients meet the same server (examples/answers.rs), which computes nothing, in
+rounds that take turns. perf_analyzer only knows synchronous calls here: a thread for each request that is outstanding."""
+
+import json
+import os
+import resource
+import subprocess
+import tempfile
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .programs import ANY_STABILITY, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, RunFailed, end, log, median, run, start
+from .report import Report, number, ratio, spread, table
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+OUTSTANDING = (1, 4, 16)
+KSERVE = "KServe"
+# Most processor time beside our own over KServe; least rate and most processor time beside upstream.
+KSERVE_CPU_TARGET = {"torchserve": 1.3, "tfserving": 1.2}
+RATE_TARGET, CPU_TARGET = 2.0, 0.3
+# As many bytes as a tensor FP32 [1, 16] and the head of its message.
+FILE_BYTES = 64
+
+
+@dataclass
+class Case:
+    service: str
+    outstanding: int
+    rates: dict = field(default_factory=dict)  # program to a rate per round
+    costs: dict = field(default_factory=dict)  # program to microseconds of processor time per request, per round
+
+    @property
+    def title(self):
+        return f"{self.service}, {self.outstanding} outstanding"
+
+
+@dataclass(frozen=True)
+class Server:
+    http: int
+    grpc: int
+    folder: Path
+
+    def served(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/count", timeout=10) as answer:
+            return int(answer.read())
+
+
+@contextmanager
+def _running():
+    build = ["cargo", "build", "--release", "--locked", "-p", "triton-bench", "--example", "answers"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "file").write_bytes(bytes(FILE_BYTES))
+        (folder / "torchserve.json").write_text(json.dumps({"data": [{"TORCHSERVE_INPUT": [str(folder / "file")]}]}))
+        process = start([str(TARGET / "release/examples/answers")])
+        try:
+            ports = process.stdout.readline().split()
+            if len(ports) != 2:
+                raise RunFailed("the server of the services study did not start")
+            yield Server(int(ports[0]), int(ports[1]), folder)
+        finally:
+            end(process)
+
+
+def _command(programs, name, case, server, seconds):
+    program = programs.paths[UPSTREAM if name == UPSTREAM else OURS]
+    grpc = case.service == "tfserving"
+    url = f"127.0.0.1:{server.grpc if grpc else server.http}"
+    command = [
+        str(program), "-m", "m", "-u", url, "--concurrency-range", str(case.outstanding),
+        "-r", str(WINDOWS), "-s", ANY_STABILITY, "-p", str(round(seconds * 1000 / WINDOWS)),
+    ]  # fmt: skip
+    if name != UPSTREAM:
+        command.append("--async")
+    if grpc:
+        command += ["-i", "grpc"]
+    if name == KSERVE:
+        return command
+    command += ["--service-kind", case.service]
+    return [*command, "-b", "1"] if grpc else [*command, "--input-data", str(server.folder / "torchserve.json")]
+
+
+def _children_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _observe(command, limit, server):
+    """(standard output, requests that the server answered, processor seconds) of a run."""
+    before, answered = _children_seconds(), server.served()
+    result = run(command, limit)
+    if result is None:
+        return "", 0, 0.0
+    status, output, complaint, _ = result
+    if status not in (0, 2):
+        log(f"status {status}: {(complaint.strip().splitlines() or ['it said nothing'])[-1]}; run: {' '.join(command)}")
+        return "", 0, 0.0
+    return output, server.served() - answered, _children_seconds() - before
+
+
+def _measure(programs, case, name, server, arguments):
+    """One run. Starting and ending is left out of the cost: a run of few requests says what that takes."""
+    limit = arguments.seconds + arguments.grace
+    command = _command(programs, name, case, server, arguments.seconds)
+    _, few_requests, few_cpu = _observe([*command, "--request-count", str(case.outstanding)], limit, server)
+    output, requests, cpu = _observe(command, limit, server)
+    found = LEVEL_LINE.search(output)
+    rate = float(found.group(1)) if found else None
+    cost = (cpu - few_cpu) / (requests - few_requests) * 1e6 if requests > few_requests and cpu > few_cpu else None
+    case.rates.setdefault(name, []).append(rate)
+    case.costs.setdefault(name, []).append(cost)
+    log(f"{case.title}: {name}: {number(rate)} requests/s, {ratio(cost)} us of processor time each")
+
+
+def _quotient(figures, other):
+    """Median over the rounds of our figure divided by the other's in the same round."""
+    pairs = zip(figures.get(OURS, []), figures.get(other, []))
+    return median([ours / theirs for ours, theirs in pairs if ours and theirs])
+
+
+def _verdict(value, target, least=False):
+    if value is None:
+        return "-", False
+    met = value >= target if least else value <= target
+    return f"{value:.2f} ({'≥' if least else '≤'} {target:g}: {'met' if met else 'missed'})", not met
+
+
+def _row(case):
+    names = (KSERVE, OURS, UPSTREAM)
+    verdicts = [
+        _verdict(_quotient(case.costs, KSERVE), KSERVE_CPU_TARGET[case.service]),
+        _verdict(_quotient(case.rates, UPSTREAM), RATE_TARGET, least=True),
+        _verdict(_quotient(case.costs, UPSTREAM), CPU_TARGET),
+    ]
+    cells = [spread(case.rates.get(name)) for name in names] + [ratio(median(case.costs.get(name, []))) for name in names]
+    return [case.title, *cells, *(text for text, _ in verdicts)], sum(missed for _, missed in verdicts)
+
+
+def study(programs, arguments):
+    """All cases, `--rounds` times."""
+    cases = [Case(service, outstanding) for service in KSERVE_CPU_TARGET for outstanding in OUTSTANDING]
+    with _running() as server:
+        for round_number in range(1, arguments.rounds + 1):
+            log(f"round {round_number} of {arguments.rounds}")
+            for case in cases:
+                for name in (KSERVE, OURS, *([UPSTREAM] if UPSTREAM in programs.paths else [])):
+                    _measure(programs, case, name, server, arguments)
+    header = ["load", *(f"{name}, requests/s" for name in ("ours over KServe", OURS, UPSTREAM)),
+              *(f"{name}, us" for name in ("ours over KServe", OURS, UPSTREAM)),
+              "us to KServe", "rate to upstream", "us to upstream"]  # fmt: skip
+    rows = [_row(case) for case in cases]
+    text = (
+        "## Other services\n\nFP32 [1, 16] over TensorFlow Serving's gRPC, a file of as many bytes over TorchServe, beside the same tensor over"
+        f" KServe's gRPC and HTTP; one server that computes nothing, on the same processors. Medians (and extremes) of {arguments.rounds}"
+        f" interleaved rounds of {arguments.seconds:g} s; us is the client's processor time per request.\n\n"
+        f"{table(header, [row for row, _ in rows])}"
+    )
+    return Report(text, sum(missed for _, missed in rows))

@@ -1,0 +1,117 @@
+//! Bodies of requests over gRPC: bytes to copy, and tensors from where they are.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::data::InputTensor;
+use crate::error::{Error, Result};
+use crate::plan::Compression;
+use crate::shm::Region;
+use crate::wire::coding;
+use crate::wire::grpc::{self, PREFIX_LEN};
+
+/// Tensors below this size are copied into each request; larger ones are written from where they are.
+pub const COPY_BELOW: usize = 4096;
+
+/// A tensor's bytes where they are.
+struct TensorBytes {
+    region: Arc<Region>,
+    offset: usize,
+    len: usize,
+}
+
+impl TensorBytes {
+    fn slice(&self) -> Result<Cow<'_, [u8]>> {
+        self.region.bytes(self.offset, self.len)
+    }
+}
+
+/// Borrowed from host memory, which stays as it is once a payload exists.
+struct Borrowed(TensorBytes);
+
+impl AsRef<[u8]> for Borrowed {
+    fn as_ref(&self) -> &[u8] {
+        match self.0.slice() {
+            Ok(Cow::Borrowed(slice)) => slice,
+            _ => &[],
+        }
+    }
+}
+
+/// The bytes of an input: by reference from host memory, copied from a device.
+///
+/// # Errors
+/// Where the device does not give them.
+pub fn tensor_bytes(input: &InputTensor) -> Result<Bytes> {
+    let tensor = TensorBytes { region: Arc::clone(&input.region), offset: input.offset, len: input.len };
+    let copied = match tensor.slice()? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(copy) => Some(copy),
+    };
+    Ok(copied.map_or_else(|| Bytes::from_owner(Borrowed(tensor)), Bytes::from))
+}
+
+/// A compressed message with its prefix.
+///
+/// # Errors
+/// Where compression fails.
+pub fn packed<'a>(encoding: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
+    let mut body = vec![0; PREFIX_LEN];
+    coding::compress(encoding, parts, &mut body)
+        .map_err(|error| Error::machine(format!("a request cannot be compressed: {error}")))?;
+    let length = body.len() - PREFIX_LEN;
+    body[..PREFIX_LEN].copy_from_slice(&grpc::prefix(true, length));
+    Ok(body)
+}
+
+/// A message that is put together once, piece by piece.
+#[derive(Debug, Default)]
+pub struct MessageBody {
+    head: Vec<u8>,
+    rest: Vec<Bytes>,
+    /// What follows the last of `rest`.
+    tail: Vec<u8>,
+}
+
+impl MessageBody {
+    /// Where bytes to copy are appended.
+    pub fn copied(&mut self) -> &mut Vec<u8> {
+        if self.rest.is_empty() { &mut self.head } else { &mut self.tail }
+    }
+
+    /// Appends a tensor.
+    pub fn put_tensor(&mut self, tensor: &Bytes) {
+        if tensor.len() < COPY_BELOW {
+            self.copied().extend_from_slice(tensor);
+            return;
+        }
+        if !self.tail.is_empty() {
+            self.rest.push(Bytes::from(std::mem::take(&mut self.tail)));
+        }
+        self.rest.push(tensor.clone());
+    }
+
+    /// Bytes of the message.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.rest.iter().map(Bytes::len).sum::<usize>() + self.tail.len()
+    }
+
+    /// The whole body, prefix included: bytes to copy, then the parts that follow.
+    ///
+    /// # Errors
+    /// Where compression fails.
+    pub fn finish(mut self, encoding: Compression) -> Result<(Vec<u8>, Vec<Bytes>)> {
+        let prefix = grpc::prefix(false, self.len());
+        if !self.tail.is_empty() {
+            self.rest.push(Bytes::from(self.tail));
+        }
+        if encoding != Compression::None {
+            let parts = [&self.head[..]].into_iter().chain(self.rest.iter().map(|part| &part[..]));
+            return Ok((packed(encoding, parts)?, Vec::new()));
+        }
+        self.head.splice(..0, prefix);
+        Ok((self.head, self.rest))
+    }
+}

@@ -1,0 +1,157 @@
+//! TensorFlow Serving over REST, in the column form, which carries tensors of any shape.
+//!
+//! ```text
+//! TfServingRest   readiness, metadata; opens clients          body    tensors as JSON
+//! service         a client's slots                            reply   JSON as tensors
+//! ```
+
+mod body;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod metadata;
+mod reply;
+mod service;
+
+use std::sync::Arc;
+
+use self::body::Bodies;
+use self::service::Predictions;
+use super::SERVICE_KIND;
+use super::signature::Wanted;
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+};
+use crate::backends::prepared::Prepared;
+use crate::data::Payload;
+use crate::engine::http1::{self, Headers, Patience, Questions};
+use crate::engine::{Endpoint, Route, ServerWait, escape_path, tls_advice};
+use crate::error::{Error, Result};
+use crate::model::{ModelId, ModelSpec};
+use crate::plan::Plan;
+
+/// How models are asked.
+struct Way {
+    endpoint: Endpoint,
+    headers: Headers,
+    /// `-x` where it is no number.
+    label: Option<String>,
+}
+
+impl Way {
+    /// `/v1/models/MODEL[/versions/VERSION|/labels/LABEL]`.
+    fn path(&self, id: &ModelId) -> String {
+        let version = match (id.version, &self.label) {
+            (Some(version), _) => format!("/versions/{version}"),
+            (None, Some(label)) => format!("/labels/{}", escape_path(label)),
+            (None, None) => String::new(),
+        };
+        format!("{}/v1/models/{}{version}", self.endpoint.prefix, escape_path(&id.name))
+    }
+}
+
+/// A server that is reached over TensorFlow Serving's REST API.
+pub struct TfServingRest {
+    route: Route,
+    way: Way,
+    control: Questions,
+    wanted: Wanted,
+    wait: ServerWait,
+    bodies: Prepared<Bodies>,
+}
+
+impl TfServingRest {
+    /// For the server that the plan names. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Where the address, a header or a certificate is wrong.
+    pub fn new(plan: &Plan) -> Result<Self> {
+        let connection = &plan.target.connection;
+        let route = Route::to(connection, plan.target.service.port(&connection.protocol), &["http/1.1"])?;
+        let headers = Headers::new(&connection.headers)?;
+        Ok(Self {
+            control: Questions::new(Arc::clone(&route.connector), headers.clone()),
+            way: Way { endpoint: route.endpoint().clone(), headers, label: plan.target.version_label.clone() },
+            route,
+            wanted: Wanted::of(plan),
+            wait: ServerWait::new(connection.server_wait),
+            bodies: Prepared::default(),
+        })
+    }
+
+    /// Whether a version that fits is available; asked of the metadata where the server does not tell of versions.
+    fn ask_ready(&self, id: &ModelId, patience: Patience) -> Result<(), InferError> {
+        let answer = self.control.get(&self.way.path(id), patience)?;
+        let Some(refusal) = answer.refusal() else {
+            return metadata::unavailable(&answer.body)
+                .map_or(Ok(()), |states| Err(InferError::new("Unavailable", states)));
+        };
+        match refusal.code {
+            ErrorCode::Http(404 | 405 | 501) => {
+                let asked = self.control.get(&format!("{}/metadata", self.way.path(id)), patience)?;
+                asked.refusal().map_or(Ok(()), |_| Err(refusal))
+            }
+            _ => Err(refusal),
+        }
+    }
+
+    fn bodies(&self, models: &[ModelSpec], payloads: &Arc<[Payload]>) -> Result<Arc<Bodies>> {
+        self.bodies.of(payloads, || Bodies::render(&self.way, self.wanted.signature(), models, payloads))
+    }
+}
+
+/// What to change where TLS is what failed.
+fn advice(error: &InferError) -> Option<String> {
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
+}
+
+impl Backend for TfServingRest {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: SERVICE_KIND,
+            threading: Threading::Driven,
+            client_times: Some(ClientTimes {
+                transport: "HTTP",
+                both: "send/recv",
+                send: "send",
+                receive: "receive",
+                streams: false,
+            }),
+            cancels_alone: false,
+            statistics: false,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let ready =
+            self.wait.retry(|limit| self.ask_ready(id, Patience::Within(limit)), |error| advice(error).is_some());
+        ready.map_err(|error| {
+            let waited = self.wait.seconds();
+            let what = format!("model '{id}' was not ready within {waited} s (--server-wait)");
+            let failed: Error = self.control.error(&what, &error);
+            advice(&error).into_iter().fold(failed, Error::advice)
+        })?;
+        let path = format!("{}/metadata", self.way.path(id));
+        let what = "error: failed to get model metadata";
+        let answer: metadata::Answer = self.control.get_json(&path, what, Patience::Setup)?;
+        self.wanted.model(id, answer.of(self.wanted.signature()))
+    }
+
+    fn prepare(&self, models: &Arc<[ModelSpec]>, payloads: &Arc<[Payload]>) -> Result<()> {
+        self.bodies(models, payloads).map(drop)
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
+    fn is_gone(&self) -> bool {
+        self.route.is_gone()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let service =
+            Predictions::new(self.bodies(&spec.models, &spec.payloads)?, self.way.headers.clone(), spec.clone());
+        http1::open(service, self.route.clone(), &spec, sink)
+    }
+}

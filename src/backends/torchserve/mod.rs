@@ -1,0 +1,181 @@
+//! TorchServe over HTTP/1.1.
+//!
+//! ```text
+//! TorchServe   readiness, the server's counters; opens clients
+//! service      a client's slots: uploads as requests, answers as responses
+//! upload       files, read once, as multipart forms           reply        what the server says
+//! statistics   counters of models, from its metrics
+//! ```
+//!
+//! What is sent is what perf_analyzer sends: a form with one part, `data`, that holds a file. The input `TORCHSERVE_INPUT` names it.
+
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod reply;
+mod service;
+mod statistics;
+mod upload;
+
+use std::sync::Arc;
+
+use self::reply::reason;
+use self::service::Predictions;
+use self::upload::{Uploads, Way};
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+};
+use crate::backends::metrics::MetricsSource;
+use crate::backends::prepared::Prepared;
+use crate::data::Payload;
+use crate::engine::http1::{self, Answer, Headers, Patience, Questions};
+use crate::engine::{Route, ServerWait, tls_advice};
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+use crate::plan::Plan;
+use crate::shm::Allowance;
+
+/// The only input: a path.
+const INPUT: &str = "TORCHSERVE_INPUT";
+
+/// A server that is reached over TorchServe's inference API.
+pub struct TorchServe {
+    route: Route,
+    way: Way,
+    control: Questions,
+    metrics: Option<MetricsSource>,
+    uploads: Prepared<Uploads>,
+    /// What files may take.
+    memory: Arc<Allowance>,
+}
+
+impl TorchServe {
+    /// Reaches the server that the plan names, and waits until it says that it is healthy, for as long as the plan allows.
+    ///
+    /// # Errors
+    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    pub fn connect(plan: &Plan) -> Result<Self> {
+        let connection = &plan.target.connection;
+        let wait = ServerWait::new(connection.server_wait);
+        let route = Route::to(connection, plan.target.service.port(&connection.protocol), &["http/1.1"])?;
+        let headers = Headers::new(&connection.headers)?;
+        let endpoint = route.endpoint().clone();
+        let metrics = plan.target.torchserve.metrics_url.as_deref();
+        let metrics = metrics.map(|url| MetricsSource::new(connection, &endpoint, Some(url))).transpose()?;
+        let backend = Self {
+            control: Questions::new(Arc::clone(&route.connector), headers.clone()),
+            way: Way { endpoint, headers, version: plan.target.version_label.clone() },
+            route,
+            metrics,
+            uploads: Prepared::default(),
+            memory: Allowance::new(plan.data.max_input_memory),
+        };
+        backend.await_healthy(wait)?;
+        if backend.metrics.is_some() {
+            backend.metrics(&mut |_| ())?;
+        }
+        Ok(backend)
+    }
+
+    fn uploads(&self, models: &[ModelSpec], payloads: &Arc<[Payload]>) -> Result<Arc<Uploads>> {
+        self.uploads.of(payloads, || Uploads::read(&self.way, models, payloads, &self.memory))
+    }
+
+    fn await_healthy(&self, wait: ServerWait) -> Result<()> {
+        let path = format!("{}/ping", self.way.endpoint.prefix);
+        let attempt = |limit| match self.control.get(&path, Patience::Within(limit))? {
+            // What stands between us and the server may not pass it on.
+            Answer { status: 200 | 404 | 405 | 501, .. } => Ok(()),
+            answer => Err(refusal(&answer)),
+        };
+        wait.retry(attempt, is_final).map_err(|error| {
+            let url = self.way.endpoint.http_url();
+            let what = match error.code {
+                ErrorCode::Http(_) => format!("the server at {url} does not say that it is healthy"),
+                _ => format!("no server answers at {url}"),
+            };
+            let next = match error.code {
+                ErrorCode::Http(400..=403) => "pass its token with -H 'Authorization: Bearer KEY'".to_owned(),
+                _ => advice(&error).unwrap_or_else(|| {
+                    "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
+                }),
+            };
+            Error::server(format!("{what}: {error}; {next}"))
+        })
+    }
+}
+
+/// Why a question was refused, in the server's words.
+fn refusal(answer: &Answer) -> InferError {
+    let known = reason(&answer.body).map(|text| InferError::new(ErrorCode::Http(answer.status), text));
+    known.or_else(|| answer.refusal()).unwrap_or_else(|| InferError::new(ErrorCode::Http(answer.status), ""))
+}
+
+/// Whether waiting changes nothing: the server does not know who asks, or TLS fails.
+fn is_final(error: &InferError) -> bool {
+    matches!(error.code, ErrorCode::Http(400..=403)) || advice(error).is_some()
+}
+
+/// What to change where TLS is what failed.
+fn advice(error: &InferError) -> Option<String> {
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
+}
+
+impl Backend for TorchServe {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "TORCHSERVE",
+            threading: Threading::Driven,
+            client_times: Some(ClientTimes {
+                transport: "HTTP",
+                both: "send/recv",
+                send: "send",
+                receive: "receive",
+                streams: false,
+            }),
+            cancels_alone: false,
+            statistics: self.metrics.is_some(),
+        }
+    }
+
+    /// The server says nothing of a model's inputs and outputs.
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        Ok(ModelSpec::plain(id, vec![TensorSpec::plain(INPUT, DataType::Bytes, vec![1])], Vec::new()))
+    }
+
+    /// Reads the files.
+    fn prepare(&self, models: &Arc<[ModelSpec]>, payloads: &Arc<[Payload]>) -> Result<()> {
+        self.uploads(models, payloads).map(drop)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        let version = self.way.version_of(id);
+        let mut counters = statistics::Counters::of(&id.name, version.as_deref());
+        self.metrics(&mut |line| counters.take(line))?;
+        Ok(counters.snapshot())
+    }
+
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        match &self.metrics {
+            Some(metrics) => metrics.read(line).map_err(|error| {
+                error.advice("TorchServe has them at port 8082, path /metrics, where its metrics_mode is prometheus")
+            }),
+            None => Err(Error::usage("the server's metrics need --metrics-url")),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.route.is_gone()
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let uploads = self.uploads(&spec.models, &spec.payloads)?;
+        let service = Predictions::new(uploads, self.way.headers.clone(), &spec);
+        http1::open(service, self.route.clone(), &spec, sink)
+    }
+}

@@ -1,0 +1,37 @@
+//! What the server says where it does not answer.
+
+use serde::Deserialize;
+
+/// An error as the server writes it.
+#[derive(Deserialize)]
+struct ErrorJson {
+    #[serde(default)]
+    code: Option<i64>,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Why a request was refused: `TYPE: message`, with the body's code where it has one; `None` where the body is no such error.
+pub fn reason(body: &[u8]) -> Option<String> {
+    let ErrorJson { code, kind, message } = serde_json::from_slice(body).ok()?;
+    let code = code.map(|code| format!(" (code {code})")).unwrap_or_default();
+    let message = if message.is_empty() { "the server gave no reason" } else { &message };
+    Some(format!("{kind}: {message}{code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_keep_their_type_and_their_words() {
+        let body = br#"{"code": 404, "type": "ModelNotFoundException", "message": "Model not found: m"}"#;
+        assert_eq!(reason(body).unwrap(), "ModelNotFoundException: Model not found: m (code 404)");
+        assert_eq!(reason(br#"{"type": "X"}"#).unwrap(), "X: the server gave no reason");
+        for other in [&b"<html>"[..], b"{}", b"[]", br#"{"type": 1}"#, b""] {
+            assert_eq!(reason(other), None);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! [`Predictions`]: what requests are and what answers mean, for a client's slots.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::backend::{ClientSpec, ErrorCode, InferError, OutputView, Outputs, Request};
+use crate::backends::torchserve::reply::reason;
+use crate::backends::torchserve::upload::Uploads;
+use crate::data::PayloadId;
+use crate::engine::http1::{Headers, HttpService, KEPT_OF_REFUSAL, refusal};
+use crate::engine::serial::SLICES;
+use crate::engine::{Exchanges, malformed};
+use crate::error::Result;
+use crate::plan::Compression;
+use crate::wire::http1::{Head, NOT_ASKED_FOR, decompress};
+
+/// What is kept for one slot.
+struct Slot {
+    request: Request,
+    /// Whether the answer is a refusal, whose body is kept.
+    is_refused: bool,
+    refusal: Vec<u8>,
+}
+
+/// The requests of a client.
+pub struct Predictions {
+    uploads: Arc<Uploads>,
+    headers: Headers,
+    max_reply_bytes: u64,
+    slots: Vec<Slot>,
+}
+
+impl Predictions {
+    /// For clients such as `spec` describes; no slots yet.
+    pub fn new(uploads: Arc<Uploads>, headers: Headers, spec: &ClientSpec) -> Self {
+        Self { uploads, headers, max_reply_bytes: spec.max_reply_bytes, slots: Vec::new() }
+    }
+
+    fn check(&self, length: u64) -> Result<(), InferError> {
+        let most = self.max_reply_bytes;
+        let long = || malformed(format!("it is longer than {most} bytes (--max-reply-bytes)"));
+        if length <= most { Ok(()) } else { Err(long()) }
+    }
+}
+
+impl HttpService for Predictions {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        let request = Request { payload: PayloadId(0), sequence: None };
+        let empty = || Slot { request, is_refused: false, refusal: Vec::new() };
+        self.slots.resize_with(slots.max(self.slots.len()), empty);
+        Ok(())
+    }
+
+    fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError> {
+        self.slots[slot].request = request;
+        Ok(self.uploads.len(request))
+    }
+
+    fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        self.uploads.gather(self.slots[slot].request, skip, slices)
+    }
+
+    fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError> {
+        let Slot { is_refused, refusal, .. } = &mut self.slots[slot];
+        *is_refused = head.status != 200;
+        refusal.clear();
+        if !self.headers.accept(head.encoding, Compression::None) {
+            return Err(malformed(NOT_ASKED_FOR));
+        }
+        self.check(head.length.unwrap_or(0))
+    }
+
+    #[inline]
+    fn body(&mut self, slot: usize, piece: &[u8], total: u64, _: &mut Exchanges) -> Result<(), InferError> {
+        self.check(total)?;
+        let Slot { is_refused, refusal, .. } = &mut self.slots[slot];
+        if *is_refused {
+            let room = (KEPT_OF_REFUSAL as usize).saturating_sub(refusal.len()).min(piece.len());
+            refusal.extend_from_slice(&piece[..room]);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
+        if head.status == 200 {
+            exchanges.respond(slot, &Nothing);
+            return Ok(());
+        }
+        let body = &self.slots[slot].refusal;
+        let unpacked = decompress(head.encoding, body, KEPT_OF_REFUSAL).ok().flatten();
+        let body = unpacked.as_deref().unwrap_or(body);
+        let known = reason(body).map(|text| InferError::new(ErrorCode::Http(head.status), text));
+        Err(known.unwrap_or_else(|| refusal(head.status, &head.location, body)))
+    }
+}
+
+/// The outputs of an answer: the server does not say what its bytes are.
+struct Nothing;
+
+impl Outputs for Nothing {
+    fn visit(&self, _: &mut dyn FnMut(OutputView<'_>)) {}
+}

@@ -1,0 +1,91 @@
+//! Prometheus' text format, line by line (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+
+use std::collections::BTreeMap;
+
+/// One sample of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample<'a> {
+    /// The metric's name.
+    pub name: &'a str,
+    labels: BTreeMap<String, String>,
+    /// NaN and infinities as the format allows them.
+    pub value: f64,
+}
+
+impl Sample<'_> {
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(String::as_str)
+    }
+}
+
+/// The name that a line begins with, and what follows; most lines are of no interest, and told by their names.
+pub fn name(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
+    Some(line.split_at(end))
+}
+
+/// The sample of a line; none of comments, empty lines and lines that are no samples.
+pub fn sample(line: &str) -> Option<Sample<'_>> {
+    let (name, rest) = name(line)?;
+    let well_formed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    if name.is_empty() || !name.chars().all(well_formed) || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(inside) => labels(inside)?,
+        None => (BTreeMap::new(), rest),
+    };
+    // A timestamp may follow the value.
+    let value = rest.split_whitespace().next().and_then(number)?;
+    Some(Sample { name, labels, value })
+}
+
+/// Labels up to the closing brace, and what follows it.
+fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
+    let mut labels = BTreeMap::new();
+    loop {
+        rest = rest.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some((labels, after));
+        }
+        let (name, after) = rest.split_once('=')?;
+        let (value, after) = quoted(after.trim_start().strip_prefix('"')?)?;
+        labels.insert(name.trim().to_owned(), value);
+        rest = after;
+    }
+}
+
+/// A value up to its closing quote, its escapes resolved, and what follows.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, &text[index + 1..])),
+            '\\' => match characters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+fn number(text: &str) -> Option<f64> {
+    let (sign, magnitude) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    match magnitude.to_ascii_lowercase().as_str() {
+        "inf" | "infinity" => Some(sign * f64::INFINITY),
+        "nan" => Some(f64::NAN),
+        plain if plain.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
+            plain.parse::<f64>().ok().map(|value| sign * value)
+        }
+        _ => None,
+    }
+}
