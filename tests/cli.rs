@@ -288,7 +288,7 @@ fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
     let plan = plan("-m m --model-signature-name serving_default --endpoint v1/completions");
     let expected = [
         "--model-signature-name is for TensorFlow Serving and does nothing here",
-        "--endpoint is for services of the OpenAI kind and does nothing here",
+        "--endpoint has no effect here: it is for services of the OpenAI kind, --service-kind openai",
     ];
     assert_eq!(plan.notes, expected);
 }
@@ -368,7 +368,8 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m", &["-m needs a value, NAME"]),
     ("-m m --async=1", &["--async takes no value"]),
     ("-m m -x 1x", &["-x '1x'", "whole number"]),
-    ("-m m --service-kind openai", &["--service-kind 'openai'", "not part of this version", "triton_c_api"]),
+    ("-m m --service-kind openai", &["Must supply --input-data for OpenAI service kind."]),
+    ("-m m --service-kind tfserving", &["--service-kind 'tfserving'", "not part of this version", "triton_c_api"]),
     ("-m m --service-kind x", &["--service-kind 'x'"]),
     ("-m m -p 0", &["--measurement-interval '0'", "a number of milliseconds", "from 1ms"]),
     ("-m m -p 99999999999", &["--measurement-interval '99999999999'"]),
@@ -698,8 +699,10 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
   `--collect-metrics` works.
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
-- Only Triton is measured. Flags of other services and of MPI are refused, but for those that perf_analyzer ignores where the
-  service is Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
+- Flags of services that are not measured and of MPI are refused, but for those that perf_analyzer ignores where the service is
+  Triton (`--model-signature-name`, `--endpoint`): they are ignored here, too.
+- `--service-kind openai` works in every load, synchronous too, and over TLS; what differs in its figures stands in
+  [services.md](services.md).
 - Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
   `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
 - Trace settings that were changed on a server are as before when the run is over.

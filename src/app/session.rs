@@ -181,6 +181,7 @@ impl Session {
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
                 service_kind: self.run.capabilities.service_kind,
+                endpoint: plan.target.openai.endpoint.clone(),
                 headline: self.run.headline,
                 entries: self.run.entries.iter().map(|entry| entry.name.clone()).collect(),
                 interrupts: interrupt::counter(),
@@ -248,7 +249,7 @@ impl Session {
             options: Arc::new(options),
             max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
             validate_replies: plan.data.validate_replies,
-            watch_responses: self.run.decoupled || observer.is_some(),
+            watch_responses: self.run.decoupled || self.backend.generates() || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
             drain_limit: CLOSE_LIMIT,
             ..ClientSpec::new(Arc::clone(&self.models), Arc::clone(&self.payloads))

@@ -5,6 +5,7 @@ pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 pub mod null;
+pub mod openai;
 pub mod regions;
 pub mod traces;
 
@@ -47,6 +48,7 @@ pub fn connect(plan: &Plan) -> Result<Connected> {
     match target.service {
         ServiceKind::TritonCApi => here(Arc::new(c_api::TritonInProcess::start(target)?)),
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
+        ServiceKind::OpenAi => here(Arc::new(openai::OpenAiBackend::connect(target)?)),
         ServiceKind::Triton => match target.connection.protocol {
             Protocol::Http { .. } => {
                 traced(target, Arc::new(kserve_http::HttpBackend::connect(&target.connection, metrics_url(target))?))

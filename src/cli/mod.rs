@@ -5,9 +5,11 @@ mod doctor;
 mod embedded;
 mod forms;
 mod getopt;
+mod goodput;
 mod load;
 mod measurement;
 mod model;
+mod openai;
 mod output;
 mod range;
 mod sequences;
@@ -84,6 +86,8 @@ struct Flags {
     embedded: embedded::EmbeddedArgs,
     #[command(flatten)]
     server: server::ServerArgs,
+    #[command(flatten)]
+    openai: openai::OpenAiArgs,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -172,7 +176,9 @@ impl Flags {
             MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
         });
         let measurement = self.measurement.plan();
-        let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
+        // Over gRPC streams are asynchronous; other services read an answer that comes in pieces either way.
+        let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
+        let load = self.load.plan(self.sequences.plan(), streams, given);
         let mut notes = notes(given);
         // The trials of a matrix are its rounds.
         notes.extend(if matrix.is_none() { too_few_windows(&measurement, &load.mode) } else { None });
@@ -201,6 +207,7 @@ impl Flags {
             bls_composing: self.model.bls_composing(),
             connection: self.server.connection(),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
+            openai: self.openai.plan(self.server.streaming()),
             max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,

@@ -20,8 +20,9 @@ pub struct ModelArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = version)]
     model_version: Option<u64>,
 
-    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process
-    #[arg(long, value_name = "triton|triton_c_api", default_value = "triton", value_parser = service_kind)]
+    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `openai` is an
+    /// endpoint that takes JSON as OpenAI's do
+    #[arg(long, value_name = "triton|triton_c_api|openai", default_value = "triton", value_parser = service_kind)]
     service_kind: ServiceKind,
 
     /// Models that a BLS model calls, separated by commas, each with `:version` if wanted: their server-side times are
@@ -37,9 +38,6 @@ pub struct ModelArgs {
 
     #[arg(long, hide = true, value_name = "NAME")]
     model_signature_name: Option<String>,
-
-    #[arg(long, hide = true, value_name = "PATH")]
-    endpoint: Option<String>,
 }
 
 impl ModelArgs {
@@ -68,10 +66,7 @@ impl ModelArgs {
 
     /// Sentences about flags that perf_analyzer ignores for Triton, and so do we.
     pub fn ignored(&self) -> Vec<String> {
-        let flags = [
-            ("--model-signature-name", &self.model_signature_name, "TensorFlow Serving"),
-            ("--endpoint", &self.endpoint, "services of the OpenAI kind"),
-        ];
+        let flags = [("--model-signature-name", &self.model_signature_name, "TensorFlow Serving")];
         let given = flags.into_iter().filter(|(_, value, _)| value.is_some());
         given.map(|(flag, _, service)| format!("{flag} is for {service} and does nothing here")).collect()
     }
@@ -94,10 +89,11 @@ fn service_kind(text: &str) -> Result<ServiceKind, String> {
     match text.to_ascii_lowercase().as_str() {
         "triton" => Ok(ServiceKind::Triton),
         "triton_c_api" => Ok(ServiceKind::TritonCApi),
+        "openai" => Ok(ServiceKind::OpenAi),
         "null" => Ok(ServiceKind::Null),
-        "openai" | "tfserving" | "torchserve" | "dynamic_grpc" => {
-            Err("this kind of service is not part of this version; use triton or triton_c_api".to_owned())
+        "tfserving" | "torchserve" | "dynamic_grpc" => {
+            Err("this kind of service is not part of this version; use triton, triton_c_api or openai".to_owned())
         }
-        _ => Err("it must be triton or triton_c_api".to_owned()),
+        _ => Err("it must be triton, triton_c_api or openai".to_owned()),
     }
 }

@@ -32,5 +32,5 @@ pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
-pub(crate) use strings::count as count_strings;
+pub(crate) use strings::{count as count_strings, pack_element};
 pub use validate::{Difference, Mismatch, Tolerance, validate};

@@ -88,7 +88,7 @@ impl Header {
             DataType::Fp32 => "f4",
             DataType::Fp64 => "f8",
             DataType::Bf16 => "V2",
-            DataType::Bytes => "S",
+            DataType::Bytes | DataType::Json => "S",
         };
         let width = || kind[1..].parse::<usize>().ok().filter(|width| (1..1 << 30).contains(width));
         match (datatype, kind.chars().next()) {

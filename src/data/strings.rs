@@ -14,6 +14,14 @@ pub(crate) fn append(out: &mut RegionBuilder, element: &[u8]) -> Result<()> {
     out.write(element)
 }
 
+/// Makes `out` a tensor of one element: the parts, one after the other.
+pub(crate) fn pack_element(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    let length = parts.iter().map(|part| part.len()).sum::<usize>();
+    out.clear();
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+}
+
 /// Walks through the elements; the last item is an `Err` where the bytes break off inside an element, with their offset.
 pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize>> {
     let mut at = 0;

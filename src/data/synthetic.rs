@@ -132,7 +132,7 @@ fn limits(datatype: DataType) -> Option<(Bound, Bound)> {
         DataType::Bf16 => real(f64::from(bf16::MAX)),
         DataType::Fp32 => real(f64::from(f32::MAX)),
         DataType::Fp64 => real(f64::MAX / 2.0),
-        DataType::Bytes => return None,
+        DataType::Bytes | DataType::Json => return None,
     })
 }
 
@@ -191,7 +191,7 @@ fn fill(random: &mut Xoshiro256PlusPlus, datatype: DataType, range: Option<&Rand
         DataType::Fp64 => uniform(random, (low, high), out, f64::to_le_bytes),
         DataType::Fp16 => uniform(random, (low, high), out, |value| f16::from_f64(value).to_le_bytes()),
         DataType::Bf16 => uniform(random, (low, high), out, |value| bf16::from_f64(value).to_le_bytes()),
-        DataType::Bytes => {}
+        DataType::Bytes | DataType::Json => {}
     }
 }
 

@@ -21,9 +21,11 @@ pub enum DataType {
     /// Variable-size elements, each a little-endian 32-bit length and that many bytes.
     Bytes,
     Bf16,
+    /// JSON documents, packed as [`DataType::Bytes`] are. No type of the protocol: services whose requests are JSON have it.
+    Json,
 }
 
-/// Every type in the order of its C API number, which starts at 1.
+/// Every type of the protocol in the order of its C API number, which starts at 1.
 const ALL: [(DataType, &str, Option<usize>); 14] = [
     (DataType::Bool, "BOOL", Some(1)),
     (DataType::Uint8, "UINT8", Some(1)),
@@ -42,7 +44,7 @@ const ALL: [(DataType, &str, Option<usize>); 14] = [
 ];
 
 impl DataType {
-    /// Number of this type in `TRITONSERVER_DataType` and in the model configuration.
+    /// Number of this type in `TRITONSERVER_DataType` and in the model configuration; 0 where it is none of theirs.
     pub fn code(self) -> u32 {
         ALL.iter().position(|entry| entry.0 == self).map_or(0, |index| index as u32 + 1)
     }
@@ -54,7 +56,7 @@ impl DataType {
 
     /// The protocol's name, such as `FP32`.
     pub fn name(self) -> &'static str {
-        ALL[self.code() as usize - 1].1
+        self.entry().map_or("JSON", |entry| entry.1)
     }
 
     /// Reads a protocol name (`FP32`) or a configuration name (`TYPE_FP32`, where BYTES is `TYPE_STRING`).
@@ -66,12 +68,16 @@ impl DataType {
         ALL.iter().find(|entry| entry.1 == bare).map(|entry| entry.0)
     }
 
-    /// Bytes of one element; `None` for [`DataType::Bytes`].
+    /// Bytes of one element; `None` for [`DataType::Bytes`] and [`DataType::Json`].
     pub fn size(self) -> Option<usize> {
-        ALL[self.code() as usize - 1].2
+        self.entry()?.2
     }
 
-    /// All types, in the order of their numbers.
+    fn entry(self) -> Option<&'static (Self, &'static str, Option<usize>)> {
+        ALL.iter().find(|entry| entry.0 == self)
+    }
+
+    /// All types of the protocol, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Self> {
         ALL.iter().map(|entry| entry.0)
     }
@@ -97,5 +103,7 @@ mod tests {
         assert_eq!(DataType::from_code(0), None);
         assert_eq!(DataType::from_code(15), None);
         assert_eq!(DataType::Bf16.code(), 14);
+        assert_eq!((DataType::Json.code(), DataType::Json.name(), DataType::Json.size()), (0, "JSON", None));
+        assert_eq!(DataType::parse("JSON"), None, "no server of tensors has it");
     }
 }

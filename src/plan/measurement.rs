@@ -40,6 +40,19 @@ pub struct MeasurementPlan {
     pub on_disturbance: Option<OnDisturbance>,
     /// Where the latency of a synchronous closed loop ends.
     pub latency_to: LatencyEnd,
+    /// What a request must keep to be a good one.
+    pub goodput: Goodput,
+}
+
+/// What a request must keep to be a good one: figures below these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Goodput {
+    /// The latency, from the intended send in open loops.
+    pub latency: Option<Duration>,
+    /// The time to the first token.
+    pub first_token: Option<Duration>,
+    /// The mean time between its tokens.
+    pub inter_token: Option<Duration>,
 }
 
 /// What becomes of a window that others took something from.

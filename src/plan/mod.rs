@@ -10,6 +10,7 @@ mod draft;
 mod load;
 mod measurement;
 mod model_rules;
+mod openai;
 mod search;
 mod server;
 mod target;
@@ -28,8 +29,10 @@ pub use load::{
     StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
-    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
+    DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic,
+    WindowRule,
 };
+pub use openai::OpenAiPlan;
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};

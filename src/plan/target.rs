@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, ServerPlan};
+use crate::plan::{Connection, OpenAiPlan, ServerPlan};
 
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,30 @@ pub enum ServiceKind {
     Triton,
     /// Triton in our own process.
     TritonCApi,
+    /// An endpoint that takes JSON, as OpenAI's do.
+    OpenAi,
     /// No server: completes at once; prices the tool itself.
     Null,
 }
 
 impl ServiceKind {
+    /// Its word on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Triton => "triton",
+            Self::TritonCApi => "triton_c_api",
+            Self::OpenAi => "openai",
+            Self::Null => "null",
+        }
+    }
+
     /// Whether the server is reached over a network: what is sent has an address, header fields, perhaps TLS.
     pub fn is_remote(self) -> bool {
+        !self.is_embedded() && self != Self::Null
+    }
+
+    /// Whether reports name the batch size even where it is 1.
+    pub fn shows_batches(self) -> bool {
         self == Self::Triton
     }
 
@@ -45,6 +62,8 @@ pub struct Target {
     pub connection: Connection,
     /// How the embedded server is set up.
     pub server: ServerPlan,
+    /// What is asked of services of the OpenAI kind.
+    pub openai: OpenAiPlan,
     /// Largest response over the network, in bytes; `None` is gRPC's own bound.
     pub max_reply_bytes: Option<u64>,
     /// Trace settings that the server on the network is given.

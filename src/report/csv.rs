@@ -16,7 +16,7 @@ use crate::measure::summary::{
 use crate::plan::{LoadMode, Plan};
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
-use crate::report::{Interrupts, SafeFile, load_name, load_value, percentiles, restarts};
+use crate::report::{Interrupts, SafeFile, generation, load_name, load_value, percentiles, restarts};
 
 /// A header and its rows.
 pub type Table = Vec<Vec<String>>;
@@ -147,6 +147,7 @@ fn main_columns<'a>(plan: &'a Plan, run: &'a RunSummary, levels: &[&LevelSummary
     if plan.output.verbose_csv {
         verbose_columns(&mut columns, plan, run, levels);
     }
+    generation::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     if plan.output.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
         columns.add("Outcome", |level| Outcome::of(level).to_string());

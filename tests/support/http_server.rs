@@ -1,4 +1,5 @@
-//! A server of bytes: answers KServe's questions about a model properly, and inferences with whatever a test says.
+//! A server of bytes: answers KServe's questions about a model properly, and inferences (completions, too) with whatever a test
+//! says.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -68,8 +69,12 @@ struct Shared {
 
 impl Shared {
     fn early_acts(&self, head: &str) -> Vec<Act> {
-        if head.contains("/infer HTTP") { self.early.lock().unwrap().clone() } else { Vec::new() }
+        if is_inference(head) { self.early.lock().unwrap().clone() } else { Vec::new() }
     }
+}
+
+fn is_inference(head: &str) -> bool {
+    ["/infer HTTP", "/completions HTTP", "/embeddings HTTP"].iter().any(|path| head.contains(path))
 }
 
 /// A running server; stops when dropped.
@@ -218,7 +223,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
 
 fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) {
     while let Some(mut request) = receive(&mut stream, |head| shared.early_acts(head)) {
-        let acts = if request.head.starts_with("POST") && request.head.contains("/infer HTTP") {
+        let acts = if request.head.starts_with("POST") && is_inference(&request.head) {
             request.ordinal = shared.inferences.fetch_add(1, Ordering::SeqCst);
             (shared.script)(&request)
         } else {

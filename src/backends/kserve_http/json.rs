@@ -25,7 +25,9 @@ pub(super) fn write_elements(out: &mut Vec<u8>, datatype: DataType, bytes: &[u8]
         DataType::Fp32 => write_all(out, bytes, |raw| finite(f32::from_le_bytes(raw)))?,
         DataType::Fp64 => write_all(out, bytes, |raw| finite(f64::from_le_bytes(raw)))?,
         DataType::Bytes => write_texts(out, bytes)?,
-        DataType::Fp16 | DataType::Bf16 => return Err(format!("{datatype} values have no form in JSON")),
+        DataType::Fp16 | DataType::Bf16 | DataType::Json => {
+            return Err(format!("{datatype} values have no form in JSON"));
+        }
     }
     if out.last() == Some(&b',') {
         out.pop();
@@ -135,7 +137,7 @@ fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Option<()> {
             out.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
             out.extend_from_slice(text);
         }
-        DataType::Fp16 | DataType::Bf16 => return None,
+        DataType::Fp16 | DataType::Bf16 | DataType::Json => return None,
     }
     Some(())
 }

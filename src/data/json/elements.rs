@@ -8,6 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, DecodeSliceError, Engine};
 use half::{bf16, f16};
 
+use crate::data::json::document;
 use crate::data::json::lexer::{Fault, Kind, Lexer};
 use crate::data::strings;
 use crate::model::DataType;
@@ -57,6 +58,7 @@ pub fn read_array(lexer: &mut Lexer<'_>, datatype: DataType, out: &mut RegionBui
             each(lexer, out, |lexer| float(lexer, datatype, parse, f64::is_infinite).map(f64::to_le_bytes))
         }
         DataType::Bytes => texts(lexer, out),
+        DataType::Json => documents(lexer, out),
     }
 }
 
@@ -89,6 +91,18 @@ fn texts(lexer: &mut Lexer<'_>, out: &mut RegionBuilder) -> Result<u64, Fault> {
         }
         let text = lexer.string()?;
         strings::append(out, text.as_bytes()).map_err(|e| lexer.breach(e.to_string()))?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn documents(lexer: &mut Lexer<'_>, out: &mut RegionBuilder) -> Result<u64, Fault> {
+    lexer.enter();
+    let (mut first, mut count, mut text) = (true, 0, Vec::new());
+    while lexer.more(b']', &mut first)? {
+        text.clear();
+        document::compact(lexer, &mut text)?;
+        strings::append(out, &text).map_err(|e| lexer.breach(e.to_string()))?;
         count += 1;
     }
     Ok(count)

@@ -6,6 +6,7 @@
 //! decoupled, a step may be an array of objects there, one for each response. Text goes straight into the memory that
 //! batches of one element are sent from.
 
+mod document;
 mod elements;
 mod lexer;
 mod tensor;

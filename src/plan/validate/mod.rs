@@ -4,6 +4,7 @@ mod facts;
 mod idle;
 mod load;
 mod measurement;
+mod openai;
 mod service;
 mod tls;
 
@@ -23,7 +24,8 @@ struct Rule {
 /// # Errors
 /// Where a rule is broken.
 pub fn check(draft: &Draft) -> Result<()> {
-    let tables = [load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES, tls::RULES];
+    let tables =
+        [openai::RULES, load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES, tls::RULES];
     match tables.into_iter().flatten().find(|rule| (rule.broken)(draft)) {
         Some(rule) => Err(Error::usage(format!("{}; see --help", (rule.message)(draft)))),
         None => Ok(()),

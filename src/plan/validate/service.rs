@@ -3,7 +3,7 @@
 use crate::backend::{Parameter, ParameterValue};
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, Protocol};
+use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
 use crate::shm::Placement;
 
 /// A request parameter without sign for which a signed one has no room.
@@ -124,7 +124,18 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| on_network(draft) && is_http(draft) && draft.given.has("--streaming"),
+        broken: |draft| foreign_flag(draft).is_some(),
+        message: |draft| {
+            let Some((flag, kinds)) = foreign_flag(draft) else { return String::new() };
+            let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+            let flag = draft.given.show(flag);
+            format!("{flag} is for --service-kind {}: leave it out, or add the kind", words.join(" or "))
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.plan.target.service == ServiceKind::Triton && is_http(draft) && draft.given.has("--streaming")
+        },
         message: |_| "--streaming needs gRPC: add -i grpc".into(),
     },
     Rule {
@@ -211,6 +222,18 @@ const NETWORK_ONLY: &[&str] = &[
     "--trace-count",
     "--log-frequency",
 ];
+
+/// Flags that only some kinds of service have.
+const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[(
+    &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
+    &[ServiceKind::Triton],
+)];
+
+/// A flag that was given and is for other kinds of service: for these.
+fn foreign_flag(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
+    let others = KIND_FLAGS.iter().filter(|(_, kinds)| !kinds.contains(&draft.plan.target.service));
+    others.flat_map(|(flags, kinds)| draft.given.among(flags).into_iter().map(move |flag| (flag, *kinds))).next()
+}
 
 fn asks_compression(draft: &Draft, flag: &str) -> bool {
     draft.given.value(flag).is_some_and(|word| !word.eq_ignore_ascii_case("none"))

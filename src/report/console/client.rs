@@ -7,6 +7,7 @@ use crate::measure::summary::{ClientSummary, LevelSummary, RunSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
 use crate::plan::Plan;
 use crate::report::console::{detail, mix};
+use crate::report::generation;
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
 use crate::stdio::shown;
@@ -50,6 +51,7 @@ pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
     if let Some(decoupled) = &client.decoupled {
         text += &detail::decoupled(decoupled, run.headline);
     }
+    text += &generation::text(client, detail::row);
     text += &mix::mix(&run.entries, client);
     text
 }

@@ -10,7 +10,7 @@ use crate::shm::Placement;
 /// The settings, ending with an empty line.
 pub fn settings(plan: &Plan, run: &RunSummary) -> String {
     let mut text = "*** Measurement Settings ***\n".to_owned();
-    if plan.target.service.is_remote() || plan.data.batch_size > 1 {
+    if plan.target.service.shows_batches() || plan.data.batch_size > 1 {
         let _ = writeln!(text, "  Batch size: {}", plan.data.batch_size);
     }
     let _ = writeln!(text, "  Service Kind: {}", run.capabilities.service_kind);

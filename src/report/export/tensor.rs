@@ -25,7 +25,9 @@ pub fn write(out: &mut impl Write, datatype: DataType, bytes: &[u8]) -> io::Resu
         DataType::Bf16 => list(out, bytes.as_chunks().0.iter(), |out, &e| float(out, bf16::from_le_bytes(e).to_f64())),
         DataType::Fp32 => list(out, bytes.as_chunks().0.iter(), |out, &e| float(out, f64::from(f32::from_le_bytes(e)))),
         DataType::Fp64 => list(out, bytes.as_chunks().0.iter(), |out, &e| float(out, f64::from_le_bytes(e))),
-        DataType::Bytes => list(out, Strings(bytes), |out, element| string(out, &String::from_utf8_lossy(element))),
+        DataType::Bytes | DataType::Json => {
+            list(out, Strings(bytes), |out, element| string(out, &String::from_utf8_lossy(element)))
+        }
     }
 }
 

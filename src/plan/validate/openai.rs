@@ -1,0 +1,54 @@
+//! Rules of services of the OpenAI kind, in perf_analyzer's words where it has the rule, too.
+
+use crate::plan::validate::Rule;
+use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
+
+fn is_openai(draft: &Draft) -> bool {
+    draft.plan.target.service == ServiceKind::OpenAi
+}
+
+/// Rules of services of the OpenAI kind.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| is_openai(draft) && !matches!(draft.plan.data.source, DataSource::Files(_)),
+        message: |_| "Must supply --input-data for OpenAI service kind. It names JSON files of payloads".into(),
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.target.openai.endpoint.is_empty(),
+        message: |_| "Must supply --endpoint for OpenAI service kind. For example, \"v1/chat/completions\".".into(),
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.data.batch_size != 1,
+        message: |draft| {
+            format!(
+                "Batching is not currently supported with OpenAI service-kind: leave out {}",
+                draft.given.show("-b")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && matches!(draft.plan.target.connection.protocol, Protocol::Grpc { .. }),
+        message: |draft| format!("{}: services of the OpenAI kind speak HTTP: leave it out", draft.given.show("-i")),
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.data.shared_memory,
+        message: |draft| {
+            let flag = draft.given.show("--shared-memory");
+            format!("{flag}: services of the OpenAI kind know nothing of shared memory: leave it out")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let goodput = &draft.plan.measurement.goodput;
+            !is_openai(draft) && (goodput.first_token.is_some() || goodput.inter_token.is_some())
+        },
+        message: |draft| {
+            let flag = draft.given.show("--goodput");
+            format!("{flag}: only language models (--service-kind openai) have a ttft and an itl: name a latency")
+        },
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.target.metrics.is_some(),
+        message: |_| "Server-side metric collection is only supported with Triton client backend.".into(),
+    },
+];

@@ -1,0 +1,198 @@
+//! Tokens, and the times to them: what is reported, and whether it is true.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::*;
+use crate::support::Export;
+
+#[test]
+fn tokens_are_the_servers_and_else_chunks() {
+    let payloads = Payloads::of(&[CHAT]);
+    let counted = HttpServer::start(|_: &Received| {
+        vec![Act::Send(stream(&[content("a"), content("b"), USAGE.to_owned(), DONE.to_owned()]))]
+    });
+    let run = payloads.on(&counted).args("--request-count 20 --verbose-csv -f").arg(payloads.path("out.csv"));
+    let run = run.args("--profile-export-file").arg(payloads.path("export.json")).run();
+    let report = run.report();
+    assert!(run.stdout.contains("tokens/sec (120 tokens, counted by the server)\n"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("    Events per read: 4.00 (events that come in one read share its time"),
+        "{}",
+        run.stdout
+    );
+    assert!(report.level().client().contains("    Time to first token: avg "), "{}", run.stdout);
+    let mut csv = csv::Reader::from_path(payloads.path("out.csv")).unwrap();
+    let header = csv.headers().unwrap().clone();
+    let row = csv.records().next().unwrap().unwrap();
+    let cell = |name: &str| row[header.iter().position(|title| title == name).unwrap()].parse::<f64>().unwrap();
+    assert!(cell("Output Tokens/Second") > 0.0 && cell("p99 time to first token") > 0.0);
+    let export = Export::read(&payloads.path("export.json"));
+    let summary = &export.experiments()[0]["summary"];
+    assert_eq!((&summary["output_tokens"], &summary["output_tokens_from"]), (&120.into(), &"usage".into()));
+    assert_eq!(summary["time_to_first_token_ns"]["count"], 20);
+    assert_eq!(summary["inter_chunk_latency_ns"]["count"], 20);
+
+    let untold =
+        HttpServer::start(|_: &Received| vec![Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]))]);
+    let run = payloads.on(&untold).args("--request-count 20").run();
+    run.report();
+    let words = "tokens/sec (40 tokens, each chunk taken for one: the server tells no usage)\n";
+    assert!(run.stdout.contains(words), "{}", run.stdout);
+
+    let body = HttpServer::start(answer);
+    let run = payloads.on(&body).args("--async --request-count 20").run();
+    run.report();
+    assert!(
+        run.stdout.contains("(40 tokens, counted by the server)") && !run.stdout.contains("first token"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn odd_streams_are_listed() {
+    let payloads = Payloads::of(&[CHAT]);
+    let finish = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    let server = HttpServer::start(move |request: &Received| match request.ordinal % 2 {
+        0 => vec![Act::Send(stream(&[content("a"), finish.to_owned()]))],
+        _ => vec![Act::Send(stream(&[DONE.to_owned()]))],
+    });
+    let run = payloads.on(&server).args("--request-count 30").run();
+    run.report();
+    assert!(run.stdout.contains("    Empty answers: 15 (successes without any content)\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("    Streams without [DONE]: 15 (they did tell a finish_reason)\n"), "{}", run.stdout);
+}
+
+#[test]
+fn goodput_counts_requests_within_their_limits() {
+    let payloads = Payloads::of(&[CHAT]);
+    // Every fifth fails, every fifth is slow to begin.
+    let server = HttpServer::start(|request: &Received| {
+        let whole = Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]));
+        match request.ordinal % 5 {
+            0 => vec![Act::Send(http_server::reply("500 Oops", "", b""))],
+            1 => vec![Act::Wait(Duration::from_millis(1500)), whole],
+            _ => vec![whole],
+        }
+    });
+    let run = payloads.on(&server).args("--request-count 20 --max-errors 100% --async --concurrency-range 4");
+    let run = run.args("--goodput ttft<1s --goodput itl<1s --profile-export-file").arg(payloads.path("e.json")).run();
+    assert_eq!(run.code(), 0, "{run:#?}");
+    assert!(
+        run.stdout.contains("    Goodput: ") && run.stdout.contains("requests/sec (60.00% of requests)"),
+        "{}",
+        run.stdout
+    );
+    let export = Export::read(&payloads.path("e.json"));
+    assert_eq!(export.experiments()[0]["summary"]["goodput_share"], 0.6);
+    let words = ["--goodput ttft<1s", "--service-kind openai"];
+    Program::new().args("-m m --goodput ttft<1s").run().refusal(&words);
+}
+
+/// When a request had come, and when each event had been written.
+#[derive(Clone, Debug)]
+struct Written {
+    begun: Instant,
+    events: Vec<Instant>,
+}
+
+const FIRST: Duration = Duration::from_millis(50);
+const NEXT: Duration = Duration::from_millis(5);
+const EVENTS: usize = 100;
+
+/// A server that sends events at known times, and writes these down.
+fn timed(written: Arc<Mutex<Vec<Written>>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let written = Arc::clone(&written);
+            thread::spawn(move || drop(talk(socket, &written)));
+        }
+    });
+    address
+}
+
+fn talk(mut socket: TcpStream, written: &Mutex<Vec<Written>>) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let (mut buffer, mut seen) = ([0; 4096], Vec::new());
+    loop {
+        seen.clear();
+        while !seen.ends_with(CHAT.as_bytes()) {
+            match socket.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => seen.extend_from_slice(&buffer[..count]),
+            }
+        }
+        let begun = Instant::now();
+        socket.write_all(STREAM.as_bytes())?;
+        let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+        socket.write_all(&chunk(role))?;
+        let mut events = Vec::new();
+        for event in 0..EVENTS {
+            thread::sleep((begun + FIRST + NEXT * event as u32).saturating_duration_since(Instant::now()));
+            socket.write_all(&chunk(&content("x")))?;
+            events.push(Instant::now());
+        }
+        written.lock().unwrap().push(Written { begun, events });
+        socket.write_all(&[chunk(DONE), chunk("")].concat())?;
+    }
+}
+
+/// The median of what `figure` says of each, in milliseconds.
+fn median<T>(of: &[T], figure: impl Fn(&T) -> Vec<f64>) -> f64 {
+    let mut all: Vec<f64> = of.iter().flat_map(figure).collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+#[test]
+fn times_are_true_to_a_millisecond() {
+    let payloads = Payloads::of(&[CHAT]);
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let mut last = String::new();
+    // On a machine that does other things, both sides may be late at any event.
+    for attempt in 0..5 {
+        let written: Arc<Mutex<Vec<Written>>> = Arc::default();
+        let address = timed(Arc::clone(&written));
+        let file = payloads.path(&format!("export-{attempt}.json"));
+        let run = bare(&address).args("--input-data").arg(payloads.path("payloads.json"));
+        run.args("--request-count 4 --profile-export-file").arg(&file).run().report();
+        let written = written.lock().unwrap().clone();
+        let export = Export::read(&file);
+        let experiment = &export.experiments()[0];
+        let requests = experiment["requests"].as_array().unwrap();
+        let summary = &experiment["summary"];
+        assert_eq!((requests.len(), written.len()), (4, 4));
+        assert_eq!(summary["inter_chunk_latency_ns"]["count"], 4 * (EVENTS as u64 - 1));
+        let stamps = |request: &Value| -> Vec<f64> {
+            let times = request["response_timestamps"].as_array().unwrap();
+            let begun = request["timestamp"].as_u64().unwrap();
+            // The first names the role, the last ends the stream.
+            times[1..=EVENTS].iter().map(|time| (time.as_u64().unwrap() - begun) as f64 / 1e6).collect()
+        };
+        let gaps = |times: &[f64]| times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+        let sent = |one: &Written| one.events.iter().map(|at| ms(*at - one.begun)).collect::<Vec<_>>();
+        let pairs = [
+            (median(requests, |r| vec![stamps(r)[0]]), median(&written, |w| vec![sent(w)[0]])),
+            (median(requests, |r| vec![stamps(r)[EVENTS - 1]]), median(&written, |w| vec![sent(w)[EVENTS - 1]])),
+            (median(requests, |r| gaps(&stamps(r))), median(&written, |w| gaps(&sent(w)))),
+            (
+                summary["time_to_first_token_ns"]["p50"].as_f64().unwrap() / 1e6,
+                median(requests, |r| vec![stamps(r)[0]]),
+            ),
+            (summary["latency_ns"]["p50"].as_f64().unwrap() / 1e6, median(requests, |r| vec![stamps(r)[EVENTS - 1]])),
+        ];
+        if pairs.iter().all(|(seen, true_time)| (seen - true_time).abs() < 1.0) {
+            return;
+        }
+        last = format!("{pairs:?}");
+    }
+    panic!("more than 1 ms apart five times in a row: {last}");
+}
