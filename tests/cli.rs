@@ -364,7 +364,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --nonsense", &["--nonsense is no flag"]),
     ("-m m -Z", &["-Z is no flag"]),
     ("-m m --trace-file t.json", &["--trace-file", "--trace-config=triton,file=FILE"]),
-    ("-m m --session-concurrency 4", &["--session-concurrency", "not part of this version"]),
+    ("-m m --session-concurrency 4", &["Session concurrency mode is only supported with OpenAI service kind."]),
     ("-m", &["-m needs a value, NAME"]),
     ("-m m --async=1", &["--async takes no value"]),
     ("-m m -x 1x", &["-x '1x'", "whole number"]),

@@ -82,6 +82,7 @@ fn walk(runner: &Runner<'_>, levels: &mut Vec<LevelSummary>) -> Result<()> {
         LoadMode::Sweep { spacing, points, distribution } => {
             sweep::run(runner, (*spacing, *points), *distribution, levels)
         }
+        LoadMode::Sessions(concurrency) => runner.level(&Job::sessions(plan, session, *concurrency), levels),
         LoadMode::Periodic(_) => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 mod body;
 mod composing;
+mod conversations;
 mod doctor;
 mod ending;
 mod job;

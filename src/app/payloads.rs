@@ -4,9 +4,10 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::app::body::Body;
-use crate::app::{replay, schedule};
+use crate::app::{conversations, replay, schedule};
 use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
 use crate::error::{Error, Result};
+use crate::load::Turn;
 use crate::load::feed::PayloadIndex;
 use crate::load::schedule::TokenCounts;
 use crate::model::ModelSpec;
@@ -28,6 +29,8 @@ pub struct Payloads {
     pub table: Vec<Payload>,
     /// Which of them are an entry's.
     pub indexes: Vec<PayloadIndex>,
+    /// Conversations, where the load plays such.
+    pub sessions: Vec<Vec<Turn>>,
     /// When each payload is due, where the data say so.
     pub offsets_ms: Vec<u64>,
 }
@@ -67,6 +70,11 @@ impl Payloads {
             let again = entries[position + 1..].iter().any(|later| later.model == entry.model);
             let body = if again { bodies[number].clone() } else { mem::take(&mut bodies[number]) };
             payloads.add(&models[number], body, entry)?;
+        }
+        if let LoadMode::Sessions(concurrency) = plan.load.mode {
+            payloads.sessions = conversations::group(&mut payloads.table, concurrency)?;
+            let kinds = conversations::turns(&payloads.sessions).len().max(1);
+            payloads.models = vec![models[0].clone(); kinds];
         }
         Ok(payloads)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::composing::with_composing;
+use crate::app::conversations;
 use crate::app::observe::Observers;
 use crate::app::payloads::Payloads;
 use crate::app::recorded::Recorded;
@@ -15,12 +16,12 @@ use crate::clock::WallAnchor;
 use crate::data::{Payload, PayloadId, Tolerance};
 use crate::error::Result;
 use crate::interrupt;
-use crate::load::LoadContext;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
+use crate::load::{LoadContext, Turn};
 use crate::machine::gauge::Machine;
 use crate::measure::calibrate::{ROUND_REQUESTS, ROUNDS, client_cost_ns};
 use crate::measure::collect::Collector;
@@ -90,6 +91,8 @@ pub struct Session {
     has_steps: bool,
     payloads: Arc<[Payload]>,
     indexes: Vec<PayloadIndex>,
+    /// Conversations, where the load plays such.
+    pub conversations: Arc<[Vec<Turn>]>,
     /// When requests are due, where a file or the data say so.
     arrivals: Option<Arrivals>,
 }
@@ -134,7 +137,10 @@ impl Session {
             sequences: models.iter().any(|model| model.sequences),
             headline: headline(plan, &models),
             client_cost_ns: calibrate()?,
-            entries: entries(&plan.target.mix),
+            entries: match payloads.sessions.as_slice() {
+                [] => entries(&plan.target.mix),
+                sessions => conversations::turns(sessions),
+            },
         };
         let metrics = plan.target.metrics.as_ref();
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
@@ -151,6 +157,7 @@ impl Session {
             has_steps: payloads.from_files,
             payloads: payloads.table.into(),
             indexes: payloads.indexes,
+            conversations: payloads.sessions.into(),
             arrivals,
         })
     }
@@ -296,7 +303,7 @@ fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
 }
 
 fn headline(plan: &Plan, models: &[ModelSpec]) -> Headline {
-    let open = !matches!(plan.load.mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_));
+    let open = plan.load.mode.has_schedule();
     let decoupled = models.iter().any(|model| model.decoupled);
     if decoupled && plan.measurement.decoupled_latency == DecoupledLatency::First {
         Headline::FirstResponse

@@ -87,11 +87,12 @@ pub const UPSTREAM: &[&str] = &[
     "bls-composing-models",
     "model-signature-name",
     "endpoint",
+    "session-concurrency",
     "version",
 ];
 
 /// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
-const ABSENT: &[&str] = &["grpc-method", "proto", "session-concurrency", "enable-mpi", "trace-file", "schedule"];
+const ABSENT: &[&str] = &["grpc-method", "proto", "enable-mpi", "trace-file", "schedule"];
 
 /// Reads the words after the program's name.
 ///

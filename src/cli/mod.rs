@@ -28,7 +28,10 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::cli::getopt::{Line, shown};
 use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
-use crate::plan::{Checkup, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target, TraceFiles};
+use crate::plan::{
+    Checkup, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target,
+    TraceFiles,
+};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -178,16 +181,21 @@ impl Flags {
         let measurement = self.measurement.plan();
         // Over gRPC streams are asynchronous; other services read an answer that comes in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
-        let load = self.load.plan(self.sequences.plan(), streams, given);
+        let mut load = self.load.plan(self.sequences.plan(), streams, given);
+        if let Some(sessions) = self.openai.sessions() {
+            load.mode = LoadMode::Sessions(sessions);
+            (load.synchronous, load.synchronous_by_default) = (false, false);
+        }
         let mut notes = notes(given);
         // The trials of a matrix are its rounds.
         notes.extend(if matrix.is_none() { too_few_windows(&measurement, &load.mode) } else { None });
         notes.extend(self.load.note());
+        notes.extend(self.openai.note());
         notes.extend(self.model.ignored());
         Ok(Plan {
             target: self.target(matrix.is_some() && !given.has("--service-kind"))?,
             load,
-            data: self.data.plan()?,
+            data: self.data()?,
             measurement,
             output: self.output.plan(),
             seed: self.load.seed(),
@@ -195,6 +203,15 @@ impl Flags {
             notes,
             model_notes: Vec::new(),
         })
+    }
+
+    /// What requests carry. Payloads are generated where nothing else is asked for.
+    fn data(&self) -> Result<DataPlan> {
+        let mut data = self.data.plan()?;
+        if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
+            data.source = DataSource::Prompts(prompts);
+        }
+        Ok(data)
     }
 
     /// A matrix starts from Triton in this process, without being told.

@@ -13,6 +13,7 @@ mod periodic;
 mod run;
 pub mod schedule;
 pub mod sequence;
+mod sessions;
 mod walk;
 mod worker;
 
@@ -22,3 +23,4 @@ pub use context::LoadContext;
 pub use open::OpenLoop;
 pub use periodic::{PeriodicLoop, PeriodicStage, StageBook};
 pub use run::{LoadShape, PreparedLoad, RunningLoad, Sends, prepare, start};
+pub use sessions::{SessionLoop, Turn};

@@ -7,4 +7,6 @@ pub struct OpenAiPlan {
     pub endpoint: String,
     /// Payloads that do not say whether they want a stream ask for one, and for its usage.
     pub streaming: bool,
+    /// Payloads are turns of conversations, which begin with all that was said before.
+    pub sessions: bool,
 }

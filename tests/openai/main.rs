@@ -12,6 +12,7 @@ mod support;
 mod figures;
 mod refused;
 mod requests;
+mod sessions;
 mod streams;
 
 use std::path::PathBuf;

@@ -26,6 +26,8 @@ fn usage_errors_have_perf_analyzers_words() {
             "-m m --endpoint v1/x --input-data FILE --trace-rate 5",
             "--trace-rate 5 is for --service-kind triton: leave it out, or add the kind",
         ),
+        ("-m m --endpoint v1/x --input-data FILE --prompt-tokens 5", "--prompt-tokens 5"),
+        ("-m m --endpoint v1/x --input-data FILE --output-tokens 5", "add --prompt-tokens"),
         ("--endpoint v1/x --input-data FILE", "-m is missing"),
         ("-m m --endpoint http://h/v1 --input-data FILE", "--endpoint"),
     ] {

@@ -132,3 +132,48 @@ fn connections_are_encrypted_and_made_again() {
     let late = payloads.on(&late).args("--request-count 3 --client-timeout-us 20000").run();
     assert!(late.code() == 3 && late.stdout.contains("Deadline exceeded: no answer within 20000 us"), "{late:#?}");
 }
+
+#[test]
+fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
+    let bodies = |flags: &str| {
+        let seen = Arc::default();
+        let server = HttpServer::start(recording(&seen));
+        let run = bare(&server.url()).args(&format!("--prompt-tokens 20:5 --request-count 30 {flags}")).run();
+        run.report();
+        assert!(run.stderr.contains("prompts are of 20 words on average"), "{}", run.stderr);
+        let seen = seen.lock().unwrap();
+        seen.iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect::<Vec<_>>()
+    };
+    let three = bodies("--output-tokens 7 --num-prompts 3");
+    let different: HashSet<&String> = three.iter().collect();
+    assert_eq!(different.len(), 3, "{three:?}");
+    for body in &three {
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["model"], &body["max_tokens"]), (&"m".into(), &7.into()));
+        let words = body["messages"][0]["content"].as_str().unwrap().split(' ').count();
+        assert!((1..60).contains(&words), "{body}");
+    }
+    assert_eq!(three, bodies("--output-tokens 7 --num-prompts 3"));
+    assert_ne!(three, bodies("--output-tokens 7 --num-prompts 3 --seed 2"));
+}
+
+#[test]
+fn a_trace_sets_the_length_of_outputs() {
+    let payloads = Payloads::of(&[CHAT]);
+    let trace = payloads.path("trace.csv");
+    std::fs::write(&trace, "offset_ms,ContextTokens,GeneratedTokens\n0,5,11\n10,5,22\n20,5,33\n").unwrap();
+    let seen = Arc::default();
+    let server = HttpServer::start(recording(&seen));
+    let run = bare(&server.url()).args("--input-data").arg(payloads.path("payloads.json"));
+    run.args("--trace-parameter max_tokens --trace-replay").arg(&trace).run().report_even_if_late();
+    let mut lengths: Vec<u64> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|request| {
+            serde_json::from_slice::<serde_json::Value>(&request.body).unwrap()["max_tokens"].as_u64().unwrap()
+        })
+        .collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [11, 22, 33]);
+}

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::backend::{Generation, InferError, OutputView, Outputs};
 use crate::backends::openai::said::Said;
-use crate::backends::openai::{RESPONSE, refusal};
+use crate::backends::openai::{RESPONSE, refusal, turns};
 use crate::clock::Stamp;
 use crate::data::pack_element;
 use crate::engine::http1::KEPT_OF_REFUSAL;
@@ -24,6 +24,9 @@ pub(super) struct Answer {
     /// The body, where it is no stream; as much of it as is worth keeping where it is a refusal.
     kept: Vec<u8>,
     stream: Stream,
+    /// The text of a stream is kept, for the turns that follow.
+    keeps: bool,
+    text: String,
     /// What observers are shown, put together.
     shown: RefCell<Vec<u8>>,
 }
@@ -46,12 +49,15 @@ struct Stream {
 }
 
 impl Answer {
-    pub(super) fn new(limit: u64) -> Self {
+    /// Of at most `limit` bytes; with `keeps`, the assistant's message can be had.
+    pub(super) fn new(limit: u64, keeps: bool) -> Self {
         Self {
             limit,
             events: EventReader::new(usize::try_from(limit).unwrap_or(usize::MAX)),
             kept: Vec::new(),
             stream: Stream::default(),
+            keeps,
+            text: String::new(),
             shown: RefCell::default(),
         }
     }
@@ -60,6 +66,7 @@ impl Answer {
     pub(super) fn reset(&mut self) {
         self.events.reset();
         self.kept.clear();
+        self.text.clear();
         self.stream = Stream::default();
     }
 
@@ -88,6 +95,9 @@ impl Answer {
         while !self.stream.done {
             let event = self.events.next(&mut rest).map_err(|what| malformed(format!("{what} (--max-reply-bytes)")))?;
             let Some(event) = event else { break };
+            if self.keeps {
+                self.text += &turns::delta(event.data);
+            }
             self.stream.take(event, &self.shown, slot, exchanges)?;
         }
         Ok(())
@@ -100,6 +110,15 @@ impl Answer {
             Ok(())
         } else {
             Err(malformed(format!("it is longer than {most} bytes (--max-reply-bytes)")))
+        }
+    }
+
+    /// The assistant's message, in an answer that is complete and good.
+    pub(super) fn message(&self) -> Option<Vec<u8>> {
+        match self.keeps && !self.stream.failed {
+            true if self.stream.generation.events > 0 => Some(turns::message(&self.text)),
+            true => turns::message_of(&self.kept),
+            false => None,
         }
     }
 
@@ -131,6 +150,9 @@ impl Answer {
         if !self.stream.done
             && let Some(event) = self.events.finish()
         {
+            if self.keeps {
+                self.text += &turns::delta(event.data);
+            }
             self.stream.take(event, &self.shown, slot, exchanges)?;
         }
         let Stream { generation, choices, others, finished, done, failed, .. } = self.stream;

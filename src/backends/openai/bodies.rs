@@ -29,6 +29,8 @@ pub(super) struct Bodies {
     head: Vec<u8>,
     /// By payload.
     bodies: Vec<Body>,
+    /// Payloads are turns of conversations.
+    sessions: bool,
 }
 
 /// One payload's request after the part of the head that all have in common.
@@ -71,7 +73,8 @@ impl Bodies {
     ) -> Result<Self> {
         let body = |payload: &Payload| {
             let model = mixed.then(|| spec.models[payload.model].id.to_string());
-            body(plan, model, &spec.options, payload)
+            let made = body(plan, model, &spec.options, payload);
+            made.and_then(|body| if plan.sessions { check_turn(&body).map(|()| body) } else { Ok(body) })
                 .map_err(|error| error.context(format!("stream {}, step {}", payload.stream, payload.step)))
         };
         Ok(Self {
@@ -80,7 +83,23 @@ impl Bodies {
             options: spec.options.clone(),
             head: head(endpoint, headers, &plan.endpoint),
             bodies: spec.payloads.iter().map(body).collect::<Result<_>>()?,
+            sessions: plan.sessions,
         })
+    }
+
+    /// Whether payloads are turns of conversations.
+    pub(super) fn are_turns(&self) -> bool {
+        self.sessions
+    }
+
+    /// What the heads of all requests begin with.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The text of a payload.
+    pub(super) fn text(&self, payload: usize) -> &[u8] {
+        self.bodies[payload].document.text()
     }
 
     /// Whether these were made for clients such as `spec` describes.
@@ -113,6 +132,12 @@ impl Bodies {
         }
         used
     }
+}
+
+/// A turn of a conversation has messages.
+fn check_turn(body: &Body) -> Result<()> {
+    let messages = Fields::of(body.document.text())?.list("messages").is_some();
+    if messages { Ok(()) } else { Err(Error::input("a turn of a session has a list of `messages`")) }
 }
 
 /// The head that all requests have, without its last field.

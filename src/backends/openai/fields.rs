@@ -41,6 +41,29 @@ impl Fields {
         }
     }
 
+    /// The elements of a list among the members, as they are written; none where it is no list.
+    pub(super) fn list(&self, name: &str) -> Option<&str> {
+        let value = self.0[self.position(name)?].1.get();
+        value.strip_prefix('[')?.strip_suffix(']').map(str::trim)
+    }
+
+    /// All of them as an object, one being another list.
+    pub(super) fn write_with_list(&self, out: &mut Vec<u8>, name: &str, elements: &[u8]) {
+        out.push(b'{');
+        for (index, (member, value)) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, member).expect("writing to memory cannot fail");
+            out.push(b':');
+            match member == name {
+                true => [b"[", elements, b"]"].into_iter().for_each(|part| out.extend_from_slice(part)),
+                false => out.extend_from_slice(value.get().as_bytes()),
+            }
+        }
+        out.push(b'}');
+    }
+
     /// Whether a member is `true`.
     pub(super) fn has_true(&self, name: &str) -> bool {
         self.position(name).is_some_and(|index| self.0[index].1.get() == "true")

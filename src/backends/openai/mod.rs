@@ -4,6 +4,7 @@
 //! OpenAiBackend   where requests go; opens clients
 //! bodies          payloads as requests: sent as they are, unless fields are to be set
 //! fields          fields of a payload that are set
+//! turns           conversations: what was said before
 //! service         a client's slots: requests as bytes
 //! answer          what comes back for one request: a body, or events
 //! said            what one JSON document of an answer says
@@ -16,6 +17,7 @@ mod fields;
 mod refusal;
 mod said;
 mod service;
+mod turns;
 
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ use parking_lot::Mutex;
 
 use self::bodies::Bodies;
 use self::service::OpenAi;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, ErrorCode, Threading};
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, Threading};
 use crate::engine::http1::{self, Headers};
 use crate::engine::{Deadline, Route, ServerWait, failure, tls_advice};
 use crate::error::{Error, Result};
@@ -32,6 +34,10 @@ use crate::plan::{OpenAiPlan, Target};
 
 /// Port where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
+
+/// How reports name what a request costs the client.
+const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive" };
 
 /// The input that holds a request's body.
 const PAYLOAD: &str = "payload";
@@ -101,7 +107,7 @@ impl Backend for OpenAiBackend {
         Capabilities {
             service_kind: "OPENAI",
             threading: Threading::Driven,
-            client_times: None,
+            client_times: Some(CLIENT_TIMES),
             cancels_alone: false,
             statistics: false,
         }
@@ -109,7 +115,12 @@ impl Backend for OpenAiBackend {
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let document = |name: &str| vec![TensorSpec::plain(name, DataType::Json, vec![1])];
-        Ok(ModelSpec::plain(id, document(PAYLOAD), document(RESPONSE)))
+        let mut inputs = document(PAYLOAD);
+        if self.plan.sessions {
+            inputs.push(TensorSpec::plain("session_id", DataType::Bytes, vec![1]));
+            inputs.push(TensorSpec { optional: true, ..TensorSpec::plain("delay", DataType::Uint64, vec![1]) });
+        }
+        Ok(ModelSpec::plain(id, inputs, document(RESPONSE)))
     }
 
     fn generates(&self) -> bool {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::backend::{InferError, Request};
 use crate::backends::openai::answer::{Answer, is_readable, is_success};
 use crate::backends::openai::bodies::Bodies;
+use crate::backends::openai::turns::Conversation;
 use crate::engine::http1::{Headers, HttpService};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
@@ -26,6 +27,8 @@ struct Slot {
     payload: usize,
     head: Head,
     answer: Answer,
+    /// The conversation that it is in.
+    talk: Conversation,
 }
 
 impl OpenAi {
@@ -38,7 +41,13 @@ impl OpenAi {
 impl HttpService for OpenAi {
     fn grow(&mut self, slots: usize) -> Result<()> {
         let limit = self.max_reply_bytes;
-        let slot = || Slot { payload: 0, head: Head::default(), answer: Answer::new(limit) };
+        let turns = self.bodies.are_turns();
+        let slot = || Slot {
+            payload: 0,
+            head: Head::default(),
+            answer: Answer::new(limit, turns),
+            talk: Conversation::default(),
+        };
         self.slots.resize_with(slots.max(self.slots.len()), slot);
         Ok(())
     }
@@ -47,11 +56,22 @@ impl HttpService for OpenAi {
         let slot = &mut self.slots[slot];
         slot.payload = request.payload.0 as usize;
         slot.answer.reset();
-        Ok(self.bodies.total(slot.payload))
+        if !self.bodies.are_turns() {
+            return Ok(self.bodies.total(slot.payload));
+        }
+        if request.sequence.is_none_or(|position| position.start) {
+            slot.talk.begin();
+        }
+        slot.talk.say(self.bodies.head(), self.bodies.text(slot.payload))
     }
 
     fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        self.bodies.gather(self.slots[slot].payload, skip, slices)
+        let Slot { payload, talk, .. } = &self.slots[slot];
+        if self.bodies.are_turns() {
+            slices[0] = IoSlice::new(talk.request().get(skip..).unwrap_or_default());
+            return 1;
+        }
+        self.bodies.gather(*payload, skip, slices)
     }
 
     fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError> {
@@ -76,7 +96,12 @@ impl HttpService for OpenAi {
     }
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
-        self.slots[slot].answer.complete(head, slot, exchanges)
+        let Slot { answer, talk, .. } = &mut self.slots[slot];
+        let completed = answer.complete(head, slot, exchanges);
+        if let (Ok(()), Some(message)) = (&completed, answer.message()) {
+            talk.hear(&message);
+        }
+        completed
     }
 
     fn is_whole(&self, slot: usize) -> bool {

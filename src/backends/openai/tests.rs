@@ -322,7 +322,7 @@ fn sent(text: &str, plan: &OpenAiPlan, mixed: bool, parameters: Vec<Parameter>) 
 
 #[test]
 fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
-    let plan = OpenAiPlan { endpoint: "v1/chat/completions".to_owned(), streaming: false };
+    let plan = OpenAiPlan { endpoint: "v1/chat/completions".to_owned(), ..OpenAiPlan::default() };
     let body = r#"{"model":"x","messages":[]}"#;
     let request = sent(body, &plan, false, Vec::new());
     assert_eq!(

@@ -10,8 +10,44 @@ fn is_openai(draft: &Draft) -> bool {
 /// Rules of services of the OpenAI kind.
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        broken: |draft| is_openai(draft) && !matches!(draft.plan.data.source, DataSource::Files(_)),
-        message: |_| "Must supply --input-data for OpenAI service kind. It names JSON files of payloads".into(),
+        broken: |draft| {
+            let has_payloads = matches!(draft.plan.data.source, DataSource::Files(_) | DataSource::Prompts(_));
+            is_openai(draft) && !has_payloads
+        },
+        message: |_| {
+            "Must supply --input-data for OpenAI service kind. It names JSON files of payloads; --prompt-tokens makes some"
+                .into()
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--prompt-tokens") && !matches!(draft.plan.data.source, DataSource::Prompts(_)),
+        message: |draft| {
+            let flag = draft.given.show("--prompt-tokens");
+            format!("{flag} makes payloads, and --input-data has them already: leave one out")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            !draft.given.has("--prompt-tokens") && !draft.given.among(&["--output-tokens", "--num-prompts"]).is_empty()
+        },
+        message: |draft| {
+            let flags = draft.given.among(&["--output-tokens", "--num-prompts"]).join(" and ");
+            format!("{flags} is for payloads that are generated: add --prompt-tokens")
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--session-concurrency") && !is_openai(draft),
+        message: |_| "Session concurrency mode is only supported with OpenAI service kind.".into(),
+    },
+    Rule {
+        broken: |draft| {
+            let others = ["--model-mix", "--prompt-tokens", "--sync"];
+            draft.given.has("--session-concurrency") && !draft.given.among(&others).is_empty()
+        },
+        message: |draft| {
+            let others = draft.given.among(&["--model-mix", "--prompt-tokens", "--sync"]).join(" and ");
+            format!("--session-concurrency plays the conversations of --input-data as they are: leave out {others}")
+        },
     },
     Rule {
         broken: |draft| is_openai(draft) && draft.plan.target.openai.endpoint.is_empty(),

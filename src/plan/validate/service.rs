@@ -224,10 +224,13 @@ const NETWORK_ONLY: &[&str] = &[
 ];
 
 /// Flags that only some kinds of service have.
-const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[(
-    &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
-    &[ServiceKind::Triton],
-)];
+const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
+    (
+        &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
+        &[ServiceKind::Triton],
+    ),
+    (&["--prompt-tokens", "--output-tokens", "--num-prompts"], &[ServiceKind::OpenAi]),
+];
 
 /// A flag that was given and is for other kinds of service: for these.
 fn foreign_flag(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {

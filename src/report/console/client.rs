@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::backend::ClientTimes;
 use crate::measure::summary::{ClientSummary, LevelSummary, RunSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
-use crate::plan::Plan;
+use crate::plan::{LoadMode, Plan};
 use crate::report::console::{detail, mix};
 use crate::report::generation;
 use crate::report::number::{percent, significant, whole_us};
@@ -52,7 +52,9 @@ pub fn client(plan: &Plan, run: &RunSummary, level: &LevelSummary) -> String {
         text += &detail::decoupled(decoupled, run.headline);
     }
     text += &generation::text(client, detail::row);
-    text += &mix::mix(&run.entries, client);
+    let sessions = matches!(plan.load.mode, LoadMode::Sessions(_));
+    let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };
+    text += &mix::mix(title, &run.entries, client);
     text
 }
 
