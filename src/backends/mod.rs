@@ -7,6 +7,7 @@ mod metrics;
 pub mod null;
 pub mod openai;
 pub mod regions;
+pub mod tokens;
 pub mod traces;
 
 use std::sync::Arc;
@@ -43,7 +44,16 @@ const FORGET_LIMIT: Duration = Duration::from_millis(500);
 /// # Errors
 /// Where the server or the model cannot be had, with the server's own reason.
 pub fn connect(plan: &Plan) -> Result<Connected> {
-    let target = &plan.target;
+    let connected = reach(&plan.target)?;
+    Ok(match &plan.target.tokens_from {
+        None => connected,
+        Some(output) => {
+            Connected { backend: Arc::new(tokens::CountedTokens::new(connected.backend, output)), ..connected }
+        }
+    })
+}
+
+fn reach(target: &Target) -> Result<Connected> {
     let here = |backend: Arc<dyn Backend>| Ok(backend.into());
     match target.service {
         ServiceKind::TritonCApi => here(Arc::new(c_api::TritonInProcess::start(target)?)),

@@ -225,6 +225,7 @@ impl Flags {
             connection: self.server.connection(),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
             openai: self.openai.plan(self.server.streaming()),
+            tokens_from: self.model.tokens_from(),
             max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,

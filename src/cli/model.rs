@@ -36,6 +36,11 @@ pub struct ModelArgs {
     #[arg(long, value_name = "NAME[:N][?K=V]:SHARE,...", value_delimiter = ',', value_parser = mix_entry)]
     model_mix: Vec<MixEntry>,
 
+    /// For models of Triton that generate text: the output that holds it, as text (a response is a chunk) or as the numbers of
+    /// tokens. The report then has the figures of language models. Default: off
+    #[arg(long, value_name = "OUTPUT", value_parser = filled)]
+    tokens_from: Option<String>,
+
     #[arg(long, hide = true, value_name = "NAME")]
     model_signature_name: Option<String>,
 }
@@ -69,6 +74,11 @@ impl ModelArgs {
         let flags = [("--model-signature-name", &self.model_signature_name, "TensorFlow Serving")];
         let given = flags.into_iter().filter(|(_, value, _)| value.is_some());
         given.map(|(flag, _, service)| format!("{flag} is for {service} and does nothing here")).collect()
+    }
+
+    /// The output that holds generated text, if one is named.
+    pub fn tokens_from(&self) -> Option<String> {
+        self.tokens_from.clone()
     }
 
     /// Models that a BLS model calls.

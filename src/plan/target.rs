@@ -64,6 +64,8 @@ pub struct Target {
     pub server: ServerPlan,
     /// What is asked of services of the OpenAI kind.
     pub openai: OpenAiPlan,
+    /// The output that holds generated text or tokens, where the model is one that generates.
+    pub tokens_from: Option<String>,
     /// Largest response over the network, in bytes; `None` is gRPC's own bound.
     pub max_reply_bytes: Option<u64>,
     /// Trace settings that the server on the network is given.

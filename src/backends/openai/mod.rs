@@ -14,6 +14,8 @@
 mod answer;
 mod bodies;
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod refusal;
 mod said;
 mod service;

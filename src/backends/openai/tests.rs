@@ -2,131 +2,11 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
+use super::fuzzing::{Outcome, outcome, payload, service, spec, timeless};
 use super::*;
-use crate::backend::{
-    Completion, Generation, InferError, Next, Parameter, ParameterValue, Request, RequestOptions, Response, SlotId,
-};
-use crate::data::{InputTensor, Payload, PayloadId};
-use crate::engine::Exchanges;
-use crate::engine::http1::{Http, HttpService};
-use crate::engine::serial::{Dialogue, Step};
-use crate::shm::{Placement, Region};
-
-/// What became of a request: its responses, each `content`, `aside` or an error, with its text; and what was generated.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Outcome {
-    responses: Vec<(String, String)>,
-    generation: Option<Generation>,
-    error: Option<InferError>,
-    /// Why the connection is of no further use.
-    broken: Option<InferError>,
-    whole: bool,
-}
-
-#[derive(Default)]
-struct Log(Mutex<Outcome>);
-
-impl CompletionSink for Log {
-    fn response(&self, _: SlotId, response: &Response<'_>) {
-        let mut text = String::new();
-        response.outputs.visit(&mut |output| {
-            assert_eq!((output.name, output.datatype), ("response", DataType::Json));
-            let length = u32::from_le_bytes(*output.bytes.first_chunk().unwrap()) as usize;
-            assert_eq!(length, output.bytes.len() - 4);
-            text = String::from_utf8_lossy(&output.bytes[4..]).into_owned();
-        });
-        let kind = match response.error {
-            Some(error) => error.to_string(),
-            None if response.empty => "aside".to_owned(),
-            None => "content".to_owned(),
-        };
-        self.0.lock().responses.push((kind, text));
-    }
-
-    fn generated(&self, _: SlotId, generation: &Generation) {
-        self.0.lock().generation = Some(*generation);
-    }
-
-    fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {
-        Next::Idle
-    }
-}
-
-fn payload(text: &str) -> Payload {
-    let packed = [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
-    let input = InputTensor {
-        name: PAYLOAD.into(),
-        datatype: DataType::Json,
-        shape: [1].into(),
-        len: packed.len(),
-        region: Arc::new(Region::filled(Placement::Pageable, &packed).unwrap()),
-        offset: 0,
-    };
-    Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: vec![input], parameters: Vec::new(), expected: None }
-}
-
-fn spec(payloads: Vec<Payload>) -> ClientSpec {
-    let document = |name: &str| vec![TensorSpec::plain(name, DataType::Json, vec![1])];
-    let model = ModelSpec::plain(&ModelId::latest("m"), document(PAYLOAD), document(RESPONSE));
-    ClientSpec::new([model].into(), payloads.into())
-}
-
-fn service(spec: &ClientSpec, plan: &OpenAiPlan, mixed: bool, limit: u64) -> OpenAi {
-    let endpoint = crate::engine::Endpoint::parse("http://h:80/base", 1).unwrap();
-    let bodies = Bodies::new((&endpoint, &Headers::default()), plan, mixed, spec).unwrap();
-    OpenAi::new(Arc::new(bodies), Headers::default(), limit)
-}
-
-/// What comes of an answer in `pieces`, after which the connection ends if `ends`.
-fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>, ends: bool, limit: u64) -> Outcome {
-    let spec = spec(vec![payload("{}")]);
-    let mut http = Http::new(service(&spec, &OpenAiPlan::default(), false, limit));
-    let log = Arc::new(Log::default());
-    let mut exchanges = Exchanges::new(log.clone(), true);
-    exchanges.grow(1);
-    Dialogue::grow(&mut http, 1).unwrap();
-    let request = Request { payload: PayloadId(0), sequence: None };
-    exchanges.begin(0, request);
-    Dialogue::prepare(&mut http, 0, request).unwrap();
-    exchanges.sends(0);
-    let mut outcome = Outcome::default();
-    for (at, piece) in pieces.enumerate() {
-        exchanges.now = crate::clock::Stamp(u64::MAX / 2 + at as u64);
-        match http.receive(0, piece, &mut exchanges) {
-            Ok(Step::Partly) => {}
-            Ok(Step::Whole) => outcome.whole = true,
-            Err(error) => outcome.broken = Some(error),
-        }
-        if outcome.whole || outcome.broken.is_some() {
-            break;
-        }
-    }
-    if ends && !outcome.whole && outcome.broken.is_none() {
-        match http.end(0, &mut exchanges) {
-            Ok(()) => outcome.whole = true,
-            Err(error) => outcome.broken = Some(error),
-        }
-    }
-    let log = log.0.lock().clone();
-    let error =
-        log.responses.iter().find(|(kind, _)| kind != "aside" && kind != "content").map(|(kind, _)| kind.clone());
-    let failed = exchanges.has_failed(0).then(|| InferError::new("failed", error.unwrap_or_default()));
-    Outcome { error: failed, responses: log.responses, generation: log.generation, ..outcome }
-}
-
-/// The same without what times and pieces decide: stamps and reads.
-fn timeless(outcome: Outcome) -> Outcome {
-    let generation = outcome.generation.map(|generation| Generation {
-        chunks: generation.chunks,
-        tokens: generation.tokens,
-        events: generation.events,
-        unended: generation.unended,
-        ..Generation::default()
-    });
-    Outcome { generation, ..outcome }
-}
+use crate::backend::{Generation, Parameter, ParameterValue, Request, RequestOptions};
+use crate::data::PayloadId;
+use crate::engine::http1::HttpService;
 
 /// What an answer comes to, which is the same for every cut.
 fn read(answer: &str, ends: bool) -> Outcome {
@@ -352,4 +232,44 @@ fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
         body(sent(r#"{"model":"x","max_tokens":1}"#, &plan, true, parameters)),
         r#"{"model":"m","max_tokens":7,"user":"a\"b"}"#
     );
+}
+
+/// Answers of parts that mean something, put together by a simple generator: a head, then anything.
+#[test]
+fn whatever_comes_is_read_the_same_in_pieces() {
+    const PARTS: [&str; 16] = [
+        "data: ",
+        "{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}",
+        "\n",
+        "\n\n",
+        "\r\n",
+        "\r",
+        "[DONE]",
+        "event: error\n",
+        "{\"error\":{}}",
+        "{\"usage\":{\"completion_tokens\":3}}",
+        ": note\n",
+        "{}",
+        "[",
+        "\"",
+        "\u{e9}",
+        "null",
+    ];
+    let mut state = 7_u64;
+    let mut draw = |most: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % most
+    };
+    for _ in 0..2000 {
+        let count = draw(12);
+        let stream: String = (0..count).map(|_| PARTS[draw(PARTS.len())]).collect();
+        let kind = if draw(4) == 0 { "application/json" } else { "text/event-stream" };
+        let head = format!("HTTP/1.1 {} X\r\nContent-Type: {kind}\r\n", [200, 201, 400][draw(3)]);
+        let answer = match draw(3) {
+            0 => format!("{head}\r\n{stream}"),
+            1 => format!("{head}Content-Length: {}\r\n\r\n{stream}", stream.len()),
+            _ => chunked(&stream),
+        };
+        (1..24).for_each(|piece| super::fuzzing::answer(piece, answer.as_bytes()));
+    }
 }

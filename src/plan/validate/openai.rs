@@ -76,11 +76,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             let goodput = &draft.plan.measurement.goodput;
-            !is_openai(draft) && (goodput.first_token.is_some() || goodput.inter_token.is_some())
+            let generates = is_openai(draft) || draft.plan.target.tokens_from.is_some();
+            !generates && (goodput.first_token.is_some() || goodput.inter_token.is_some())
         },
         message: |draft| {
             let flag = draft.given.show("--goodput");
-            format!("{flag}: only language models (--service-kind openai) have a ttft and an itl: name a latency")
+            format!(
+                "{flag}: only language models (--service-kind openai, --tokens-from) have a ttft and an itl: name a latency"
+            )
         },
     },
     Rule {

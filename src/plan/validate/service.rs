@@ -229,6 +229,7 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
         &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
         &[ServiceKind::Triton],
     ),
+    (&["--tokens-from"], &[ServiceKind::Triton, ServiceKind::TritonCApi]),
     (&["--prompt-tokens", "--output-tokens", "--num-prompts"], &[ServiceKind::OpenAi]),
 ];
 
