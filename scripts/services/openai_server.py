@@ -2,12 +2,10 @@
 
 record PORT FILE                  writes down every request: path, content type, X-Own, body
 events PORT STREAMS EVENTS SECS   waits for STREAMS requests, then sends each EVENTS events, evenly over SECS seconds
-read PORT STREAMS                 a plain reader of that: reads everything and looks for the end
 timed COMMAND...                  runs a command and says what processor time it took
 """
 
 import resource
-import selectors
 import socket
 import subprocess
 import sys
@@ -98,24 +96,6 @@ def events(port, streams, count, seconds):
     time.sleep(60)
 
 
-def read(port, streams):
-    body = b'{"model":"m"}'
-    request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    selector, total = selectors.DefaultSelector(), 0
-    for _ in range(streams):
-        connection = socket.create_connection(("127.0.0.1", port))
-        connection.sendall(request)
-        selector.register(connection, selectors.EVENT_READ)
-    buffer = bytearray(1 << 20)
-    while selector.get_map():
-        for key, _ in selector.select():
-            length = key.fileobj.recv_into(buffer)
-            total += length
-            if length == 0 or buffer[:length].endswith(b"0\r\n\r\n"):
-                selector.unregister(key.fileobj)
-    print(f"{total} bytes in {streams} streams")
-
-
 def timed(command):
     started = time.monotonic()
     code = subprocess.run(command, check=False).returncode
@@ -131,8 +111,6 @@ if __name__ == "__main__":
         record(int(rest[0]), rest[1])
     elif what == "events":
         events(int(rest[0]), int(rest[1]), int(rest[2]), float(rest[3]))
-    elif what == "read":
-        read(int(rest[0]), int(rest[1]))
     elif what == "timed":
         timed(rest)
     else:
