@@ -93,6 +93,27 @@ fn timed_goodput_counts_requests_within_their_limits() {
     Program::new().args("-m m --goodput ttft<1s").run().refusal(&words);
 }
 
+#[test]
+fn times_of_a_schedule_run_from_when_requests_were_due() {
+    let payloads = Payloads::of(&[CHAT]);
+    // Twice as long as between two requests: each waits for those before it.
+    let server = HttpServer::start(|_: &Received| {
+        vec![Act::Wait(Duration::from_millis(100)), Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]))]
+    });
+    let file = payloads.path("export.json");
+    let run = payloads.on(&server).args("--request-rate-range 20 --max-outstanding 1 --request-count 20");
+    let run = run.args("--goodput ttft<400ms --profile-export-file").arg(&file).run();
+    assert!([0, 4].contains(&run.code()), "{run:#?}");
+    let export = Export::read(&file);
+    let summary = &export.experiments()[0]["summary"];
+    let mean = |figure: &str| summary[figure]["avg"].as_f64().unwrap();
+    let (first, delay) = (mean("time_to_first_token_ns"), mean("schedule_delay_ns"));
+    assert!(delay > 300e6 && first > delay + 99e6, "{first} {delay}");
+    assert!((first - mean("response_time_ns")).abs() < 1e6, "both events come at once, at the end");
+    let good = summary["goodput_share"].as_f64().unwrap();
+    assert!(good > 0.0 && good < 0.9, "the first are in time, the others are not: {good}");
+}
+
 /// When a request had come, and when each event was about to be written.
 #[derive(Clone, Debug)]
 struct Written {

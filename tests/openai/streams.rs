@@ -99,3 +99,17 @@ fn streams_without_the_last_word_are_successes() {
     let run = payloads.on(&server).args("--request-count 30").run();
     assert_eq!(run.report().level().client_number("Request count"), 30.0, "{}", run.stdout);
 }
+
+#[test]
+fn a_stream_is_over_with_its_last_word_whenever_its_connection_ends() {
+    let payloads = Payloads::of(&[CHAT]);
+    let server = HttpServer::start(|_: &Received| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        vec![Act::Send(format!("{head}{}{DONE}", content("a")).into_bytes()), Act::Wait(Duration::from_secs(20))]
+    });
+    for load in ["--concurrency-range 1", "--async --concurrency-range 2"] {
+        let run = payloads.on(&server).args("--request-count 4").args(load).run();
+        assert_eq!(run.report().level().client_number("Request count"), 4.0, "{}", run.stdout);
+        assert!(run.wall < Duration::from_secs(20), "{:?}", run.wall);
+    }
+}

@@ -122,6 +122,11 @@ impl Answer {
         }
     }
 
+    /// Whether the stream has said that it ends.
+    pub(super) fn has_all(&self) -> bool {
+        self.stream.done
+    }
+
     /// Whether a stream that breaks off has said that all has come.
     pub(super) fn is_whole(&self) -> bool {
         self.stream.done || self.stream.finished

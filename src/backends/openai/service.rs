@@ -104,6 +104,10 @@ impl HttpService for OpenAi {
         completed
     }
 
+    fn has_all(&self, slot: usize) -> bool {
+        self.slots[slot].answer.has_all()
+    }
+
     fn is_whole(&self, slot: usize) -> bool {
         self.slots[slot].answer.is_whole()
     }

@@ -58,6 +58,12 @@ pub trait HttpService: Send {
     /// Why the request has failed; the connection is as good as before.
     fn complete(&mut self, slot: usize, head: &Head, total: u64, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
+    /// Whether nothing is wanted of what may still come of the body: the answer is complete then, where its connection is good for
+    /// no other.
+    fn has_all(&self, _slot: usize) -> bool {
+        false
+    }
+
     /// Whether an answer that the server has broken off within its body says all the same that it is whole.
     fn is_whole(&self, _slot: usize) -> bool {
         false
@@ -130,6 +136,11 @@ impl<S: HttpService> Dialogue for Http<S> {
             }
             self.service.body(slot, progress.body, reader.body_bytes(), exchanges)?;
             bytes = &bytes[progress.taken..];
+            let is_last = reader.head().is_some_and(|head| !head.keeps_open);
+            if is_last && !progress.complete && self.service.has_all(slot) {
+                self.complete(slot, exchanges);
+                return Ok(Step::Whole);
+            }
             if progress.complete {
                 if !bytes.is_empty() {
                     let surplus = format!("the server sent {} bytes more than the reply's length says", bytes.len());
