@@ -15,6 +15,8 @@ pub enum Purpose {
     SequenceLengths = 2,
     /// Which model of a mix a request goes to.
     Mix = 3,
+    /// Lengths and words of generated prompts.
+    Prompts = 4,
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -53,11 +55,11 @@ mod tests {
 
     #[test]
     fn purposes_and_seeds_give_different_streams() {
-        let purposes = [Purpose::Gaps, Purpose::SequenceLengths, Purpose::Mix];
+        let purposes = [Purpose::Gaps, Purpose::SequenceLengths, Purpose::Mix, Purpose::Prompts];
         let mut seeds: Vec<u64> = (0..50).flat_map(|run| purposes.map(|purpose| derive(run, purpose))).collect();
         seeds.sort_unstable();
         seeds.dedup();
-        assert_eq!(seeds.len(), 150);
+        assert_eq!(seeds.len(), 200);
     }
 
     #[test]

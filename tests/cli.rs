@@ -361,7 +361,8 @@ fn embedded_flags_are_read() {
 #[test]
 fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
     let plan = plan("-m m --endpoint v1/completions");
-    assert_eq!(plan.notes, ["--endpoint is for services of the OpenAI kind and does nothing here"]);
+    let expected = ["--endpoint has no effect here: it is for services of the OpenAI kind, --service-kind openai"];
+    assert_eq!(plan.notes, expected);
 }
 
 #[test]
@@ -463,11 +464,11 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --nonsense", &["--nonsense is no flag"]),
     ("-m m -Z", &["-Z is no flag"]),
     ("-m m --trace-file t.json", &["--trace-file", "--trace-config=triton,file=FILE"]),
-    ("-m m --session-concurrency 4", &["--session-concurrency", "not part of this version"]),
+    ("-m m --session-concurrency 4", &["Session concurrency mode is only supported with OpenAI service kind."]),
     ("-m", &["-m needs a value, NAME"]),
     ("-m m --async=1", &["--async takes no value"]),
     ("-m m -x 1x", &["-x '1x'", "whole number"]),
-    ("-m m --service-kind openai", &["--service-kind 'openai'", "not part of this version", "triton_c_api"]),
+    ("-m m --service-kind openai", &["Must supply --input-data for OpenAI service kind."]),
     ("-m m --service-kind x", &["--service-kind 'x'"]),
     ("-m m --model-signature-name s", &["--model-signature-name s is for --service-kind tfserving: leave it out"]),
     (
@@ -827,6 +828,8 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
   most of them. `--endpoint` is ignored where the service is Triton, as there. Flags of MPI are refused.
 - `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
   another word for a label. [services.md](services.md) says what else is different, and of `torchserve`.
+- `--service-kind openai` works in every load, synchronous too, and over TLS; what differs in its figures stands in
+  [services.md](services.md).
 - Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
   `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
 - Trace settings that were changed on a server are as before when the run is over.

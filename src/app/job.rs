@@ -11,7 +11,7 @@ use crate::load::feed::Deal;
 use crate::load::open::issuing_threads;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
-use crate::load::{ClosedLoop, LoadShape, OpenLoop};
+use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop};
 use crate::measure::summary::LevelLoad;
 use crate::plan::{Distribution, LoadMode, StageLoad};
 
@@ -67,6 +67,17 @@ impl Job {
             gap_variation: 0.0,
             warm_up: None,
         }
+    }
+
+    /// So many conversations at a time, each played once.
+    pub fn sessions(session: &Session, concurrency: u32) -> Self {
+        let base = Self::outstanding(session, concurrency, false);
+        let shape = SessionLoop {
+            concurrency: concurrency as usize,
+            max_threads: base.issuers,
+            sessions: session.conversations.clone(),
+        };
+        Self { shape: LoadShape::Sessions(shape), quota: None, finite: true, ..base }
     }
 
     /// So many requests a second.

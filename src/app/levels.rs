@@ -60,6 +60,7 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
         LoadMode::Sweep { spacing, points, distribution } => {
             sweep::run(runner, (*spacing, *points), *distribution, result)
         }
+        LoadMode::Sessions(concurrency) => runner.level(&Job::sessions(session, *concurrency), result),
         LoadMode::Periodic(periodic) => periodic::run(runner, periodic, result),
     }
 }

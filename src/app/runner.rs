@@ -21,8 +21,8 @@ use crate::measure::server::{Models, read_statistics};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
-use crate::plan::{LatencyEnd, MeasurementPlan, Plan, Wait};
-use crate::record::{Recorder, RecorderSpec};
+use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, Wait};
+use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, Interrupts, console, remarks};
 use crate::result::RunResult;
 use crate::stdio::{self, note};
@@ -198,6 +198,8 @@ impl<'a> Runner<'a> {
         let spec = RecorderSpec {
             open_loop,
             decoupled: self.session.setup.decoupled,
+            generates: self.session.backend.generates(),
+            limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
             cancels: self.plan().data.cancel_after.is_some(),
             wakeups: self.wakes_up(job),
@@ -295,4 +297,10 @@ fn report_lost(requests: &LoadReport) {
     if !requests.adds_up() {
         note!("requests do not add up, please report this fault: {requests:?}");
     }
+}
+
+/// The limits of good requests as they are recorded.
+fn limits(goodput: &Goodput) -> Limits {
+    let ns = |limit: Option<Duration>| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    Limits { latency: ns(goodput.latency), first_token: ns(goodput.first_token), inter_token: ns(goodput.inter_token) }
 }

@@ -12,14 +12,14 @@ use crate::clock::WallAnchor;
 use crate::data::{Payload, Tolerance};
 use crate::error::Result;
 use crate::interrupt;
-use crate::load::LoadContext;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
-use crate::load::payloads::Payloads;
+use crate::load::payloads::{Payloads, conversations};
 use crate::load::recorded::Recorded;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
+use crate::load::{LoadContext, Turn};
 use crate::machine::gauge::Machine;
 use crate::measure::calibrate::client_cost_ns;
 use crate::measure::collect::Collector;
@@ -93,6 +93,8 @@ pub struct Session {
     has_steps: bool,
     payloads: Arc<[Payload]>,
     indexes: Vec<PayloadIndex>,
+    /// Conversations, where the load plays such.
+    pub conversations: Arc<[Vec<Turn>]>,
     /// When requests are due, where a file or the data say so.
     arrivals: Option<Arrivals>,
 }
@@ -140,7 +142,10 @@ impl Session {
             sequences: models.iter().any(|model| model.sequences),
             headline: headline(&plan, &models),
             client_cost_ns: client_cost_ns()?,
-            entries: entries(&plan.target.mix),
+            entries: match payloads.sessions.as_slice() {
+                [] => entries(&plan.target.mix),
+                sessions => named(conversations::turns(sessions)),
+            },
             ..Setup::of(&plan)
         };
         let metrics = plan.target.metrics.as_ref();
@@ -159,6 +164,7 @@ impl Session {
             has_steps: payloads.from_files,
             payloads: table,
             indexes: payloads.indexes,
+            conversations: payloads.sessions.into(),
             arrivals,
         })
     }
@@ -191,6 +197,7 @@ impl Session {
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
                 service_kind: self.backend.capabilities().exported_kind(),
+                endpoint: plan.target.openai.endpoint.clone(),
                 headline: self.setup.headline,
                 entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
                 interrupts: interrupt::counter(),
@@ -259,7 +266,7 @@ impl Session {
             options: Arc::new(options),
             max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
             validate_replies: plan.data.validate_replies,
-            watch_responses: self.setup.decoupled || observer.is_some(),
+            watch_responses: self.setup.decoupled || self.backend.generates() || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
             drain_limit: CLOSE_LIMIT,
             ..ClientSpec::new(Arc::clone(&self.models), Arc::clone(&self.payloads))
@@ -299,6 +306,11 @@ fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
     }
 }
 
+/// Turns of conversations, reported as the entries of a mix are.
+fn named(turns: Vec<(String, f64)>) -> Vec<EntrySummary> {
+    turns.into_iter().map(|(name, share)| EntrySummary { name, share }).collect()
+}
+
 /// The entries of a mix of several, as reports name them.
 fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
     let named = mix.iter().map(|entry| EntrySummary { name: entry.to_string(), share: entry.share });
@@ -306,7 +318,7 @@ fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
 }
 
 fn headline(plan: &Plan, models: &[ModelSpec]) -> Headline {
-    let open = !matches!(plan.load.mode, LoadMode::Concurrency(_) | LoadMode::Periodic(_));
+    let open = plan.load.mode.has_schedule();
     let decoupled = models.iter().any(|model| model.decoupled);
     if decoupled && plan.measurement.decoupled_latency == DecoupledLatency::First {
         Headline::FirstResponse

@@ -1,6 +1,6 @@
 //! What a backend reports, and to whom.
 
-use crate::backend::{InferError, Request, SlotId};
+use crate::backend::{Generation, InferError, Request, SlotId};
 use crate::clock::Stamp;
 use crate::data::OutputView;
 
@@ -9,6 +9,10 @@ pub trait CompletionSink: Send + Sync {
     /// A response came. Called for every response, in order and one at a time for each slot, if the client was opened with
     /// `watch_responses`.
     fn response(&self, slot: SlotId, response: &Response<'_>);
+
+    /// The slot's request, which has succeeded, brought generated text. Called before [`CompletionSink::complete`], by services
+    /// whose answers are such ([`Backend::generates`](crate::backend::Backend::generates)).
+    fn generated(&self, _slot: SlotId, _generation: &Generation) {}
 
     /// The slot is free again. The answer says what it does next.
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next;
@@ -44,7 +48,7 @@ pub struct Completion<'a> {
 pub struct Response<'a> {
     /// When it came.
     pub at: Stamp,
-    /// Whether it only ends the request and carries nothing.
+    /// Whether it counts for no figure: it only ends the request, or carries nothing that was asked for.
     pub empty: bool,
     /// Its outputs; none where it failed or is empty.
     pub outputs: &'a dyn Outputs,

@@ -24,6 +24,7 @@
 
 mod completion;
 mod failure;
+mod generation;
 mod reply;
 mod request;
 
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
 pub use failure::{ConnectionFault, ErrorCode, InferError};
+pub use generation::Generation;
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 
@@ -93,6 +95,11 @@ pub trait Backend: Send + Sync {
     /// Where a model is gone now, or the server does not let go of it.
     fn reload(&self) -> Result<bool> {
         Ok(false)
+    }
+
+    /// Whether answers are generated text, of which the sink is told ([`CompletionSink::generated`]).
+    fn generates(&self) -> bool {
+        false
     }
 
     /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot

@@ -9,9 +9,11 @@ pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 pub mod null;
+pub mod openai;
 mod prepared;
 pub mod regions;
 pub mod tfserving;
+pub mod tokens;
 pub mod torchserve;
 pub mod traces;
 
@@ -49,6 +51,16 @@ const FORGET_LIMIT: Duration = Duration::from_millis(500);
 /// # Errors
 /// Where the server or the model cannot be had, with the server's own reason.
 pub fn connect(plan: &Plan) -> Result<Connected> {
+    let connected = reach(plan)?;
+    Ok(match &plan.target.tokens_from {
+        None => connected,
+        Some(output) => {
+            Connected { backend: Arc::new(tokens::CountedTokens::new(connected.backend, output)), ..connected }
+        }
+    })
+}
+
+fn reach(plan: &Plan) -> Result<Connected> {
     let (target, batches) = (&plan.target, plan.data.batch_given);
     let here = |backend: Arc<dyn Backend>| Ok(backend.into());
     match target.service {
@@ -57,6 +69,7 @@ pub fn connect(plan: &Plan) -> Result<Connected> {
         ServiceKind::TfServing => here(tfserving::connect(plan)?),
         ServiceKind::TorchServe => here(Arc::new(torchserve::TorchServe::connect(plan)?)),
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
+        ServiceKind::OpenAi => here(Arc::new(openai::OpenAiBackend::connect(target)?)),
         ServiceKind::Triton => match target.connection.protocol {
             Protocol::Http { .. } => traced(
                 target,

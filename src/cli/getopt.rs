@@ -100,11 +100,12 @@ pub const UPSTREAM: &[&str] = &[
     "endpoint",
     "grpc-method",
     "proto",
+    "session-concurrency",
     "version",
 ];
 
 /// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
-const ABSENT: &[&str] = &["session-concurrency", "enable-mpi", "trace-file", "schedule"];
+const ABSENT: &[&str] = &["enable-mpi", "trace-file", "schedule"];
 
 /// Reads the words after the program's name.
 ///

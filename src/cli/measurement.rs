@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::forms::precision;
+use crate::cli::goodput;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
 use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, WindowRule};
 
@@ -102,6 +103,11 @@ pub struct MeasurementArgs {
         value_parser = one_of(&[("response", LatencyEnd::Response), ("wakeup", LatencyEnd::Wakeup)]))]
     latency_to: LatencyEnd,
 
+    /// What a request must keep to be a good one, such as `latency<20ms`, `ttft<50ms` or `itl<10ms` (the last two of language
+    /// models); repeat it for more. The report then has the rate and share of good requests; failures are none. Default: off
+    #[arg(long, value_name = "FIGURE<TIME", value_parser = goodput::limit)]
+    goodput: Vec<goodput::Limit>,
+
     /// Repeats the same run over every placement of tensors, or over every way to reach the server, and compares.
     /// Default: off
     #[arg(long, value_name = "memory|transports",
@@ -153,6 +159,7 @@ impl MeasurementArgs {
             latency_from: self.latency_from,
             on_disturbance: self.on_disturbance,
             latency_to: self.latency_to,
+            goodput: goodput::all(&self.goodput),
         }
     }
 

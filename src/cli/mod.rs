@@ -7,10 +7,12 @@ mod dynamic_grpc;
 mod embedded;
 mod forms;
 mod getopt;
+mod goodput;
 mod help;
 mod load;
 mod measurement;
 mod model;
+mod openai;
 mod output;
 mod range;
 mod requirement;
@@ -33,8 +35,8 @@ use crate::cli::measurement::MatrixKind;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    Checkup, Comparison, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan, ServiceKind, Target,
-    TorchServePlan, TraceFiles, Words,
+    Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan,
+    ServiceKind, Target, TorchServePlan, TraceFiles, Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -100,6 +102,8 @@ struct Flags {
     dynamic_grpc: dynamic_grpc::DynamicGrpcArgs,
     #[command(flatten)]
     tfserving: tfserving::TfServingArgs,
+    #[command(flatten)]
+    openai: openai::OpenAiArgs,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -261,15 +265,20 @@ impl Flags {
             notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
         }
         let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
-        let load = self.load.plan(self.sequences.plan(), self.server.streaming(), given);
+        // Over gRPC streams are asynchronous; other services read an answer that comes in pieces either way.
+        let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
+        let mut load = self.load.plan(self.sequences.plan(), streams, given);
+        if let Some(sessions) = self.openai.sessions() {
+            (load.mode, load.calls) = (LoadMode::Sessions(sessions), Calls::Asynchronous);
+        }
         // The trials of a matrix are its rounds.
         notes.extend(if matrix.is_none() { too_few_windows(&measurement, &load.mode) } else { None });
         notes.extend(self.load.note());
-        notes.extend(self.model.ignored());
+        notes.extend(self.openai.note());
         Ok(Plan {
             target: self.target(in_process, given)?,
             load,
-            data: self.data.plan(given)?,
+            data: self.data(given)?,
             measurement,
             output: self.output.plan(),
             gate,
@@ -279,6 +288,15 @@ impl Flags {
             notes,
             model_notes: Vec::new(),
         })
+    }
+
+    /// What requests carry. Payloads are generated where nothing else is asked for.
+    fn data(&self, given: &Given) -> Result<DataPlan> {
+        let mut data = self.data.plan(given)?;
+        if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
+            data.source = DataSource::Prompts(prompts);
+        }
+        Ok(data)
     }
 
     /// A matrix and a repository mean Triton in this process, without being told.
@@ -294,6 +312,8 @@ impl Flags {
             bls_composing: self.model.bls_composing(),
             connection: self.server.connection(service),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
+            openai: self.openai.plan(self.server.streaming()),
+            tokens_from: self.model.tokens_from(),
             max_reply_bytes: self.server.max_reply_bytes(),
             trace: self.server.trace(),
             metrics,

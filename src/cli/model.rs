@@ -9,7 +9,7 @@ use crate::model::ModelId;
 use crate::plan::{GrpcMethod, MixEntry, ServiceKind};
 
 /// Kinds of service, for messages.
-const KINDS: &str = "triton, triton_c_api, tfserving, torchserve or dynamic_grpc";
+const KINDS: &str = "triton, triton_c_api, openai, tfserving, torchserve or dynamic_grpc";
 
 /// What is measured.
 #[derive(Args, Debug)]
@@ -23,8 +23,9 @@ pub struct ModelArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = version)]
     model_version: Option<Version>,
 
-    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `tfserving` is
-    /// TensorFlow Serving, `torchserve` is TorchServe, `dynamic_grpc` is any method of any gRPC service
+    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `openai` is an
+    /// endpoint that takes JSON as OpenAI's do, `tfserving` is TensorFlow Serving, `torchserve` is TorchServe, `dynamic_grpc` is any
+    /// method of any gRPC service
     #[arg(long, value_name = "KIND", default_value = "triton", value_parser = service_kind)]
     service_kind: ServiceKind,
 
@@ -39,8 +40,10 @@ pub struct ModelArgs {
     #[arg(long, value_name = "NAME[:N][?K=V]:SHARE,...", value_delimiter = ',', value_parser = mix_entry)]
     model_mix: Vec<MixEntry>,
 
-    #[arg(long, hide = true, value_name = "PATH")]
-    endpoint: Option<String>,
+    /// For models of Triton that generate text: the output that holds it, as text (a response is a chunk) or as the numbers of
+    /// tokens. The report then has the figures of language models. Default: off
+    #[arg(long, value_name = "OUTPUT", value_parser = filled)]
+    tokens_from: Option<String>,
 }
 
 impl ModelArgs {
@@ -81,11 +84,9 @@ impl ModelArgs {
         self.model_mix.clone()
     }
 
-    /// Sentences about flags that perf_analyzer ignores for Triton, and so do we.
-    pub fn ignored(&self) -> Vec<String> {
-        let flags = [("--endpoint", &self.endpoint, "services of the OpenAI kind")];
-        let given = flags.into_iter().filter(|(_, value, _)| value.is_some());
-        given.map(|(flag, _, service)| format!("{flag} is for {service} and does nothing here")).collect()
+    /// The output that holds generated text, if one is named.
+    pub fn tokens_from(&self) -> Option<String> {
+        self.tokens_from.clone()
     }
 
     /// Models that a BLS model calls.
@@ -116,11 +117,11 @@ fn service_kind(text: &str) -> Result<ServiceKind, String> {
     match text.to_ascii_lowercase().as_str() {
         "triton" => Ok(ServiceKind::Triton),
         "triton_c_api" => Ok(ServiceKind::TritonCApi),
+        "openai" => Ok(ServiceKind::OpenAi),
         "tfserving" => Ok(ServiceKind::TfServing),
         "torchserve" => Ok(ServiceKind::TorchServe),
         "dynamic_grpc" => Ok(ServiceKind::DynamicGrpc),
         "null" => Ok(ServiceKind::Null),
-        "openai" => Err(format!("this kind of service is not part of this version; use {KINDS}")),
         _ => Err(format!("it must be {KINDS}")),
     }
 }

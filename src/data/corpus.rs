@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::data::steps::{Loaded, Stream, Target};
-use crate::data::{RandomRange, directory, json, npz, synthetic};
+use crate::data::{PromptSpec, RandomRange, directory, json, npz, prompts, synthetic};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::shm::{Allowance, Region};
@@ -18,6 +18,8 @@ pub enum DataSource {
     Random,
     /// A file per input.
     Directory(PathBuf),
+    /// Prompts for a language model.
+    Prompts(PromptSpec),
     /// Files of streams and steps (JSON or NumPy archives).
     Files(Vec<PathBuf>),
 }
@@ -64,6 +66,7 @@ impl Corpus {
         let loaded = match spec.source {
             DataSource::Zero => synthetic::load(&target, None)?,
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
+            DataSource::Prompts(prompts) => prompts::load(&target, prompts)?,
             DataSource::Directory(path) => directory::load(&target, path)?,
             DataSource::Files(paths) => {
                 let archives = paths.iter().filter(|path| is_archive(path)).count();

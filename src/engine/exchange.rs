@@ -109,6 +109,11 @@ impl Exchange {
         self.last = Some(now);
     }
 
+    /// When it was sent, and when its last response that carries data came.
+    pub(super) fn times(&self) -> (Stamp, Option<Stamp>) {
+        (self.sent, self.last)
+    }
+
     /// What the sink is told, with the error taken out of the exchange.
     pub(super) fn completion<'a>(&self, now: Stamp, error: Option<&'a InferError>) -> Completion<'a> {
         Completion {

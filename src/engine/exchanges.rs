@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{CompletionSink, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
+use crate::backend::{CompletionSink, Generation, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
 use crate::clock::Stamp;
 use crate::engine::exchange::{Exchange, Phase};
 
@@ -181,10 +181,22 @@ impl Exchanges {
 
     /// A response has come that only ends the request.
     pub fn respond_empty(&self, slot: usize) {
+        self.respond_aside(slot, &NoOutputs);
+    }
+
+    /// A response has come that counts for no figure.
+    pub fn respond_aside(&self, slot: usize, outputs: &dyn Outputs) {
         if self.watch {
-            let response = Response { at: self.now, empty: true, outputs: &NoOutputs, error: None };
+            let response = Response { at: self.now, empty: true, outputs, error: None };
             self.sink.response(SlotId(slot as u32), &response);
         }
+    }
+
+    /// The slot's request brought this, when all of it has come; its times are the exchange's.
+    pub fn generated(&self, slot: usize, generation: Generation) {
+        let (sent, last) = self.slots[slot].times();
+        let whole = Generation { sent, end: last.unwrap_or(self.now), ..generation };
+        self.sink.generated(SlotId(slot as u32), &whole);
     }
 
     /// A response says that the request, or a part of it, has failed.

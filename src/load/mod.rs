@@ -15,6 +15,7 @@ pub mod recorded;
 mod run;
 pub mod schedule;
 pub mod sequence;
+mod sessions;
 mod walk;
 mod worker;
 
@@ -24,3 +25,4 @@ pub use context::LoadContext;
 pub use open::OpenLoop;
 pub use periodic::{BatchBook, PeriodicBatch, PeriodicLoop};
 pub use run::{LoadShape, PreparedLoad, RunningLoad, Sends, prepare, start};
+pub use sessions::{SessionLoop, Turn};

@@ -14,6 +14,7 @@ use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::open::{self, OpenLoop};
 use crate::load::periodic::{self, PeriodicLoop};
+use crate::load::sessions::{self, SessionLoop};
 use crate::load::worker::Worker;
 
 /// What the schedule of an open loop sent, without the requests that end sequences after it.
@@ -36,6 +37,8 @@ pub enum LoadShape {
     Open(OpenLoop),
     /// Requests join as those under way make progress.
     Periodic(PeriodicLoop),
+    /// Conversations, a number of them at a time.
+    Sessions(SessionLoop),
 }
 
 impl LoadShape {
@@ -45,6 +48,7 @@ impl LoadShape {
             Self::Closed(shape) => shape.concurrency,
             Self::Open(shape) => shape.first_slots(lanes),
             Self::Periodic(shape) => shape.end as usize,
+            Self::Sessions(shape) => shape.concurrency,
         }
     }
 }
@@ -122,6 +126,7 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
     let (spawned, lead_ns) = match shape {
         LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
         LoadShape::Open(shape) => (open::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
+        LoadShape::Sessions(shape) => (sessions::spawn(&context, &control, &shape, &mut load.workers), 0),
         LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape, &mut load.workers), 0),
     };
     spawned?;

@@ -13,7 +13,7 @@ use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::Interval;
 
-pub use crate::record::Distribution;
+pub use crate::record::{Distribution, Generated};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +61,10 @@ pub struct ClientSummary {
     pub open_loop: Option<OpenLoopSummary>,
     /// Details of decoupled models.
     pub decoupled: Option<DecoupledSummary>,
+    /// What language models generated.
+    pub generated: Option<Box<Generated>>,
+    /// Requests that kept the limits of `--goodput`, where there are any.
+    pub good: Option<u64>,
     /// Average time to hand a request over, in nanoseconds.
     pub send_ns: f64,
     /// Average time from the response's first sign to the client having it, in nanoseconds.
@@ -113,6 +117,17 @@ impl ClientSummary {
     /// Responses a second.
     pub fn response_throughput(&self) -> f64 {
         self.per_second(self.responses)
+    }
+
+    /// Tokens a second, of requests that ended here.
+    pub fn token_throughput(&self) -> f64 {
+        self.per_second(self.generated.as_ref().map_or(0, |generated| generated.tokens))
+    }
+
+    /// Good requests a second, and their share of all that are over and were not cancelled, 0 to 1; none where no limits are set.
+    pub fn goodput(&self) -> Option<(f64, f64)> {
+        let good = self.good?;
+        Some((self.per_second(good), share(good, self.requests + self.failed)))
     }
 
     /// Sequences a second.
@@ -375,7 +390,9 @@ impl Headline {
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
-    use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule};
+    use crate::plan::{
+        DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule,
+    };
 
     /// A distribution of `count` equal values.
     pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
@@ -402,6 +419,8 @@ pub(crate) mod sample {
             latency: distribution(requests, latency_ns),
             open_loop: None,
             decoupled: None,
+            generated: None,
+            good: None,
             send_ns: 0.0,
             receive_ns: 0.0,
             wakeup: None,
@@ -451,6 +470,7 @@ pub(crate) mod sample {
             latency_from: LatencyOrigin::Intended,
             on_disturbance: Some(OnDisturbance::Replace),
             latency_to: LatencyEnd::Response,
+            goodput: Goodput::default(),
         }
     }
 }

@@ -76,6 +76,8 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         latency,
         open_loop,
         decoupled,
+        generated: tally.generated,
+        good: tally.good,
         send_ns: average(tally.send_ns, tally.send_samples),
         receive_ns: average(tally.receive_ns, tally.requests),
         wakeup: tally.wakeup,
@@ -107,6 +109,12 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
     if let (Some(a), Some(b)) = (&mut sum.decoupled, &window.decoupled) {
         merge_each([(&mut a.first_response, &b.first_response), (&mut a.last_response, &b.last_response)]);
         a.gap.merge(&b.gap);
+    }
+    if let (Some(a), Some(b)) = (&mut sum.generated, &window.generated) {
+        a.merge(b);
+    }
+    if let (Some(a), Some(b)) = (&mut sum.good, window.good) {
+        *a += b;
     }
     sum.latency.merge(&window.latency);
     if let (Some(sum), Some(window)) = (&mut sum.wakeup, &window.wakeup) {

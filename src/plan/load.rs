@@ -99,6 +99,8 @@ pub enum LoadMode {
     },
     /// Outstanding requests grow as responses come.
     Periodic(Periodic),
+    /// So many conversations at a time, each played once.
+    Sessions(u32),
     /// One load after the other.
     Stages {
         /// In order.
@@ -125,13 +127,13 @@ fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
 impl LoadMode {
     /// Whether some request leaves when a schedule says.
     pub fn has_schedule(&self) -> bool {
-        !matches!(self, Self::Concurrency(_) | Self::Periodic(_))
+        !matches!(self, Self::Concurrency(_) | Self::Periodic(_) | Self::Sessions(_))
     }
 
     /// Whether every request leaves when a schedule says, so that no thread waits for an answer.
     pub fn follows_schedule(&self) -> bool {
         match self {
-            Self::Concurrency(_) | Self::Periodic(_) => false,
+            Self::Concurrency(_) | Self::Periodic(_) | Self::Sessions(_) => false,
             Self::Stages { stages, .. } => stages.iter().all(|stage| stage.concurrency().is_none()),
             _ => true,
         }
@@ -158,6 +160,7 @@ impl LoadMode {
         match self {
             Self::Concurrency(range) => range.end,
             Self::Periodic(periodic) => Some(periodic.end),
+            Self::Sessions(concurrency) => Some(*concurrency),
             Self::Stages { stages, .. } => stages.iter().filter_map(Stage::concurrency).max(),
             _ => None,
         }

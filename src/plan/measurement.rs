@@ -51,6 +51,25 @@ pub struct MeasurementPlan {
     pub on_disturbance: Option<OnDisturbance>,
     /// Where the latency of a synchronous closed loop ends.
     pub latency_to: LatencyEnd,
+    /// What a request must keep to be a good one.
+    pub goodput: Goodput,
+}
+
+/// What a request must keep to be a good one: figures below these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Goodput {
+    /// The latency, from the intended send in open loops.
+    #[serde(rename = "latency_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
+    pub latency: Option<Duration>,
+    /// The time to the first token.
+    #[serde(rename = "first_token_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
+    pub first_token: Option<Duration>,
+    /// The mean time between its tokens.
+    #[serde(rename = "inter_token_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
+    pub inter_token: Option<Duration>,
 }
 
 /// What becomes of a window that others took something from.

@@ -13,6 +13,7 @@ mod dynamic_grpc;
 mod load;
 mod measurement;
 mod model_rules;
+mod openai;
 mod requirement;
 mod search;
 mod server;
@@ -38,8 +39,10 @@ pub use load::{
     StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
-    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic, WindowRule,
+    DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic,
+    WindowRule,
 };
+pub use openai::OpenAiPlan;
 pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Requirement};
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};

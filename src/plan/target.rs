@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, DynamicGrpcPlan, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
+use crate::plan::{Connection, DynamicGrpcPlan, OpenAiPlan, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
 
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum ServiceKind {
     Triton,
     /// Triton in our own process.
     TritonCApi,
+    /// An endpoint that takes JSON, as OpenAI's do.
+    OpenAi,
     /// TensorFlow Serving over gRPC or REST.
     TfServing,
     /// TorchServe over HTTP.
@@ -40,6 +42,7 @@ impl ServiceKind {
         match self {
             Self::Triton => "triton",
             Self::TritonCApi => "triton_c_api",
+            Self::OpenAi => "openai",
             Self::DynamicGrpc => "dynamic_grpc",
             Self::TfServing => "tfserving",
             Self::TorchServe => "torchserve",
@@ -80,6 +83,10 @@ pub struct Target {
     pub connection: Connection,
     /// How the embedded server is set up.
     pub server: ServerPlan,
+    /// What is asked of services of the OpenAI kind.
+    pub openai: OpenAiPlan,
+    /// The output that holds generated text or tokens, where the model is one that generates.
+    pub tokens_from: Option<String>,
     /// Largest response over the network, in bytes; `None` is gRPC's own bound.
     pub max_reply_bytes: Option<u64>,
     /// Trace settings that the server on the network is given.

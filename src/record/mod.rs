@@ -6,16 +6,19 @@
 mod bank;
 mod capture;
 mod distribution;
+mod generation;
 mod histogram;
 mod observer;
 mod pool;
 mod raw;
 mod recorder;
 mod sample;
+mod tally;
 
-pub use bank::{Completed, DELAYED_AFTER_NS, FURTHER_REASONS, Tally};
+pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS};
 pub use capture::{Capture, Destination};
 pub use distribution::{Distribution, MAX_TIME_NS};
+pub use generation::{Generated, Limits};
 pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};
 pub use pool::RecordPool;
@@ -24,3 +27,4 @@ pub(crate) use raw::TestOutputs;
 pub use raw::{RawRecord, RawResponse};
 pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};
+pub use tally::{Completed, Tally};

@@ -2,10 +2,11 @@
 
 use std::mem;
 
-use crate::backend::InferError;
+use crate::backend::{Generation, InferError};
 use crate::clock::Stamp;
-use crate::record::bank::{Bank, Completed, Tally};
+use crate::record::bank::Bank;
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::record::tally::{Completed, Tally};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Where a record comes from.
@@ -83,6 +84,11 @@ impl Recorder {
     #[inline]
     pub fn wakeup(&self, source: Source, end: Stamp, ns: u64) {
         self.bank(source, end).wakeup(ns);
+    }
+
+    /// Records what a request generated that succeeded and began at `start`.
+    pub fn generation(&self, source: Source, start: Stamp, generation: &Generation) {
+        self.bank(source, generation.end).generation(start, generation);
     }
 
     /// Records the time between two responses of one request, the later of which came at `at`.

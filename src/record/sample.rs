@@ -2,6 +2,7 @@
 
 use crate::backend::Completion;
 use crate::clock::Stamp;
+use crate::record::generation::Limits;
 
 /// What is recorded besides the service time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +11,10 @@ pub struct RecorderSpec {
     pub open_loop: bool,
     /// First response and gaps.
     pub decoupled: bool,
+    /// What language models generate.
+    pub generates: bool,
+    /// What a good request keeps.
+    pub limits: Limits,
     /// Cancelled requests, apart from failed ones.
     pub cancels: bool,
     /// How long threads take to go on after their request's last response.

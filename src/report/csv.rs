@@ -16,7 +16,7 @@ use crate::measure::summary::{
 use crate::plan::LoadMode;
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
-use crate::report::{Interrupts, SafeFile, Table, load_name, load_value, percentiles, periodic, restarts};
+use crate::report::{Interrupts, SafeFile, Table, generation, load_name, load_value, percentiles, periodic, restarts};
 use crate::result::{RunResult, Setup};
 
 /// Writes every file that can be written. Levels in which nothing succeeded have no row.
@@ -140,6 +140,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     if setup.detail.verbose_csv {
         verbose_columns(&mut columns, setup, levels);
     }
+    generation::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     if setup.detail.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
         columns.add("Outcome", |level| Outcome::of(level).to_string());

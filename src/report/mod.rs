@@ -6,6 +6,7 @@ pub mod csv;
 pub mod export;
 mod file;
 mod file_name;
+mod generation;
 pub mod matrix;
 mod number;
 mod partial;

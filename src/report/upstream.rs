@@ -379,6 +379,7 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
         payloads: payloads.into(),
         outputs,
         service_kind,
+        endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
         interrupts: &NEVER,

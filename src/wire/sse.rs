@@ -48,6 +48,17 @@ impl EventReader {
         event || !self.line.is_empty()
     }
 
+    /// Takes the end of the stream: the event that has begun, if it has data. The standard drops it; servers of language models
+    /// leave out the blank line that would end it.
+    pub fn finish(&mut self) -> Option<Event<'_>> {
+        if std::mem::take(&mut self.handed_out) {
+            self.forget();
+        }
+        let complete = (!self.line.is_empty() && self.line_ends()) || self.line_ends();
+        self.handed_out = true;
+        complete.then_some(Event { name: &self.name, data: &self.data })
+    }
+
     fn forget(&mut self) {
         self.name.clear();
         self.data.clear();
@@ -172,6 +183,29 @@ mod tests {
             [pair("", "a"), pair("", "b"), pair("", "c")]
         );
         assert_eq!(events("data: \u{feff}x\nretry: 10\nunknown: y\ndata : z\n\n"), [pair("", "\u{feff}x")]);
+    }
+
+    #[test]
+    fn an_event_that_the_stream_ends_in_is_taken_where_it_has_data() {
+        for (text, data) in [
+            ("data: a", Some("a")),
+            ("data: a\n", Some("a")),
+            ("data: x\n\ndata: a\r\ndata: b\r", Some("a\nb")),
+            ("data: a\n\n", None),
+            ("event: a\n", None),
+            (": a", None),
+            ("", None),
+        ] {
+            for cut in 0..=text.len() {
+                let mut reader = EventReader::new(40);
+                for mut piece in [&text.as_bytes()[..cut], &text.as_bytes()[cut..]] {
+                    while reader.next(&mut piece).unwrap().is_some() {}
+                }
+                let last = reader.finish().map(|event| String::from_utf8_lossy(event.data).into_owned());
+                assert_eq!(last.as_deref(), data, "{text:?} cut at {cut}");
+                assert_eq!(reader.finish(), None);
+            }
+        }
     }
 
     #[test]

@@ -158,3 +158,18 @@ fn timed_a_periodic_load_grows_with_the_responses() {
     assert!(sent[2] - sent[0] >= 14 && sent[4] - sent[2] >= 14, "{sent:?}");
     assert_eq!(number_in(&finished.stdout, "Requests"), 6.0);
 }
+
+#[test]
+fn timed_models_that_generate_have_the_figures_of_language_models() {
+    let _turn = turns::alone();
+    for calls in ["--async", "--sync"] {
+        let report = run(&slow(), &format!("{calls} --request-count 20 --tokens-from OUTPUT0 --goodput ttft<5s"));
+        assert!(report.text.contains("tokens/sec (") && report.text.contains("    Goodput: "), "{}", report.text);
+        assert_near("inter chunk", figure(&report, "Inter chunk latency", "p50"), 10_000.0, 2_000.0);
+        assert_near("inter token", figure(&report, "Time to second token", "p50"), 10_000.0, 4_000.0);
+        assert!(figure(&report, "Time to first token", "p50") < 5_000.0, "{}", report.text);
+    }
+    let repository = Repository::of(std::slice::from_ref(&slow()));
+    let words = ["--tokens-from X", "no such output", "OUTPUT0"];
+    Program::on(&repository, "m").args("--tokens-from X").run().failure(&words);
+}

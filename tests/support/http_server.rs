@@ -1,4 +1,5 @@
-//! A server of bytes: answers KServe's questions about a model properly, and inferences with whatever a test says.
+//! A server of bytes: answers KServe's questions about a model properly, and inferences (completions, too) with whatever a test
+//! says.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -262,11 +263,11 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
     let _ = socket.shutdown(Shutdown::Both);
 }
 
-/// Whether a request is an inference: of KServe, of TorchServe or of TensorFlow Serving.
+/// Whether a request is an inference: of KServe, OpenAI's kind, TorchServe or TensorFlow Serving.
 fn is_inference(head: &str) -> bool {
+    let paths = ["/infer HTTP", "/completions HTTP", "/embeddings HTTP", "/predictions/", ":predict HTTP"];
     let line = head.lines().next().unwrap_or_default();
-    line.starts_with("POST ")
-        && (line.contains("/infer HTTP") || line.contains("/predictions/") || line.contains(":predict HTTP"))
+    line.starts_with("POST ") && paths.iter().any(|path| line.contains(path))
 }
 
 fn receive(stream: &mut (impl Read + Write), early: impl Fn(&str) -> Vec<Act>) -> Option<Received> {

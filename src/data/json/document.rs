@@ -1,5 +1,10 @@
 //! JSON documents that requests carry whole: copied in the compact form in which perf_analyzer sends them.
 
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
+
 use crate::data::json::lexer::{Fault, Kind, Lexer};
 
 /// Deepest nesting of a document.
@@ -48,6 +53,10 @@ fn value(lexer: &mut Lexer<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), F
 fn number(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let at = lexer.offset();
     let written = lexer.number()?;
+    if written == "-0" {
+        out.push(b'0');
+        return Ok(());
+    }
     if written.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
         out.extend_from_slice(written.as_bytes());
         return Ok(());
@@ -59,8 +68,21 @@ fn number(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Escapes as perf_analyzer writes them: with capital digits.
+struct Escapes;
+
+impl Formatter for Escapes {
+    fn write_char_escape<W: io::Write + ?Sized>(&mut self, writer: &mut W, escape: CharEscape) -> io::Result<()> {
+        match escape {
+            CharEscape::AsciiControl(byte) => write!(writer, "\\u{byte:04X}"),
+            other => CompactFormatter.write_char_escape(writer, other),
+        }
+    }
+}
+
 fn text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("writing to memory cannot fail");
+    let mut writer = serde_json::Serializer::with_formatter(out, Escapes);
+    text.serialize(&mut writer).expect("writing to memory cannot fail");
 }
 
 #[cfg(test)]
@@ -83,6 +105,8 @@ mod tests {
                 r#"{"b": true, "a": null, "b": "\u00e9\/\n\"", "c": 0.70, "d": 1e3}"#,
                 r#"{"b":true,"a":null,"b":"é/\n\"","c":0.7,"d":1000.0}"#,
             ),
+            ("[-0]", "[0]"),
+            (r#"["\u001f\u007F\u2028\ud83d\ude00"]"#, "[\"\\u001F\u{7f}\u{2028}😀\"]"),
             (r#" [ [ ], { "x" : [ false ] } ] "#, r#"[[],{"x":[false]}]"#),
         ] {
             assert_eq!(compacted(written).as_deref(), Ok(sent));

@@ -57,6 +57,17 @@ pub trait HttpService: Send {
     /// # Errors
     /// Why the request has failed; the connection is as good as before.
     fn complete(&mut self, slot: usize, head: &Head, total: u64, exchanges: &mut Exchanges) -> Result<(), InferError>;
+
+    /// Whether nothing is wanted of what may still come of the body: the answer is complete then, where its connection is good for
+    /// no other.
+    fn has_all(&self, _slot: usize) -> bool {
+        false
+    }
+
+    /// Whether an answer that the server has broken off within its body says all the same that it is whole.
+    fn is_whole(&self, _slot: usize) -> bool {
+        false
+    }
 }
 
 /// Opens a client of a service over HTTP/1.1.
@@ -69,16 +80,21 @@ pub fn open<S: HttpService + 'static>(
     spec: &ClientSpec,
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
-    serial::open(Http { service, readers: Vec::new() }, route, spec, sink)
+    serial::open(Http::new(service), route, spec, sink)
 }
 
 /// A dialogue in HTTP/1.1.
-struct Http<S> {
+pub(crate) struct Http<S> {
     service: S,
     readers: Vec<ReplyReader>,
 }
 
 impl<S: HttpService> Http<S> {
+    /// No slots yet.
+    pub(crate) fn new(service: S) -> Self {
+        Self { service, readers: Vec::new() }
+    }
+
     fn complete(&mut self, slot: usize, exchanges: &mut Exchanges) {
         let reader = &self.readers[slot];
         let outcome = match reader.head() {
@@ -120,6 +136,11 @@ impl<S: HttpService> Dialogue for Http<S> {
             }
             self.service.body(slot, progress.body, reader.body_bytes(), exchanges)?;
             bytes = &bytes[progress.taken..];
+            let is_last = reader.head().is_some_and(|head| !head.keeps_open);
+            if is_last && !progress.complete && self.service.has_all(slot) {
+                self.complete(slot, exchanges);
+                return Ok(Step::Whole);
+            }
             if progress.complete {
                 if !bytes.is_empty() {
                     let surplus = format!("the server sent {} bytes more than the reply's length says", bytes.len());
@@ -133,7 +154,12 @@ impl<S: HttpService> Dialogue for Http<S> {
     }
 
     fn end(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
-        self.readers[slot].end().map_err(|what| closed(&what.to_string()))?;
+        let reader = &mut self.readers[slot];
+        if let Err(what) = reader.end()
+            && !(reader.head().is_some() && self.service.is_whole(slot))
+        {
+            return Err(closed(&what.to_string()));
+        }
         self.complete(slot, exchanges);
         Ok(())
     }

@@ -36,7 +36,7 @@ pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usi
 
 impl ClosedLoop {
     /// Deals the requests to workers, the first ones getting one more where they do not divide evenly.
-    fn shares(self) -> Vec<Share> {
+    pub(in crate::load) fn shares(self) -> Vec<Share> {
         let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
         let (each, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
         let first = |worker: usize| worker * each + worker.min(more);

@@ -10,7 +10,9 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::backend::{Client, Completion, CompletionSink, InferError, Next, Request, Response, SlotId, Threading};
+use crate::backend::{
+    Client, Completion, CompletionSink, Generation, InferError, Next, Request, Response, SlotId, Threading,
+};
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::closed::wait::Signal;
@@ -75,14 +77,20 @@ struct Reply {
 
 impl CompletionSink for SyncSink {
     fn response(&self, _slot: SlotId, response: &Response<'_>) {
-        let before = self.before.swap(response.at.0, Ordering::Relaxed);
-        if before != 0 && !response.empty {
+        let carries = !response.empty && response.error.is_none();
+        let before = if carries { self.before.swap(response.at.0, Ordering::Relaxed) } else { 0 };
+        if before != 0 {
             let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
             self.recorder.gap(source, response.at, response.at.since(Stamp(before)));
         }
         if let Some(observer) = &self.observer {
             observer.response(self.lane, response);
         }
+    }
+
+    fn generated(&self, _slot: SlotId, generation: &Generation) {
+        let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
+        self.recorder.generation(source, generation.sent, generation);
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
-use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
+use crate::backend::{Completion, CompletionSink, Generation, Next, Request, Response, SlotId};
 use crate::clock::Stamp;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
@@ -137,6 +137,13 @@ impl<P: Policy> CompletionSink for InFlight<P> {
         if let Some(observer) = &self.context.observer {
             observer.response(self.numbers.of(slot), response);
         }
+    }
+
+    fn generated(&self, slot: SlotId, generation: &Generation) {
+        let state = self.slots.get(slot);
+        let source = self.context.source(self.numbers.of(slot), state.payload());
+        let start = if P::SCHEDULED { state.intended() } else { generation.sent };
+        self.context.recorder.generation(source, start, generation);
     }
 
     #[inline]

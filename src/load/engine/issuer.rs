@@ -146,8 +146,13 @@ impl<P: Policy> Issuer<P> {
     /// Drives the client, or sleeps, until a slot may have come back or something else `happened` that wakes the thread; a
     /// moment at the most.
     pub(in crate::load) fn rest(&mut self, happened: impl Fn() -> bool) -> Result<()> {
+        self.rest_until(Stamp::NEVER, happened)
+    }
+
+    /// The same, until `due` at the most.
+    pub(in crate::load) fn rest_until(&mut self, due: Stamp, happened: impl Fn() -> bool) -> Result<()> {
         self.cancel_overdue();
-        let until = self.next_look().min(Stamp::now().plus_duration(WAIT_LIMIT));
+        let until = due.min(self.next_look()).min(Stamp::now().plus_duration(WAIT_LIMIT));
         if self.driven {
             return self.client.drive(until);
         }

@@ -1,6 +1,7 @@
 //! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
 
 mod body;
+pub mod conversations;
 mod replay;
 pub mod timestamps;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
 use crate::error::{Error, Result};
+use crate::load::Turn;
 use crate::load::feed::PayloadIndex;
 use crate::load::payloads::body::Body;
 use crate::load::schedule::TokenCounts;
@@ -31,6 +33,8 @@ pub struct Payloads {
     pub table: Vec<Payload>,
     /// Which of them are an entry's.
     pub indexes: Vec<PayloadIndex>,
+    /// Conversations, where the load plays such.
+    pub sessions: Vec<Vec<Turn>>,
     /// When each payload is due, where the data say so.
     pub offsets_ms: Vec<u64>,
 }
@@ -70,6 +74,11 @@ impl Payloads {
             let again = entries[position + 1..].iter().any(|later| later.model == entry.model);
             let body = if again { bodies[number].clone() } else { mem::take(&mut bodies[number]) };
             payloads.add(&models[number], body, entry)?;
+        }
+        if let LoadMode::Sessions(concurrency) = plan.load.mode {
+            payloads.sessions = conversations::group(&mut payloads.table, concurrency)?;
+            let kinds = conversations::turns(&payloads.sessions).len().max(1);
+            payloads.models = vec![models[0].clone(); kinds];
         }
         Ok(payloads)
     }

@@ -3,7 +3,7 @@
 use crate::plan::{Draft, LoadMode};
 
 /// Flags that each ask for a load of their own.
-const LOADS: [&str; 8] = [
+const LOADS: [&str; 9] = [
     "--concurrency-range",
     "--request-rate-range",
     "--request-intervals",
@@ -12,6 +12,7 @@ const LOADS: [&str; 8] = [
     "--periodic-concurrency-range",
     "--stage",
     "--sweep",
+    "--session-concurrency",
 ];
 
 /// Older flags that say a concurrency.

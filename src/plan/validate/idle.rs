@@ -2,7 +2,7 @@
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
-use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, StageLoad};
+use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, ServiceKind, StageLoad};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -106,6 +106,11 @@ const TABLE: &[Row] = &[
         flags: &["--triton-server-directory", "--model-repository"],
         idle: Idle::Plan(|draft| !draft.plan.target.service.is_embedded()),
         rule: "only Triton in this process, --service-kind triton_c_api, has a use for that",
+    },
+    Row {
+        flags: &["--endpoint"],
+        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::OpenAi),
+        rule: "it is for services of the OpenAI kind, --service-kind openai",
     },
     Row {
         flags: &["-u", "-i", "-H", "--grpc-compression-algorithm", "--input-tensor-format", "--output-tensor-format"],

@@ -15,7 +15,10 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--async and --sync contradict each other: choose one".into(),
     },
     Rule {
-        broken: |draft| draft.given.has("--streaming") && draft.given.has("--sync"),
+        broken: |draft| {
+            let is_grpc = draft.plan.target.service != ServiceKind::OpenAi;
+            is_grpc && draft.given.has("--streaming") && draft.given.has("--sync")
+        },
         message: |_| "--streaming is asynchronous and cannot go with --sync: leave one out".into(),
     },
     Rule {

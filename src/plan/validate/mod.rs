@@ -5,6 +5,7 @@ mod facts;
 mod idle;
 mod load;
 mod measurement;
+mod openai;
 mod service;
 mod tls;
 
@@ -24,8 +25,15 @@ struct Rule {
 /// # Errors
 /// Where a rule is broken.
 pub fn check(draft: &Draft) -> Result<()> {
-    let tables =
-        [dynamic_grpc::RULES, load::RULES, measurement::RULES, service::DATA_RULES, service::SERVER_RULES, tls::RULES];
+    let tables = [
+        dynamic_grpc::RULES,
+        openai::RULES,
+        load::RULES,
+        measurement::RULES,
+        service::DATA_RULES,
+        service::SERVER_RULES,
+        tls::RULES,
+    ];
     match tables.into_iter().flatten().find(|rule| (rule.broken)(draft)) {
         Some(rule) => Err(Error::usage(format!("{}; see --help", (rule.message)(draft)))),
         None => Ok(()),

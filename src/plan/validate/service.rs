@@ -190,7 +190,9 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| on_network(draft) && is_http(draft) && draft.given.has("--streaming"),
+        broken: |draft| {
+            draft.plan.target.service == ServiceKind::Triton && is_http(draft) && draft.given.has("--streaming")
+        },
         message: |_| "--streaming needs gRPC: add -i grpc".into(),
     },
     Rule {
@@ -282,13 +284,19 @@ const NETWORK_ONLY: &[&str] = &[
 /// Triton, wherever it runs.
 const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null];
 
+/// Triton, and endpoints that take JSON.
+const TRITON_AND_OPENAI: &[ServiceKind] =
+    &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::OpenAi];
+
 /// Flags that only some kinds of service have, and which.
 const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--grpc-method", "--proto", "--proto-include"], &[ServiceKind::DynamicGrpc]),
     (&["--model-signature-name"], &[ServiceKind::TfServing]),
-    (&["--streaming", "--bls-composing-models", "--shared-memory", "--cuda-device"], TRITON),
+    (&["--prompt-tokens", "--output-tokens", "--num-prompts"], &[ServiceKind::OpenAi]),
+    (&["--streaming", "--request-parameter"], TRITON_AND_OPENAI),
+    (&["--bls-composing-models", "--shared-memory", "--cuda-device", "--tokens-from"], TRITON),
     (&["--input-tensor-format", "--output-tensor-format"], TRITON),
-    (&["--request-parameter", "--priority", "--request-timeout-us"], TRITON),
+    (&["--priority", "--request-timeout-us"], TRITON),
     (
         &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
         &[ServiceKind::Triton],

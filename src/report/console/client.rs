@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use crate::backend::ClientTimes;
 use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
+use crate::plan::LoadMode;
 use crate::report::console::{detail, mix};
+use crate::report::generation;
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
 use crate::result::Setup;
@@ -50,7 +52,10 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     if let Some(decoupled) = &client.decoupled {
         text += &detail::decoupled(decoupled, setup.headline);
     }
-    text += &mix::mix(&setup.entries, client);
+    text += &generation::text(client, detail::row);
+    let sessions = matches!(setup.mode, LoadMode::Sessions(_));
+    let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };
+    text += &mix::mix(title, &setup.entries, client);
     text
 }
 

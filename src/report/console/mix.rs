@@ -7,13 +7,13 @@ use crate::report::console::detail::row;
 use crate::report::number::{percent, significant};
 use crate::stdio::shown;
 
-/// A block for each entry: its share of the requests, throughput, failures and the headline latency.
-pub fn mix(entries: &[EntrySummary], client: &ClientSummary) -> String {
+/// Under a title, a block for each entry: its share of the requests, throughput, failures and the headline latency.
+pub fn mix(title: &str, entries: &[EntrySummary], client: &ClientSummary) -> String {
     if client.entries.is_empty() {
         return String::new();
     }
     let all: u64 = client.entries.iter().map(ClientSummary::completed).sum();
-    let mut text = "    Models of the mix:\n".to_owned();
+    let mut text = format!("    {title}:\n");
     for (entry, part) in entries.iter().zip(&client.entries) {
         let share = if all == 0 { 0.0 } else { part.completed() as f64 / all as f64 };
         let _ = writeln!(

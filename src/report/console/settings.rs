@@ -122,6 +122,7 @@ fn whole(mode: &LoadMode) -> Option<&'static str> {
     match mode {
         LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => Some("  Measuring the load as a whole\n"),
         LoadMode::Stages { .. } => Some("  Measuring each stage as a whole\n"),
+        LoadMode::Sessions(_) => Some("  Playing every session once\n"),
         LoadMode::Periodic(_) => Some("  Measuring each batch of requests\n"),
         _ => None,
     }
@@ -177,6 +178,9 @@ fn limits(plan: &Plan) -> String {
         }
         LoadMode::Intervals(file) => {
             let _ = writeln!(text, "  Using the intervals of {}", file.display());
+        }
+        LoadMode::Sessions(sessions) => {
+            let _ = writeln!(text, "  Sessions at a time: {sessions}");
         }
         LoadMode::FixedSchedule => text += "  Using the schedule of the input data\n",
         LoadMode::TraceReplay { file, speed, tokens } => {

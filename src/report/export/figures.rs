@@ -9,6 +9,7 @@ use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
 };
+use crate::report::generation;
 use crate::result::Setup;
 use crate::stats::Interval;
 
@@ -117,6 +118,7 @@ fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {
         put("time_between_responses_ns", times(&decoupled.gap));
         put("time_to_last_response_ns", times(&decoupled.last_response));
     }
+    all.extend(generation::figures(client, times));
     all
 }
 

@@ -43,6 +43,8 @@ pub struct ExportSpec {
     pub outputs: Vec<String>,
     /// The backend's service kind, such as `TRITON_C_API`.
     pub service_kind: &'static str,
+    /// The path that requests go to, where the user names one.
+    pub endpoint: String,
     /// What the latency of the report is.
     pub headline: Headline,
     /// Names of the entries of a mix, by the number that payloads have; empty where there is one model.
@@ -286,7 +288,9 @@ fn write_end(out: &mut impl Write, anchor: WallAnchor, end: &ExperimentEnd) -> i
 fn write_tail(out: &mut impl Write, spec: &ExportSpec, cut_by: Option<&Error>) -> io::Result<()> {
     write!(out, "],\"version\":\"{}\",\"service_kind\":", env!("CARGO_PKG_VERSION"))?;
     tensor::string(out, &spec.service_kind.to_lowercase())?;
-    write!(out, ",\"endpoint\":\"\",\"latency\":\"{}\"", spec.headline.word())?;
+    out.write_all(b",\"endpoint\":")?;
+    tensor::string(out, &spec.endpoint)?;
+    write!(out, ",\"latency\":\"{}\"", spec.headline.word())?;
     if let Some(error) = cut_by {
         out.write_all(b",\"incomplete\":")?;
         tensor::string(out, &error.to_string())?;

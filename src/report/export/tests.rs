@@ -37,6 +37,7 @@ fn spec(path: &Path) -> ExportSpec {
         payloads: vec![payload].into(),
         outputs: vec!["OUT".to_owned(), "T".to_owned()],
         service_kind: "TRITON_C_API",
+        endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
         interrupts: &NEVER,

@@ -39,6 +39,8 @@ pub struct Head {
     pub encoding: Encoding,
     /// Where a redirection points; empty otherwise.
     pub location: String,
+    /// The body is a stream of events (`Content-Type: text/event-stream`).
+    pub events: bool,
 }
 
 /// What [`ReplyReader::feed`] did with a piece of the reply.
@@ -283,6 +285,11 @@ impl ParsedHead {
             }
             16 if name.eq_ignore_ascii_case("content-encoding") => {
                 head.encoding = encoding(value);
+                Ok(())
+            }
+            12 if name.eq_ignore_ascii_case("content-type") => {
+                let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
+                head.events = kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
                 Ok(())
             }
             8 if name.eq_ignore_ascii_case("location") => {

@@ -24,6 +24,19 @@ pub struct Completion<'a> {
     pub error: PhantomData<&'a InferError>,
 }
 
+/// What a request generated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Generation {
+    pub end: Stamp,
+    pub first: Option<Stamp>,
+    pub second: Option<Stamp>,
+    pub chunks: u32,
+    pub tokens: Option<u64>,
+    pub events: u32,
+    pub reads: u32,
+    pub unended: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InferError {
     pub code: String,

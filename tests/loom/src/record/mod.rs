@@ -5,6 +5,9 @@
 #[allow(dead_code)]
 mod bank;
 mod distribution;
+#[path = "../../../../src/record/generation.rs"]
+#[allow(dead_code)]
+mod generation;
 #[path = "../../../../src/record/histogram.rs"]
 #[allow(dead_code)]
 mod histogram;
@@ -14,6 +17,9 @@ mod recorder;
 #[path = "../../../../src/record/sample.rs"]
 #[allow(dead_code)]
 mod sample;
+#[path = "../../../../src/record/tally.rs"]
+#[allow(dead_code)]
+mod tally;
 
 pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};

@@ -1,0 +1,293 @@
+//! [`Answer`]: what comes back for one request, a body or a stream of events, from whatever pieces it comes in.
+
+use std::cell::RefCell;
+
+use crate::backend::{Generation, InferError, OutputView, Outputs};
+use crate::backends::openai::said::Said;
+use crate::backends::openai::{RESPONSE, refusal, turns};
+use crate::clock::Stamp;
+use crate::data::pack_element;
+use crate::engine::http1::KEPT_OF_REFUSAL;
+use crate::engine::{Exchanges, malformed};
+use crate::model::DataType;
+use crate::wire::http1::{Encoding, Head, decompress};
+use crate::wire::sse::{Event, EventReader};
+
+/// What ends a stream.
+const DONE: &[u8] = b"[DONE]";
+
+/// What comes back for one request of a slot.
+pub(super) struct Answer {
+    /// Most bytes of a body, or of one event.
+    limit: u64,
+    events: EventReader,
+    /// The body, where it is no stream; as much of it as is worth keeping where it is a refusal.
+    kept: Vec<u8>,
+    stream: Stream,
+    /// The text of a stream is kept, for the turns that follow.
+    keeps: bool,
+    text: String,
+    /// What observers are shown, put together.
+    shown: RefCell<Vec<u8>>,
+}
+
+/// How far a stream has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    generation: Generation,
+    /// When the last read came that an event ended in.
+    read_at: Stamp,
+    /// Events have the form of OpenAI's completions.
+    choices: bool,
+    /// Events of other forms have come.
+    others: bool,
+    /// Why the output ends was said.
+    finished: bool,
+    /// The stream's end was.
+    done: bool,
+    failed: bool,
+}
+
+impl Answer {
+    /// Of at most `limit` bytes; with `keeps`, the assistant's message can be had.
+    pub(super) fn new(limit: u64, keeps: bool) -> Self {
+        Self {
+            limit,
+            events: EventReader::new(usize::try_from(limit).unwrap_or(usize::MAX)),
+            kept: Vec::new(),
+            stream: Stream::default(),
+            keeps,
+            text: String::new(),
+            shown: RefCell::default(),
+        }
+    }
+
+    /// Forgets everything, for the next request.
+    pub(super) fn reset(&mut self) {
+        self.events.reset();
+        self.kept.clear();
+        self.text.clear();
+        self.stream = Stream::default();
+    }
+
+    /// A piece of the body has come; with it, `total` bytes have.
+    ///
+    /// # Errors
+    /// Where nothing good can follow.
+    pub(super) fn take(
+        &mut self,
+        head: &Head,
+        (piece, total): (&[u8], u64),
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
+        if !is_success(head) {
+            let room = KEPT_OF_REFUSAL.saturating_sub(self.kept.len() as u64).min(piece.len() as u64);
+            self.kept.extend_from_slice(&piece[..room as usize]);
+            return Ok(());
+        }
+        if !head.events {
+            self.check(total)?;
+            self.kept.extend_from_slice(piece);
+            return Ok(());
+        }
+        let mut rest = piece;
+        while !self.stream.done {
+            let event = self.events.next(&mut rest).map_err(|what| malformed(format!("{what} (--max-reply-bytes)")))?;
+            let Some(event) = event else { break };
+            if self.keeps {
+                self.text += &turns::delta(event.data);
+            }
+            self.stream.take(event, &self.shown, slot, exchanges)?;
+        }
+        Ok(())
+    }
+
+    /// Fails where a body of so many bytes is more than an answer may have.
+    pub(super) fn check(&self, bytes: u64) -> Result<(), InferError> {
+        let most = self.limit;
+        if bytes <= most {
+            Ok(())
+        } else {
+            Err(malformed(format!("it is longer than {most} bytes (--max-reply-bytes)")))
+        }
+    }
+
+    /// The assistant's message, in an answer that is complete and good.
+    pub(super) fn message(&self) -> Option<Vec<u8>> {
+        match self.keeps && !self.stream.failed {
+            true if self.stream.generation.events > 0 => Some(turns::message(&self.text)),
+            true => turns::message_of(&self.kept),
+            false => None,
+        }
+    }
+
+    /// Whether the stream has said that it ends.
+    pub(super) fn has_all(&self) -> bool {
+        self.stream.done
+    }
+
+    /// Whether a stream that breaks off has said that all has come.
+    pub(super) fn is_whole(&self) -> bool {
+        self.stream.done || self.stream.finished
+    }
+
+    /// All of it has come.
+    ///
+    /// # Errors
+    /// Why the request has failed.
+    pub(super) fn complete(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
+        if !is_success(head) {
+            let unpacked = decompress(head.encoding, &self.kept, KEPT_OF_REFUSAL).ok().flatten();
+            let body = unpacked.as_deref().unwrap_or(&self.kept);
+            return Err(refusal::of_status(head.status, &head.location, body));
+        }
+        let generation =
+            if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
+        if let Some(generation) = generation {
+            exchanges.generated(slot, generation);
+        }
+        Ok(())
+    }
+
+    /// The stream's end has come; what it brought, unless it failed.
+    fn end_stream(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
+        if !self.stream.done
+            && let Some(event) = self.events.finish()
+        {
+            if self.keeps {
+                self.text += &turns::delta(event.data);
+            }
+            self.stream.take(event, &self.shown, slot, exchanges)?;
+        }
+        let Stream { generation, choices, others, finished, done, failed, .. } = self.stream;
+        if failed {
+            return Ok(None);
+        }
+        // Streams of other forms than OpenAI's end where they end.
+        let whole = done || finished || (others && !choices);
+        if !whole {
+            return Err(malformed("the stream ends before [DONE] and before any finish_reason"));
+        }
+        // Some servers tell a usage of 0 beside text.
+        let tokens = generation.tokens.filter(|&tokens| tokens > 0 || generation.chunks == 0);
+        Ok(Some(Generation { tokens, unended: !done && choices, ..generation }))
+    }
+
+    /// A body that is no stream.
+    fn body(&self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
+        let unpacked = decompress(head.encoding, &self.kept, self.limit).map_err(malformed)?;
+        let body = unpacked.as_deref().unwrap_or(&self.kept);
+        let is_empty = body.iter().all(u8::is_ascii_whitespace);
+        let said = if is_empty { Ok(Said::default()) } else { Said::read(body) };
+        let said = said.map_err(|error| malformed(format!("its body is no JSON: {error}")))?;
+        if said.error {
+            return Err(refusal::of_document(body));
+        }
+        exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
+        let tokens = said.tokens.filter(|&tokens| tokens > 0 || !said.content);
+        Ok(Some(Generation { chunks: said.content.into(), tokens, ..Generation::default() }))
+    }
+}
+
+impl Stream {
+    /// An event has come.
+    fn take(
+        &mut self,
+        event: Event<'_>,
+        scratch: &RefCell<Vec<u8>>,
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
+        self.generation.events = self.generation.events.saturating_add(1);
+        if self.read_at != exchanges.now {
+            self.read_at = exchanges.now;
+            self.generation.reads = self.generation.reads.saturating_add(1);
+        }
+        let text = EventText { event, scratch };
+        if event.data == DONE {
+            self.done = true;
+            exchanges.respond_aside(slot, &text);
+            return Ok(());
+        }
+        let is_error = event.name == b"error";
+        let said = match Said::read(event.data) {
+            Ok(said) => said,
+            Err(_) if is_error => Said { error: true, ..Said::default() },
+            Err(error) => return Err(malformed(format!("an event's data are no JSON: {error}"))),
+        };
+        if is_error || said.error {
+            self.failed = true;
+            exchanges.respond_failed(slot, refusal::of_document(event.data));
+            return Ok(());
+        }
+        self.choices |= said.choices;
+        self.others |= !said.choices;
+        self.finished |= said.finished;
+        self.generation.tokens = said.tokens.or(self.generation.tokens);
+        let content = said.content && (said.choices || !said.usage);
+        if !content || self.failed {
+            exchanges.respond_aside(slot, &text);
+            return Ok(());
+        }
+        match self.generation.chunks {
+            0 => self.generation.first = Some(exchanges.now),
+            1 => self.generation.second = Some(exchanges.now),
+            _ => {}
+        }
+        self.generation.chunks = self.generation.chunks.saturating_add(1);
+        exchanges.respond(slot, &text);
+        Ok(())
+    }
+}
+
+/// Whether the status is one of success.
+pub(super) fn is_success(head: &Head) -> bool {
+    (200..300).contains(&head.status)
+}
+
+/// Whether the events of a stream can be read as they come.
+pub(super) fn is_readable(head: &Head) -> bool {
+    !head.events || head.encoding == Encoding::Identity
+}
+
+/// A text as the output that observers see.
+struct Shown<'a> {
+    parts: &'a [&'a [u8]],
+    scratch: &'a RefCell<Vec<u8>>,
+}
+
+impl Outputs for Shown<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+        let mut bytes = self.scratch.borrow_mut();
+        pack_element(&mut bytes, self.parts);
+        visitor(OutputView { name: RESPONSE, datatype: DataType::Json, shape: &[1], bytes: &bytes });
+    }
+}
+
+/// An event as the output that observers see: its lines, and the blank one that ends it.
+struct EventText<'a> {
+    event: Event<'a>,
+    scratch: &'a RefCell<Vec<u8>>,
+}
+
+impl Outputs for EventText<'_> {
+    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
+        let Event { name, data } = self.event;
+        let shown = |parts: &[&[u8]], visitor: &mut dyn FnMut(OutputView<'_>)| {
+            Shown { parts, scratch: self.scratch }.visit(visitor);
+        };
+        let several = data.contains(&b'\n');
+        match (name, several) {
+            (b"", false) => shown(&[b"data: ", data, b"\n\n"], visitor),
+            (name, false) => shown(&[b"event: ", name, b"\ndata: ", data, b"\n\n"], visitor),
+            (name, true) => {
+                let mut lines = if name.is_empty() { Vec::new() } else { [b"event: ", name, b"\n"].concat() };
+                for line in data.split(|&byte| byte == b'\n') {
+                    lines.extend_from_slice(&[b"data: ", line, b"\n"].concat());
+                }
+                shown(&[&lines, b"\n"], visitor);
+            }
+        }
+    }
+}

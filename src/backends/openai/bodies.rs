@@ -1,0 +1,199 @@
+//! [`Bodies`]: every payload of a run as a request; shared by all clients that were opened alike.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::backend::{ClientSpec, Parameter, ParameterValue, RequestOptions};
+use crate::backends::openai::PAYLOAD;
+use crate::backends::openai::fields::Fields;
+use crate::data::{InputTensor, Payload};
+use crate::engine::Endpoint;
+use crate::engine::http1::{Headers, write_length};
+use crate::engine::serial::SLICES;
+use crate::error::{Error, Result};
+use crate::model::ModelSpec;
+use crate::plan::OpenAiPlan;
+use crate::shm::Region;
+
+/// Bytes of the length that packed documents begin with.
+const LENGTH: usize = 4;
+
+/// Every payload of a run as a request.
+pub(super) struct Bodies {
+    models: Arc<[ModelSpec]>,
+    payloads: Arc<[Payload]>,
+    options: Arc<RequestOptions>,
+    /// What the heads of all requests begin with.
+    head: Vec<u8>,
+    /// By payload.
+    bodies: Vec<Body>,
+    /// Payloads are turns of conversations.
+    sessions: bool,
+}
+
+/// One payload's request after the part of the head that all have in common.
+struct Body {
+    /// The rest of the head.
+    length: Vec<u8>,
+    document: Document,
+}
+
+/// Where the body's text is.
+enum Document {
+    /// As the data have it.
+    Unchanged { region: Arc<Region>, offset: usize, len: usize },
+    /// With fields that were set.
+    Changed(Vec<u8>),
+}
+
+impl Document {
+    fn text(&self) -> &[u8] {
+        match self {
+            Self::Changed(text) => text,
+            Self::Unchanged { region, offset, len } => match region.bytes(*offset, *len) {
+                Ok(std::borrow::Cow::Borrowed(text)) => text,
+                _ => &[],
+            },
+        }
+    }
+}
+
+impl Bodies {
+    /// The requests of `spec`; with `mixed`, payloads name their model.
+    ///
+    /// # Errors
+    /// Where fields are to be set in a payload that is no object.
+    pub(super) fn new(
+        (endpoint, headers): (&Endpoint, &Headers),
+        plan: &OpenAiPlan,
+        mixed: bool,
+        spec: &ClientSpec,
+    ) -> Result<Self> {
+        let body = |payload: &Payload| {
+            let model = mixed.then(|| spec.models[payload.model].id.to_string());
+            let made = body(plan, model, &spec.options, payload);
+            made.and_then(|body| if plan.sessions { check_turn(&body).map(|()| body) } else { Ok(body) })
+                .map_err(|error| error.context(format!("stream {}, step {}", payload.stream, payload.step)))
+        };
+        Ok(Self {
+            models: spec.models.clone(),
+            payloads: spec.payloads.clone(),
+            options: spec.options.clone(),
+            head: head(endpoint, headers, &plan.endpoint),
+            bodies: spec.payloads.iter().map(body).collect::<Result<_>>()?,
+            sessions: plan.sessions,
+        })
+    }
+
+    /// Whether payloads are turns of conversations.
+    pub(super) fn are_turns(&self) -> bool {
+        self.sessions
+    }
+
+    /// What the heads of all requests begin with.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The text of a payload.
+    pub(super) fn text(&self, payload: usize) -> &[u8] {
+        self.bodies[payload].document.text()
+    }
+
+    /// Whether these were made for clients such as `spec` describes.
+    pub(super) fn fit(&self, spec: &ClientSpec) -> bool {
+        Arc::ptr_eq(&self.models, &spec.models)
+            && Arc::ptr_eq(&self.payloads, &spec.payloads)
+            && (Arc::ptr_eq(&self.options, &spec.options) || self.options == spec.options)
+    }
+
+    fn parts(&self, payload: usize) -> [&[u8]; 3] {
+        let body = &self.bodies[payload];
+        [&self.head, &body.length, body.document.text()]
+    }
+
+    /// Bytes of a payload's request.
+    pub(super) fn total(&self, payload: usize) -> usize {
+        self.parts(payload).iter().map(|part| part.len()).sum()
+    }
+
+    /// Fills `slices` with what comes after the first `skip` bytes of a payload's request. Returns how many are used.
+    pub(super) fn gather<'a>(&'a self, payload: usize, mut skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        let mut used = 0;
+        for part in self.parts(payload) {
+            let left = part.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(part.len());
+            if !left.is_empty() {
+                slices[used] = IoSlice::new(left);
+                used += 1;
+            }
+        }
+        used
+    }
+}
+
+/// A turn of a conversation has messages.
+fn check_turn(body: &Body) -> Result<()> {
+    let messages = Fields::of(body.document.text())?.list("messages").is_some();
+    if messages { Ok(()) } else { Err(Error::input("a turn of a session has a list of `messages`")) }
+}
+
+/// The head that all requests have, without its last field.
+fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
+    let mut out = format!("POST {}/{path} HTTP/1.1\r\n", endpoint.prefix).into_bytes();
+    headers.write_own(&mut out, "Host", &endpoint.authority());
+    headers.write_own(&mut out, "Accept", "*/*");
+    headers.write_own(&mut out, "Content-Type", "application/json");
+    headers.write_given(&mut out);
+    out
+}
+
+fn body(plan: &OpenAiPlan, model: Option<String>, options: &RequestOptions, payload: &Payload) -> Result<Body> {
+    let input = payload.inputs.first().filter(|input| &*input.name == PAYLOAD);
+    let input = input.ok_or_else(|| Error::input(format!("a request has one input, '{PAYLOAD}'")))?;
+    let document = document(plan, model, options.parameters_of(payload), input)?;
+    let mut length = Vec::new();
+    write_length(&mut length, document.text().len());
+    Ok(Body { length, document })
+}
+
+/// The payload, with fields set where the plan asks for that.
+fn document<'a>(
+    plan: &OpenAiPlan,
+    model: Option<String>,
+    parameters: impl Iterator<Item = &'a Parameter>,
+    input: &InputTensor,
+) -> Result<Document> {
+    let len = input.len.checked_sub(LENGTH).ok_or_else(|| Error::input("the payload is empty"))?;
+    let unchanged = Document::Unchanged { region: input.region.clone(), offset: input.offset + LENGTH, len };
+    let mut parameters = parameters.peekable();
+    if model.is_none() && !plan.streaming && parameters.peek().is_none() {
+        return Ok(unchanged);
+    }
+    let mut fields = Fields::of(unchanged.text())?;
+    if let Some(model) = model {
+        fields.set("model", &Value::from(model));
+    }
+    for Parameter { name, value } in parameters {
+        fields.set(name, &json(value));
+    }
+    if plan.streaming {
+        fields.add("stream", &Value::from(true));
+        if fields.has_true("stream") {
+            fields.add("stream_options", &serde_json::json!({ "include_usage": true }));
+        }
+    }
+    Ok(Document::Changed(fields.text()))
+}
+
+fn json(value: &ParameterValue) -> Value {
+    match value {
+        ParameterValue::Bool(value) => Value::from(*value),
+        ParameterValue::Int(value) => Value::from(*value),
+        ParameterValue::Uint(value) => Value::from(*value),
+        ParameterValue::Double(value) => Value::from(*value),
+        ParameterValue::Text(value) => Value::from(value.as_str()),
+    }
+}

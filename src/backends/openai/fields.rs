@@ -1,0 +1,124 @@
+//! [`Fields`]: the members of a payload, in their order, some of them replaced.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// The members of a JSON object, in their order, each with the text of its value.
+pub(super) struct Fields(Vec<(String, Box<RawValue>)>);
+
+impl Fields {
+    /// Those of `document`.
+    ///
+    /// # Errors
+    /// Where it is no object.
+    pub(super) fn of(document: &[u8]) -> Result<Self> {
+        serde_json::from_slice(document)
+            .map_err(|_| Error::input("fields are to be set in the payload, but it is no JSON object"))
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|(member, _)| member == name)
+    }
+
+    /// Sets a member: in its place where it is there, else at the end.
+    pub(super) fn set(&mut self, name: &str, value: &Value) {
+        let value = serde_json::value::to_raw_value(value).expect("a value has a text");
+        match self.position(name) {
+            Some(index) => self.0[index].1 = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Adds a member, unless it is there.
+    pub(super) fn add(&mut self, name: &str, value: &Value) {
+        if self.position(name).is_none() {
+            self.set(name, value);
+        }
+    }
+
+    /// The elements of a list among the members, as they are written; none where it is no list.
+    pub(super) fn list(&self, name: &str) -> Option<&str> {
+        let value = self.0[self.position(name)?].1.get();
+        value.strip_prefix('[')?.strip_suffix(']').map(str::trim)
+    }
+
+    /// All of them as an object, one being another list.
+    pub(super) fn write_with_list(&self, out: &mut Vec<u8>, name: &str, elements: &[u8]) {
+        out.push(b'{');
+        for (index, (member, value)) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, member).expect("writing to memory cannot fail");
+            out.push(b':');
+            match member == name {
+                true => [b"[", elements, b"]"].into_iter().for_each(|part| out.extend_from_slice(part)),
+                false => out.extend_from_slice(value.get().as_bytes()),
+            }
+        }
+        out.push(b'}');
+    }
+
+    /// Whether a member is `true`.
+    pub(super) fn has_true(&self, name: &str) -> bool {
+        self.position(name).is_some_and(|index| self.0[index].1.get() == "true")
+    }
+
+    /// All of them as an object again.
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut out = vec![b'{'];
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut out, name).expect("writing to memory cannot fail");
+            out.push(b':');
+            out.extend_from_slice(value.get().as_bytes());
+        }
+        out.push(b'}');
+        out
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    fields.push(member);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_replaced_in_place_or_added_at_the_end() {
+        let mut fields = Fields::of(br#"{"model":"a","x":[1,{"model":2}],"stream":false}"#).unwrap();
+        fields.set("model", &Value::from("b"));
+        fields.add("stream", &Value::from(true));
+        fields.add("n", &Value::from(3));
+        assert!(!fields.has_true("stream"));
+        assert_eq!(fields.text(), br#"{"model":"b","x":[1,{"model":2}],"stream":false,"n":3}"#);
+        assert!(Fields::of(b"[1]").is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! Endpoints that take and give JSON, as OpenAI's do: chat completions, completions, embeddings, or any other.
+//!
+//! ```text
+//! OpenAiBackend   where requests go; opens clients
+//! bodies          payloads as requests: sent as they are, unless fields are to be set
+//! fields          fields of a payload that are set
+//! turns           conversations: what was said before
+//! service         a client's slots: requests as bytes
+//! answer          what comes back for one request: a body, or events
+//! said            what one JSON document of an answer says
+//! refusal         errors in the service's words
+//! ```
+
+mod answer;
+mod bodies;
+mod fields;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+mod refusal;
+mod said;
+mod service;
+mod turns;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use self::bodies::Bodies;
+use self::service::OpenAi;
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, Threading};
+use crate::engine::http1::{self, Headers};
+use crate::engine::{Deadline, Route, ServerWait, failure, tls_advice};
+use crate::error::{Error, Result};
+use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+use crate::plan::{OpenAiPlan, Target};
+
+/// Port where `-u` names none.
+pub const DEFAULT_PORT: u16 = 8000;
+
+/// How reports name what a request costs the client.
+const CLIENT_TIMES: ClientTimes =
+    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
+
+/// The input that holds a request's body.
+const PAYLOAD: &str = "payload";
+/// The output that holds an answer, or an event of one.
+const RESPONSE: &str = "response";
+
+/// An endpoint reached over HTTP.
+pub struct OpenAiBackend {
+    route: Route,
+    headers: Headers,
+    plan: OpenAiPlan,
+    /// Models of a mix go into the payloads.
+    mixed: bool,
+    bodies: Mutex<Option<Arc<Bodies>>>,
+}
+
+impl OpenAiBackend {
+    /// Reaches the server, waiting until it takes connections for as long as `target` allows. Nothing is asked: these services
+    /// have no question in common.
+    ///
+    /// # Errors
+    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    pub fn connect(target: &Target) -> Result<Self> {
+        let connection = &target.connection;
+        let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
+        let headers = Headers::new(&connection.headers)?;
+        let backend = Self {
+            route,
+            headers,
+            plan: target.openai.clone(),
+            mixed: !target.mix.is_empty(),
+            bodies: Mutex::new(None),
+        };
+        backend.await_server(ServerWait::new(connection.server_wait))?;
+        Ok(backend)
+    }
+
+    fn await_server(&self, wait: ServerWait) -> Result<()> {
+        let advice = |error: &_| {
+            let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+            tls_advice(error, "--ssl-https-ca-certificates-file", checks)
+        };
+        let attempt = |limit| self.route.connector.connect(Deadline::within(limit)).map_err(|error| failure(&error));
+        let reached = wait.retry(|limit| attempt(limit).map(drop), |error| error.code == ErrorCode::Tls);
+        reached.map_err(|error| {
+            let url = self.route.endpoint().http_url();
+            let next = advice(&error).unwrap_or_else(|| {
+                "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
+            });
+            Error::server(format!("no server answers at {url}: {error}; {next}"))
+        })
+    }
+
+    fn bodies_for(&self, spec: &ClientSpec) -> Result<Arc<Bodies>> {
+        let mut known = self.bodies.lock();
+        if let Some(bodies) = known.as_ref().filter(|bodies| bodies.fit(spec)) {
+            return Ok(bodies.clone());
+        }
+        let bodies = Arc::new(Bodies::new((self.route.endpoint(), &self.headers), &self.plan, self.mixed, spec)?);
+        *known = Some(bodies.clone());
+        Ok(bodies)
+    }
+}
+
+impl Backend for OpenAiBackend {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            service_kind: "OPENAI",
+            threading: Threading::Driven,
+            client_times: Some(CLIENT_TIMES),
+            cancels_alone: false,
+            statistics: false,
+        }
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let document = |name: &str| vec![TensorSpec::plain(name, DataType::Json, vec![1])];
+        let mut inputs = document(PAYLOAD);
+        if self.plan.sessions {
+            inputs.push(TensorSpec::plain("session_id", DataType::Bytes, vec![1]));
+            inputs.push(TensorSpec { optional: true, ..TensorSpec::plain("delay", DataType::Uint64, vec![1]) });
+        }
+        Ok(ModelSpec::plain(id, inputs, document(RESPONSE)))
+    }
+
+    fn generates(&self) -> bool {
+        true
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.route.reconnect
+    }
+
+    fn is_gone(&self) -> bool {
+        self.route.is_gone()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let service = OpenAi::new(self.bodies_for(&spec)?, self.headers.clone(), spec.max_reply_bytes);
+        http1::open(service, self.route.clone(), &spec, sink)
+    }
+}
+
+#[cfg(test)]
+mod tests;

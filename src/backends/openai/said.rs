@@ -1,0 +1,264 @@
+//! [`Said`]: what one JSON document of an answer says, a whole answer or an event. Read without a tree of values and without
+//! memory of its own, because events come by the hundred thousand a second.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// What a document says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// It has the form of OpenAI's completions.
+    pub(super) choices: bool,
+    /// It tells usage.
+    pub(super) usage: bool,
+    /// It carries text, reasoning or the call of a tool; where it is of another form, anything.
+    pub(super) content: bool,
+    /// It says why the output ends.
+    pub(super) finished: bool,
+    /// Tokens of the output up to here.
+    pub(super) tokens: Option<u64>,
+    /// It tells an error.
+    pub(super) error: bool,
+}
+
+impl Said {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// Where it is no JSON.
+    pub(super) fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
+        let is_object = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        match serde_json::from_slice::<Document<'_>>(text) {
+            // Lists would be read as members without names.
+            Ok(document) if is_object => Ok(document.said()),
+            // A member is not of the type that it should be: another kind of document.
+            _ => serde_json::from_slice::<IgnoredAny>(text).map(|_| Self { content: true, ..Self::default() }),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Document<'a> {
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    choices: Member<Each<Choice<'a>>>,
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+impl Document<'_> {
+    fn said(&self) -> Said {
+        let is_error = |text: &RawValue| text.get() == "\"error\"";
+        let error = self.error.is_some() || self.object.is_some_and(is_error);
+        let said = Said {
+            usage: self.usage.is_some(),
+            tokens: self.usage.and_then(|usage| usage.completion_tokens),
+            error,
+            ..Said::default()
+        };
+        match &self.choices {
+            Member::There(Each { content, finished, .. }) => {
+                Said { choices: true, content: *content && !error, finished: *finished, ..said }
+            }
+            Member::Absent => Said { content: !error, ..said },
+        }
+    }
+}
+
+/// A member that may be absent; `null` is there, with nothing in it.
+#[derive(Default)]
+enum Member<T> {
+    #[default]
+    Absent,
+    There(T),
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Member<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<T>::deserialize(deserializer).map(|value| Self::There(value.unwrap_or_default()))
+    }
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+struct Usage {
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default, borrow)]
+    delta: Option<Message<'a>>,
+    #[serde(default, borrow)]
+    message: Option<Message<'a>>,
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    finish_reason: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(default, borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    tool_calls: Option<Each<ToolCall<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall<'a> {
+    #[serde(default, borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(default, borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// Whether a value says something: neither null, nor an empty text or list.
+fn filled(value: Option<&RawValue>) -> bool {
+    value.is_some_and(|value| !matches!(value.get(), "\"\"" | "[]"))
+}
+
+/// What an element of a list adds to the whole.
+trait Part {
+    /// Whether it carries content, and whether it ends the output.
+    fn says(&self) -> (bool, bool);
+}
+
+impl Part for Choice<'_> {
+    fn says(&self) -> (bool, bool) {
+        let messages = [&self.delta, &self.message];
+        let content = messages.into_iter().flatten().any(Message::has_content) || filled(self.text);
+        (content, filled(self.finish_reason))
+    }
+}
+
+impl Message<'_> {
+    fn has_content(&self) -> bool {
+        let texts = [self.content, self.reasoning_content, self.reasoning, self.refusal];
+        texts.into_iter().any(filled) || self.tool_calls.as_ref().is_some_and(|calls| calls.content)
+    }
+}
+
+impl Part for ToolCall<'_> {
+    fn says(&self) -> (bool, bool) {
+        let Some(Function { name, arguments }) = self.function else { return (false, false) };
+        (filled(name) || filled(arguments), false)
+    }
+}
+
+/// The elements of a list together.
+struct Each<T> {
+    content: bool,
+    finished: bool,
+    of: PhantomData<T>,
+}
+
+impl<T> Default for Each<T> {
+    fn default() -> Self {
+        Self { content: false, finished: false, of: PhantomData }
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Part> Deserialize<'de> for Each<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + Part> Visitor<'de> for List<T> {
+            type Value = Each<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Each<T>, A::Error> {
+                let mut all = Each::default();
+                while let Some(part) = list.next_element::<T>()? {
+                    let (content, finished) = part.says();
+                    all.content |= content;
+                    all.finished |= finished;
+                }
+                Ok(all)
+            }
+        }
+        deserializer.deserialize_seq(List(PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Said {
+        Said::read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_text_reasoning_and_calls_of_tools_are_content() {
+        for (choice, content, finished) in [
+            (r#"{"delta":{"role":"assistant","content":""}}"#, false, false),
+            (r#"{"delta":{"role":"assistant","content":null},"finish_reason":null}"#, false, false),
+            (r#"{"delta":{"content":" "}}"#, true, false),
+            (r#"{"delta":{"content":"\n\"usage\":"}}"#, true, false),
+            (r#"{"delta":{"reasoning_content":"x"}}"#, true, false),
+            (r#"{"delta":{"reasoning":"x"}}"#, true, false),
+            (r#"{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}"#, true, false),
+            (r#"{"delta":{"tool_calls":[{"index":0,"function":{"arguments":""}}]}}"#, false, false),
+            (r#"{"delta":{"tool_calls":[]}}"#, false, false),
+            (r#"{"delta":{},"finish_reason":"stop"}"#, false, true),
+            (r#"{"text":"x","finish_reason":"length"}"#, true, true),
+            (r#"{"message":{"content":"whole"},"finish_reason":"stop"}"#, true, true),
+        ] {
+            let said = said(&format!(r#"{{"object":"chat.completion.chunk","choices":[{choice}],"usage":null}}"#));
+            let expected = Said { choices: true, content, finished, ..Said::default() };
+            assert_eq!(said, expected, "{choice}");
+        }
+    }
+
+    #[test]
+    fn usage_stands_beside_choices_or_alone() {
+        for text in [
+            r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10}}"#,
+            r#"{"choices":null,"usage":{"completion_tokens":7}}"#,
+        ] {
+            let expected = Said { choices: true, usage: true, tokens: Some(7), ..Said::default() };
+            assert_eq!(said(text), expected, "{text}");
+        }
+        assert_eq!(said(r#"{"usage":{"completion_tokens":7}}"#).tokens, Some(7));
+        let beside = said(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
+        assert_eq!((beside.content, beside.tokens), (true, Some(0)));
+        let embedding = said(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);
+        assert_eq!((embedding.choices, embedding.content, embedding.tokens), (false, true, None));
+    }
+
+    #[test]
+    fn errors_and_other_documents_are_told_apart() {
+        for text in [r#"{"error":{"message":"no"}}"#, r#"{"error":"no","choices":[]}"#, r#"{"object":"error"}"#] {
+            assert!(said(text).error && !said(text).content, "{text}");
+        }
+        assert!(!said(r#"{"error":null,"choices":[]}"#).error);
+        for text in ["{}", "[1]", "\"x\"", r#"{"choices":"x"}"#, r#"{"usage":{"completion_tokens":-1}}"#] {
+            assert_eq!(said(text), Said { content: true, ..Said::default() }, "{text}");
+        }
+        for text in ["", "{", "[DONE]", "{\"a\":1} x", "\u{feff}{}"] {
+            assert!(Said::read(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! [`CountedTokens`]: any backend whose model generates text, one response after the other: which output of the responses is
+//! that text, so that the figures of language models can be told of it.
+
+use std::sync::Arc;
+
+use crossbeam::utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, Next, OutputView, Request,
+    Response, SlotId,
+};
+use crate::chunks::Chunks;
+use crate::clock::Stamp;
+use crate::data::count_strings;
+use crate::error::{Error, Result};
+use crate::model::statistics::StatisticsSnapshot;
+use crate::model::{DataType, ModelId, ModelSpec};
+
+/// Bytes of the length that each string of a tensor begins with.
+const LENGTH: usize = 4;
+
+/// A backend whose responses are generated text.
+pub struct CountedTokens {
+    inner: Arc<dyn Backend>,
+    output: Arc<str>,
+}
+
+impl CountedTokens {
+    /// Of `inner`, whose text or tokens are in `output`.
+    pub fn new(inner: Arc<dyn Backend>, output: &str) -> Self {
+        Self { inner, output: output.into() }
+    }
+}
+
+impl Backend for CountedTokens {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn model(&self, id: &ModelId) -> Result<ModelSpec> {
+        let model = self.inner.model(id)?;
+        if !model.outputs.iter().any(|output| output.name == *self.output) {
+            let names: Vec<&str> = model.outputs.iter().map(|output| output.name.as_str()).collect();
+            let rule = format!("model '{id}' has no such output; there are {}", names.join(", "));
+            return Err(Error::usage(format!("--tokens-from {}: {rule}", self.output)));
+        }
+        Ok(model)
+    }
+
+    fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
+        self.inner.statistics(id)
+    }
+
+    fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
+        self.inner.all_statistics()
+    }
+
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.inner.metrics(line)
+    }
+
+    fn reload(&self) -> Result<bool> {
+        self.inner.reload()
+    }
+
+    fn generates(&self) -> bool {
+        true
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    fn awaits_server(&self) -> bool {
+        self.inner.awaits_server()
+    }
+
+    fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
+        let streams = spec.models.iter().any(|model| model.decoupled);
+        let counter = Arc::new(Counter { sink, output: self.output.clone(), streams, slots: Chunks::of(spec.slots) });
+        let client = self.inner.open_client(spec, Arc::clone(&counter) as Arc<dyn CompletionSink>)?;
+        Ok(Box::new(CountedClient { client, counter }))
+    }
+}
+
+/// Looks at responses on their way to the sink.
+struct Counter {
+    sink: Arc<dyn CompletionSink>,
+    output: Arc<str>,
+    /// Responses come one after the other.
+    streams: bool,
+    /// What the request of each slot has brought. The locks are never waited for, because calls for one slot never overlap.
+    slots: Chunks<CachePadded<Mutex<Generation>>>,
+}
+
+impl CompletionSink for Counter {
+    fn response(&self, slot: SlotId, response: &Response<'_>) {
+        if !response.empty && response.error.is_none() {
+            let mut count = None;
+            response.outputs.visit(&mut |output| {
+                if output.name == &*self.output {
+                    count = Some(tokens(&output));
+                }
+            });
+            self.slots.get(slot.index()).lock().add(count.unwrap_or_default(), response.at, self.streams);
+        }
+        self.sink.response(slot, response);
+    }
+
+    fn generated(&self, _: SlotId, _: &Generation) {}
+
+    fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
+        let brought = std::mem::take(&mut *self.slots.get(slot.index()).lock());
+        if completion.error.is_none() {
+            let whole = Generation { sent: completion.sent, end: completion.last_response, ..brought };
+            self.sink.generated(slot, &whole);
+        }
+        self.sink.complete(slot, completion)
+    }
+}
+
+impl Generation {
+    /// A response has come, with so many tokens if they can be counted.
+    fn add(&mut self, (content, tokens): (bool, Option<u64>), at: Stamp, streams: bool) {
+        if !content {
+            return;
+        }
+        match self.chunks {
+            0 if streams => self.first = Some(at),
+            1 if streams => self.second = Some(at),
+            _ => {}
+        }
+        self.chunks = self.chunks.saturating_add(1);
+        if let Some(tokens) = tokens {
+            self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
+        }
+    }
+}
+
+/// Whether an output has content, and its tokens: each element that is a number is one, of text it is not known.
+fn tokens(output: &OutputView<'_>) -> (bool, Option<u64>) {
+    match output.datatype.size() {
+        Some(size) => {
+            let elements = (output.bytes.len() / size) as u64;
+            (elements > 0, Some(elements))
+        }
+        None if output.datatype == DataType::Bytes => {
+            let elements = count_strings(output.bytes).unwrap_or(0) as usize;
+            (output.bytes.len() > LENGTH * elements, None)
+        }
+        None => (!output.bytes.is_empty(), None),
+    }
+}
+
+/// A client whose slots are counted, too.
+struct CountedClient {
+    client: Box<dyn Client>,
+    counter: Arc<Counter>,
+}
+
+impl Client for CountedClient {
+    fn grow(&mut self, slots: usize) -> Result<()> {
+        self.counter.slots.grow(slots);
+        self.client.grow(slots)
+    }
+
+    fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
+        self.client.submit(slot, request)
+    }
+
+    fn drive(&mut self, deadline: Stamp) -> Result<()> {
+        self.client.drive(deadline)
+    }
+
+    fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool {
+        self.client.cancel(slot, sent_before)
+    }
+
+    fn drain(&mut self, limit: std::time::Duration) -> usize {
+        self.client.drain(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_tokens_and_text_is_a_chunk() {
+        let of = |datatype, bytes: &[u8]| tokens(&OutputView { name: "O", datatype, shape: &[], bytes });
+        assert_eq!(of(DataType::Int32, &[0; 12]), (true, Some(3)));
+        assert_eq!(of(DataType::Int32, &[]), (false, Some(0)));
+        assert_eq!(of(DataType::Bytes, b"\x01\0\0\0a"), (true, None));
+        assert_eq!(of(DataType::Bytes, b"\0\0\0\0\0\0\0\0"), (false, None), "an empty text is no content");
+        let mut generation = Generation::default();
+        for (at, tokens) in [(1, (false, None)), (2, (true, Some(2))), (3, (true, Some(1))), (4, (true, Some(1)))] {
+            generation.add(tokens, Stamp(at), true);
+        }
+        let expected = Generation {
+            first: Some(Stamp(2)),
+            second: Some(Stamp(3)),
+            chunks: 3,
+            tokens: Some(4),
+            ..Generation::default()
+        };
+        assert_eq!(generation, expected);
+    }
+}

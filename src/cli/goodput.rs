@@ -1,0 +1,59 @@
+//! `--goodput`: what a request must keep to be a good one.
+
+use std::time::Duration;
+
+use crate::cli::values::{MS, time};
+use crate::plan::Goodput;
+
+/// One limit: `latency<20ms`, `ttft<50ms` or `itl<10ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    figure: Figure,
+    below: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    Latency,
+    FirstToken,
+    InterToken,
+}
+
+/// Reads one; a bare number counts in milliseconds.
+pub fn limit(text: &str) -> Result<Limit, String> {
+    let rule = || "it must be latency<TIME, ttft<TIME or itl<TIME, with a time such as 20ms or 1.5s above 0".to_owned();
+    let (figure, below) = text.split_once('<').ok_or_else(rule)?;
+    let figure = match figure.trim().to_ascii_lowercase().as_str() {
+        "latency" => Figure::Latency,
+        "ttft" => Figure::FirstToken,
+        "itl" => Figure::InterToken,
+        _ => return Err(rule()),
+    };
+    let below = time(below.trim(), MS).ok().filter(|below| !below.is_zero()).ok_or_else(rule)?;
+    Ok(Limit { figure, below })
+}
+
+/// All of them together; of several for one figure, the last.
+pub fn all(limits: &[Limit]) -> Goodput {
+    let last = |figure| limits.iter().rev().find(|limit| limit.figure == figure).map(|limit| limit.below);
+    Goodput {
+        latency: last(Figure::Latency),
+        first_token: last(Figure::FirstToken),
+        inter_token: last(Figure::InterToken),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_a_figure_and_a_time() {
+        let limits = ["latency<20ms", "TTFT < 1.5s", "itl<7", "latency<30ms"].map(|text| limit(text).unwrap());
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(all(&limits), Goodput { latency: ms(30), first_token: ms(1500), inter_token: ms(7) });
+        for text in ["", "latency", "latency<", "latency<0", "latency>5ms", "p99<5ms", "ttft<5ms x", "itl<-1"] {
+            assert!(limit(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Sessions: conversations of several turns, a number of them at a time. A turn leaves when the one before it is over and its
+//! delay has passed; a session that is over makes place for the next. Each is played once, in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::backend::{Next, Request, SequencePosition, SlotId};
+use crate::clock::Stamp;
+use crate::data::PayloadId;
+use crate::error::Result;
+use crate::load::closed::ClosedLoop;
+use crate::load::context::LoadContext;
+use crate::load::control::Control;
+use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
+use crate::load::worker::{self, Share, Worker};
+
+/// A turn of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What it sends.
+    pub payload: PayloadId,
+    /// How long the session rests after its answer.
+    pub delay: Duration,
+}
+
+/// The shape of a load of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionLoop {
+    /// Sessions at a time.
+    pub concurrency: usize,
+    /// Threads that issue them at most.
+    pub max_threads: usize,
+    /// Turns of each session, none without any.
+    pub sessions: Arc<[Vec<Turn>]>,
+}
+
+/// Starts the workers.
+///
+/// # Errors
+/// Where a thread cannot be had.
+pub(super) fn spawn(
+    context: &Arc<LoadContext>,
+    control: &Arc<Control>,
+    shape: &SessionLoop,
+    workers: &mut Vec<Worker>,
+) -> Result<()> {
+    let SessionLoop { concurrency, max_threads, sessions } = shape;
+    let begun = Arc::new(AtomicUsize::new(0));
+    for share in (ClosedLoop { concurrency: *concurrency, max_threads: *max_threads, synchronous: false }).shares() {
+        let (sessions, begun) = (Arc::clone(sessions), Arc::clone(&begun));
+        workers.push(worker::spawn(share.worker, context, control, move |context, control| {
+            work((context, control), &share, &sessions, &begun)
+        })?);
+    }
+    Ok(())
+}
+
+/// A slot rests when its turn is over: its worker knows when it goes on.
+struct Rest;
+
+impl Policy for Rest {
+    fn next(&self, flight: &InFlight<Self>, _: SlotId) -> Next {
+        flight.wake();
+        Next::Idle
+    }
+}
+
+fn work(
+    (context, control): (&Arc<LoadContext>, &Arc<Control>),
+    share: &Share,
+    sessions: &[Vec<Turn>],
+    begun: &AtomicUsize,
+) -> Result<()> {
+    let (numbers, slots) = (Numbers { first: share.first_lane, stride: 1 }, share.slots);
+    let setup = Setup { policy: Rest, numbers, slots, alone: false, reissues: false, watches: false };
+    engine::work(context, control, setup, |issuer| {
+        let mut places = vec![Place::default(); slots];
+        let mut player = Player { sessions, begun, places: &mut places, resting: Vec::new(), done: Vec::new() };
+        let played = player.play(issuer);
+        issuer.free.extend(player.resting.iter().map(|(_, slot)| *slot).chain(player.done));
+        played.and_then(|()| issuer.settle())
+    })
+}
+
+/// Where a slot is: in which session, and how many of its turns have been sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    session: Option<usize>,
+    sent: usize,
+}
+
+struct Player<'a> {
+    sessions: &'a [Vec<Turn>],
+    /// Sessions that have been begun by anybody.
+    begun: &'a AtomicUsize,
+    places: &'a mut [Place],
+    /// Slots whose next turn is due at these times.
+    resting: Vec<(Stamp, SlotId)>,
+    /// Slots that have nothing left to do.
+    done: Vec<SlotId>,
+}
+
+impl Player<'_> {
+    fn play(&mut self, issuer: &mut Issuer<Rest>) -> Result<()> {
+        while !issuer.flight.control.is_stopped() && self.done.len() < self.places.len() {
+            while let Some(slot) = issuer.take_free() {
+                match self.due(slot) {
+                    Some(due) => self.resting.push((due, slot)),
+                    None => self.done.push(slot),
+                }
+            }
+            while let Some(index) = self.resting.iter().position(|(due, _)| *due <= Stamp::now()) {
+                let (_, slot) = self.resting.swap_remove(index);
+                if !issuer.flight.control.may_send() {
+                    self.done.push(slot);
+                    continue;
+                }
+                let lane = issuer.flight.numbers.of(slot);
+                let request = self.request(slot);
+                issuer.submit(slot, request, lane, Stamp::now())?;
+            }
+            let next = self.resting.iter().map(|(due, _)| *due).min().unwrap_or(Stamp::NEVER);
+            issuer.rest_until(next, || false)?;
+        }
+        Ok(())
+    }
+
+    /// When a slot that is free sends its next turn, of the session that it is in or of the next one; none where all have begun.
+    fn due(&mut self, slot: SlotId) -> Option<Stamp> {
+        let place = &mut self.places[slot.index()];
+        if let Some(session) = place.session
+            && place.sent < self.sessions[session].len()
+        {
+            let delay = self.sessions[session][place.sent - 1].delay;
+            return Some(Stamp::now().plus_duration(delay));
+        }
+        let next = self.begun.fetch_add(1, Ordering::Relaxed);
+        *place = Place { session: (next < self.sessions.len()).then_some(next), sent: 0 };
+        place.session.map(|_| Stamp::now())
+    }
+
+    /// The next turn of the session that a slot is in.
+    fn request(&mut self, slot: SlotId) -> Request {
+        let place = &mut self.places[slot.index()];
+        let number = place.session.unwrap_or_default();
+        let turns = &self.sessions[number];
+        let turn = place.sent;
+        place.sent += 1;
+        let position = SequencePosition { id: number as u64 + 1, start: turn == 0, end: turn + 1 == turns.len() };
+        Request { payload: turns[turn].payload, sequence: Some(position) }
+    }
+}

@@ -1,0 +1,93 @@
+//! Rules of services of the OpenAI kind, in perf_analyzer's words where it has the rule, too.
+
+use crate::plan::validate::Rule;
+use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
+
+fn is_openai(draft: &Draft) -> bool {
+    draft.plan.target.service == ServiceKind::OpenAi
+}
+
+/// Rules of services of the OpenAI kind.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| {
+            let has_payloads = matches!(draft.plan.data.source, DataSource::Files(_) | DataSource::Prompts(_));
+            is_openai(draft) && !has_payloads
+        },
+        message: |_| {
+            "Must supply --input-data for OpenAI service kind. It names JSON files of payloads; --prompt-tokens makes some"
+                .into()
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--prompt-tokens") && !matches!(draft.plan.data.source, DataSource::Prompts(_)),
+        message: |draft| {
+            let flag = draft.given.show("--prompt-tokens");
+            format!("{flag} makes payloads, and --input-data has them already: leave one out")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            !draft.given.has("--prompt-tokens") && !draft.given.among(&["--output-tokens", "--num-prompts"]).is_empty()
+        },
+        message: |draft| {
+            let flags = draft.given.among(&["--output-tokens", "--num-prompts"]).join(" and ");
+            format!("{flags} is for payloads that are generated: add --prompt-tokens")
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--session-concurrency") && !is_openai(draft),
+        message: |_| "Session concurrency mode is only supported with OpenAI service kind.".into(),
+    },
+    Rule {
+        broken: |draft| {
+            let others = ["--model-mix", "--prompt-tokens", "--sync"];
+            draft.given.has("--session-concurrency") && !draft.given.among(&others).is_empty()
+        },
+        message: |draft| {
+            let others = draft.given.among(&["--model-mix", "--prompt-tokens", "--sync"]).join(" and ");
+            format!("--session-concurrency plays the conversations of --input-data as they are: leave out {others}")
+        },
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.target.openai.endpoint.is_empty(),
+        message: |_| "Must supply --endpoint for OpenAI service kind. For example, \"v1/chat/completions\".".into(),
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.data.batch_size != 1,
+        message: |draft| {
+            format!(
+                "Batching is not currently supported with OpenAI service-kind: leave out {}",
+                draft.given.show("-b")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && matches!(draft.plan.target.connection.protocol, Protocol::Grpc { .. }),
+        message: |draft| format!("{}: services of the OpenAI kind speak HTTP: leave it out", draft.given.show("-i")),
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.data.shared_memory,
+        message: |draft| {
+            let flag = draft.given.show("--shared-memory");
+            format!("{flag}: services of the OpenAI kind know nothing of shared memory: leave it out")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let goodput = &draft.plan.measurement.goodput;
+            let generates = is_openai(draft) || draft.plan.target.tokens_from.is_some();
+            !generates && (goodput.first_token.is_some() || goodput.inter_token.is_some())
+        },
+        message: |draft| {
+            let flag = draft.given.show("--goodput");
+            format!(
+                "{flag}: only language models (--service-kind openai, --tokens-from) have a ttft and an itl: name a latency"
+            )
+        },
+    },
+    Rule {
+        broken: |draft| is_openai(draft) && draft.plan.target.metrics.is_some(),
+        message: |_| "Server-side metric collection is only supported with Triton client backend.".into(),
+    },
+];

@@ -1,0 +1,342 @@
+//! What language models generated in one window: times to tokens and between them, and how many there were.
+
+#[cfg(not(loom))]
+use schemars::JsonSchema;
+#[cfg(not(loom))]
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Generation;
+use crate::clock::Stamp;
+use crate::record::distribution::Distribution;
+use crate::record::histogram::AtomicHistogram;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Limits that a request has to keep to be a good one, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Of the latency, from the intended send in open loops.
+    pub latency: Option<u64>,
+    /// Of the time to the first token.
+    pub first_token: Option<u64>,
+    /// Of the mean time between its tokens.
+    pub inter_token: Option<u64>,
+}
+
+impl Limits {
+    /// Whether there is any.
+    pub fn is_any(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Whether a request keeps them that has only a latency.
+    pub fn keeps_latency(&self, latency_ns: u64) -> bool {
+        self.latency.is_none_or(|limit| latency_ns < limit)
+    }
+
+    /// Whether a request keeps them. One without a first token does not keep a limit of its time; one without a second has no
+    /// time between tokens.
+    fn keeps(&self, latency_ns: u64, first_token: Option<u64>, inter_token: Option<u64>) -> bool {
+        let first = self.first_token.is_none_or(|limit| first_token.is_some_and(|ns| ns < limit));
+        self.keeps_latency(latency_ns)
+            && first
+            && self.inter_token.is_none_or(|limit| inter_token.is_none_or(|ns| ns < limit))
+    }
+}
+
+/// One window's counters in one shard. Threads add without waiting.
+pub(super) struct GenerationBank {
+    first_token: AtomicHistogram,
+    second_token: AtomicHistogram,
+    gap: AtomicHistogram,
+    inter_token: AtomicHistogram,
+    normalised: AtomicHistogram,
+    /// Thousandths of tokens a second, of requests with tokens at different times, summed.
+    user_rates: AtomicU64,
+    users: AtomicU64,
+    tokens: AtomicU64,
+    counted: AtomicU64,
+    by_chunks: AtomicU64,
+    empty: AtomicU64,
+    unended: AtomicU64,
+    events: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl GenerationBank {
+    pub(super) fn new() -> Self {
+        let (zero, histogram) = (|| AtomicU64::new(0), AtomicHistogram::new);
+        Self {
+            first_token: histogram(),
+            second_token: histogram(),
+            gap: histogram(),
+            inter_token: histogram(),
+            normalised: histogram(),
+            user_rates: zero(),
+            users: zero(),
+            tokens: zero(),
+            counted: zero(),
+            by_chunks: zero(),
+            empty: zero(),
+            unended: zero(),
+            events: zero(),
+            reads: zero(),
+        }
+    }
+
+    pub(super) fn gap(&self, ns: u64) {
+        self.gap.record(ns);
+    }
+
+    /// Adds what a request brought that began at `start`; whether it keeps the `limits`.
+    pub(super) fn record(&self, start: Stamp, generation: &Generation, limits: &Limits) -> bool {
+        let Generation { end, first, second, chunks, .. } = *generation;
+        let since_start = |stamp: Stamp| stamp.since(start);
+        first.into_iter().for_each(|first| self.first_token.record(since_start(first)));
+        first.zip(second).into_iter().for_each(|(first, second)| self.second_token.record(second.since(first)));
+        add(&self.events, u64::from(generation.events));
+        add(&self.reads, u64::from(generation.reads));
+        add(&self.empty, u64::from(chunks == 0));
+        add(&self.unended, u64::from(generation.unended));
+        let latency_ns = since_start(end);
+        // Chunks of a body say nothing of its tokens.
+        let tokens = generation.tokens.or_else(|| first.map(|_| u64::from(chunks))).filter(|&tokens| tokens > 0);
+        let inter_token = tokens.filter(|&tokens| tokens > 1).zip(first);
+        let inter_token = inter_token.map(|(tokens, first)| (tokens - 1, end.since(first)));
+        if let Some(tokens) = tokens {
+            add(&self.tokens, tokens);
+            add(if generation.tokens.is_some() { &self.counted } else { &self.by_chunks }, 1);
+            self.normalised.record(latency_ns / tokens);
+        }
+        if let Some((gaps, ns)) = inter_token {
+            self.inter_token.record(ns / gaps);
+            if let Some(rate) = (u128::from(gaps) * 1_000_000_000_000).checked_div(u128::from(ns)) {
+                add(&self.user_rates, u64::try_from(rate).unwrap_or(u64::MAX));
+                add(&self.users, 1);
+            }
+        }
+        limits.keeps(latency_ns, first.map(since_start), inter_token.map(|(gaps, ns)| ns / gaps))
+    }
+
+    pub(super) fn drain_into(&self, generated: &mut Generated) {
+        let times = [
+            (&self.first_token, &mut generated.first_token),
+            (&self.second_token, &mut generated.second_token),
+            (&self.gap, &mut generated.gap),
+            (&self.inter_token, &mut generated.inter_token),
+            (&self.normalised, &mut generated.normalised),
+        ];
+        times.into_iter().for_each(|(from, to)| from.drain_into(to));
+        let counts = [
+            (&self.user_rates, &mut generated.user_rates),
+            (&self.users, &mut generated.users),
+            (&self.tokens, &mut generated.tokens),
+            (&self.counted, &mut generated.counted),
+            (&self.by_chunks, &mut generated.by_chunks),
+            (&self.empty, &mut generated.empty),
+            (&self.unended, &mut generated.unended),
+            (&self.events, &mut generated.events),
+            (&self.reads, &mut generated.reads),
+        ];
+        counts.into_iter().for_each(|(from, to)| *to += from.swap(0, Ordering::Relaxed));
+    }
+}
+
+#[inline]
+fn add(counter: &AtomicU64, amount: u64) {
+    if amount > 0 {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// What was generated in one window, or in several.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(loom), derive(Serialize, Deserialize, JsonSchema))]
+pub struct Generated {
+    /// From the start of a request (the intended send in open loops) to its first content event.
+    pub first_token: Distribution,
+    /// From there to the second one.
+    pub second_token: Distribution,
+    /// Between neighbouring content events, of all requests.
+    pub gap: Distribution,
+    /// Mean time between the tokens of a request, of requests with two or more.
+    pub inter_token: Distribution,
+    /// Latency by the tokens of a request.
+    pub normalised: Distribution,
+    /// Tokens a second of each user, summed.
+    user_rates: u64,
+    /// Requests that the sum is of.
+    users: u64,
+    /// Tokens of all outputs.
+    pub tokens: u64,
+    /// Requests whose tokens the server has counted.
+    pub counted: u64,
+    /// Requests whose tokens are taken to be their content events, because the server says nothing of them.
+    pub by_chunks: u64,
+    /// Requests that succeeded without content.
+    pub empty: u64,
+    /// Requests whose stream ended without `[DONE]`.
+    pub unended: u64,
+    /// Events of all streams.
+    pub events: u64,
+    /// Reads from the network that events ended in.
+    pub reads: u64,
+}
+
+impl Generated {
+    /// Nothing yet.
+    pub fn empty() -> Self {
+        let times = Distribution::empty;
+        Self {
+            first_token: times(),
+            second_token: times(),
+            gap: times(),
+            inter_token: times(),
+            normalised: times(),
+            user_rates: 0,
+            users: 0,
+            tokens: 0,
+            counted: 0,
+            by_chunks: 0,
+            empty: 0,
+            unended: 0,
+            events: 0,
+            reads: 0,
+        }
+    }
+
+    /// Mean over requests of the tokens a second that each one's user sees, after the first; none where nothing is known of it.
+    pub fn tokens_per_user(&self) -> Option<f64> {
+        (self.users > 0).then(|| self.user_rates as f64 / 1000.0 / self.users as f64)
+    }
+
+    /// Events that end in one read, on average; 0 where there are no streams.
+    pub fn events_per_read(&self) -> f64 {
+        if self.reads == 0 { 0.0 } else { self.events as f64 / self.reads as f64 }
+    }
+
+    /// Adds everything that `other` holds.
+    pub fn merge(&mut self, other: &Self) {
+        let times = [
+            (&mut self.first_token, &other.first_token),
+            (&mut self.second_token, &other.second_token),
+            (&mut self.gap, &other.gap),
+            (&mut self.inter_token, &other.inter_token),
+            (&mut self.normalised, &other.normalised),
+        ];
+        times.into_iter().for_each(|(mine, theirs)| mine.merge(theirs));
+        let counts = [
+            (&mut self.user_rates, other.user_rates),
+            (&mut self.users, other.users),
+            (&mut self.tokens, other.tokens),
+            (&mut self.counted, other.counted),
+            (&mut self.by_chunks, other.by_chunks),
+            (&mut self.empty, other.empty),
+            (&mut self.unended, other.unended),
+            (&mut self.events, other.events),
+            (&mut self.reads, other.reads),
+        ];
+        counts.into_iter().for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A stream that began at 0, whose first token came after 50 ms, and one more every 10 ms.
+    fn stream(chunks: u32, tokens: Option<u64>) -> Generation {
+        let at = |chunk: u64| Stamp((50 + 10 * chunk) * MS);
+        Generation {
+            sent: Stamp(0),
+            end: at(u64::from(chunks) - 1),
+            first: Some(at(0)),
+            second: (chunks > 1).then(|| at(1)),
+            chunks,
+            tokens,
+            events: chunks + 2,
+            reads: chunks,
+            unended: false,
+        }
+    }
+
+    fn generated(of: &[Generation]) -> Generated {
+        let (bank, mut generated) = (GenerationBank::new(), Generated::empty());
+        of.iter().for_each(|one| assert!(bank.record(Stamp(0), one, &Limits::default())));
+        bank.drain_into(&mut generated);
+        generated
+    }
+
+    fn near(times: &Distribution, count: u64, mean_ms: f64) {
+        assert_eq!(times.count(), count);
+        assert!((times.mean_ns() / MS as f64 - mean_ms).abs() < 1e-6, "{} ns", times.mean_ns());
+    }
+
+    #[test]
+    fn figures_follow_their_definitions() {
+        let all = generated(&[stream(5, Some(9))]);
+        near(&all.first_token, 1, 50.0);
+        near(&all.second_token, 1, 10.0);
+        near(&all.inter_token, 1, 40.0 / 8.0);
+        near(&all.normalised, 1, 10.0);
+        assert_eq!((all.tokens, all.counted, all.by_chunks), (9, 1, 0));
+        assert_eq!(all.tokens_per_user(), Some(200.0));
+        assert!((all.events_per_read() - 1.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_usage_chunks_stand_for_tokens_and_one_token_has_no_gap() {
+        let all = generated(&[stream(5, None), stream(1, None), stream(1, Some(1))]);
+        assert_eq!((all.tokens, all.counted, all.by_chunks), (7, 1, 2));
+        near(&all.first_token, 3, 50.0);
+        near(&all.second_token, 1, 10.0);
+        near(&all.inter_token, 1, 10.0);
+    }
+
+    #[test]
+    fn bodies_have_tokens_and_no_first_one_and_empty_answers_have_nothing() {
+        let body = Generation { end: Stamp(80 * MS), chunks: 1, tokens: Some(8), ..Generation::default() };
+        let untold = Generation { tokens: None, ..body };
+        let empty = Generation { chunks: 0, tokens: Some(0), ..body };
+        let all = generated(&[body, untold, empty]);
+        assert_eq!((all.tokens, all.counted, all.by_chunks, all.empty), (8, 1, 0, 1));
+        assert_eq!((all.first_token.count(), all.inter_token.count()), (0, 0));
+        near(&all.normalised, 1, 10.0);
+        assert_eq!((all.tokens_per_user(), all.events_per_read()), (None, 0.0));
+    }
+
+    #[test]
+    fn tokens_that_come_at_once_have_no_rate() {
+        let at_once = Generation { end: Stamp(50 * MS), second: Some(Stamp(50 * MS)), ..stream(5, None) };
+        let all = generated(&[at_once]);
+        near(&all.inter_token, 1, 0.0);
+        assert_eq!(all.tokens_per_user(), None);
+    }
+
+    #[test]
+    fn good_requests_keep_every_limit() {
+        let bank = GenerationBank::new();
+        let keeps = |latency, first_token, inter_token| {
+            let of = |ms: Option<u64>| ms.map(|ms| ms * MS);
+            let limits = Limits { latency: of(latency), first_token: of(first_token), inter_token: of(inter_token) };
+            bank.record(Stamp(0), &stream(5, None), &limits)
+        };
+        assert!(keeps(None, None, None) && keeps(Some(91), Some(51), Some(11)));
+        assert!(!keeps(Some(90), None, None) && !keeps(None, Some(50), None) && !keeps(None, None, Some(10)));
+        let body = Generation { end: Stamp(MS), chunks: 1, ..Generation::default() };
+        let first = Limits { first_token: Some(MS), ..Limits::default() };
+        assert!(!bank.record(Stamp(0), &body, &first), "a body has no first token");
+        let inter = Limits { inter_token: Some(1), ..Limits::default() };
+        assert!(bank.record(Stamp(0), &body, &inter));
+    }
+
+    #[test]
+    fn merging_adds_everything() {
+        let mut sum = generated(&[stream(5, Some(9))]);
+        sum.merge(&generated(&[stream(3, None)]));
+        assert_eq!((sum.tokens, sum.counted, sum.by_chunks, sum.events, sum.reads), (12, 1, 1, 12, 8));
+        near(&sum.first_token, 2, 50.0);
+        assert_eq!(sum.tokens_per_user(), Some(150.0));
+    }
+}

@@ -1,0 +1,168 @@
+//! What was recorded in one window, all shards together.
+
+use std::collections::HashMap;
+
+use crate::backend::InferError;
+use crate::record::distribution::Distribution;
+use crate::record::generation::Generated;
+use crate::record::sample::RecorderSpec;
+
+/// Requests that were over at some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completed {
+    /// With success, and with the outputs that were expected where any were.
+    pub succeeded: u64,
+    /// With an error, or with other outputs than expected.
+    pub failed: u64,
+    /// Cancelled as the plan asked.
+    pub cancelled: u64,
+}
+
+impl Completed {
+    /// All of them.
+    pub fn all(self) -> u64 {
+        self.succeeded + self.failed + self.cancelled
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            succeeded: self.succeeded + other.succeeded,
+            failed: self.failed + other.failed,
+            cancelled: self.cancelled + other.cancelled,
+        }
+    }
+}
+
+/// Everything that was recorded in one window, all shards together.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that were cancelled as the plan asked; not among the failed ones.
+    pub cancelled: u64,
+    /// Of those that failed, requests that were answered with wrong outputs; still among `requests` while shards are gathered.
+    pub(super) mismatched: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests sent more than 1 ms late.
+    pub delayed: u64,
+    /// Sequences that ended.
+    pub sequences: u64,
+    /// Responses that carried data, of decoupled models.
+    pub responses: u64,
+    /// Summed hand-over time of `send_samples` requests.
+    pub send_ns: u64,
+    /// Requests whose hand-over was timed.
+    pub send_samples: u64,
+    /// Summed time from the first sign of a response until all of it was there.
+    pub receive_ns: u64,
+    /// Summed time between the end of a request and the send of the next one in its slot, of those `send_samples` requests.
+    pub turnaround_ns: u64,
+    /// From the actual send to the end.
+    pub service: Distribution,
+    /// From the last response until the waiting thread went on.
+    pub wakeup: Option<Distribution>,
+    /// Response time from the intended send, and schedule delay.
+    pub open_loop: Option<(Distribution, Distribution)>,
+    /// Time to the first response, and gaps between responses.
+    pub decoupled: Option<(Distribution, Distribution)>,
+    /// What language models generated.
+    pub generated: Option<Box<Generated>>,
+    /// Requests that kept the limits, where there are any.
+    pub good: Option<u64>,
+    /// Failures by reason.
+    pub errors: HashMap<InferError, u64>,
+    /// The same of each entry of a mix; empty where there is one model.
+    pub entries: Vec<Tally>,
+}
+
+impl Tally {
+    /// Takes requests with wrong outputs out of those that succeeded, once all shards are gathered.
+    pub(super) fn settle(mut self) -> Self {
+        self.requests = self.requests.saturating_sub(self.mismatched);
+        self
+    }
+
+    /// As [`Bank::completed`].
+    pub(super) fn completed(&self) -> (Completed, u64) {
+        (Completed { succeeded: self.requests, failed: self.failed, cancelled: self.cancelled }, self.mismatched)
+    }
+
+    /// Nothing recorded yet.
+    pub(super) fn empty(spec: RecorderSpec) -> Self {
+        let pair = || (Distribution::empty(), Distribution::empty());
+        Self {
+            requests: 0,
+            failed: 0,
+            cancelled: 0,
+            mismatched: 0,
+            sent: 0,
+            delayed: 0,
+            sequences: 0,
+            responses: 0,
+            send_ns: 0,
+            send_samples: 0,
+            receive_ns: 0,
+            turnaround_ns: 0,
+            service: Distribution::empty(),
+            wakeup: spec.wakeups.then(Distribution::empty),
+            open_loop: spec.open_loop.then(pair),
+            decoupled: spec.decoupled.then(pair),
+            generated: spec.generates.then(|| Box::new(Generated::empty())),
+            good: spec.limits.is_any().then_some(0),
+            errors: HashMap::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// The whole of a mix, or the only model.
+    pub(super) fn sum(spec: RecorderSpec, mut entries: Vec<Self>) -> Self {
+        match entries.pop() {
+            Some(only) if entries.is_empty() => only,
+            last => {
+                entries.extend(last);
+                let mut whole = Self::empty(spec);
+                entries.iter().for_each(|entry| whole.absorb(entry));
+                Self { entries, ..whole }
+            }
+        }
+    }
+
+    pub(super) fn absorb(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.mismatched += other.mismatched;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.sent += other.sent;
+        self.delayed += other.delayed;
+        self.sequences += other.sequences;
+        self.responses += other.responses;
+        self.send_ns += other.send_ns;
+        self.send_samples += other.send_samples;
+        self.receive_ns += other.receive_ns;
+        self.turnaround_ns += other.turnaround_ns;
+        self.service.merge(&other.service);
+        if let (Some(mine), Some(theirs)) = (&mut self.wakeup, &other.wakeup) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in [(&mut self.open_loop, &other.open_loop), (&mut self.decoupled, &other.decoupled)] {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                mine.0.merge(&theirs.0);
+                mine.1.merge(&theirs.1);
+            }
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.generated, &other.generated) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.good, other.good) {
+            *mine += theirs;
+        }
+        for (error, count) in &other.errors {
+            *self.errors.entry(error.clone()).or_default() += count;
+        }
+    }
+}

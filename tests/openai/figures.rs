@@ -1,0 +1,214 @@
+//! Tokens, and the times to them: what is reported, and whether it is true.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::support::Export;
+
+#[test]
+fn tokens_are_the_servers_and_else_chunks() {
+    let payloads = Payloads::of(&[CHAT]);
+    let counted = HttpServer::start(|_: &Received| {
+        vec![Act::Send(stream(&[content("a"), content("b"), USAGE.to_owned(), DONE.to_owned()]))]
+    });
+    let run = payloads.on(&counted).args("--request-count 20 --verbose-csv -f").arg(payloads.path("out.csv"));
+    let run = run.args("--profile-export-file").arg(payloads.path("export.json")).run();
+    let report = run.report();
+    assert!(run.stdout.contains("tokens/sec (120 tokens, counted by the server)\n"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("    Events per read: 4.00 (events that come in one read share its time"),
+        "{}",
+        run.stdout
+    );
+    assert!(report.level().client().contains("    Time to first token: avg "), "{}", run.stdout);
+    let mut csv = csv::Reader::from_path(payloads.path("out.csv")).unwrap();
+    let header = csv.headers().unwrap().clone();
+    let row = csv.records().next().unwrap().unwrap();
+    let cell = |name: &str| row[header.iter().position(|title| title == name).unwrap()].parse::<f64>().unwrap();
+    assert!(cell("Output Tokens/Second") > 0.0 && cell("p99 time to first token") > 0.0);
+    let export = Export::read(&payloads.path("export.json"));
+    let summary = &export.experiments()[0]["summary"];
+    assert_eq!((&summary["output_tokens"], &summary["output_tokens_from"]), (&120.into(), &"usage".into()));
+    assert_eq!(summary["time_to_first_token_ns"]["count"], 20);
+    assert_eq!(summary["inter_chunk_latency_ns"]["count"], 20);
+
+    let untold =
+        HttpServer::start(|_: &Received| vec![Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]))]);
+    let run = payloads.on(&untold).args("--request-count 20").run();
+    run.report();
+    let words = "tokens/sec (40 tokens, each chunk taken for one: the server tells no usage)\n";
+    assert!(run.stdout.contains(words), "{}", run.stdout);
+
+    let body = HttpServer::start(answer);
+    let run = payloads.on(&body).args("--async --request-count 20").run();
+    run.report();
+    assert!(
+        run.stdout.contains("(40 tokens, counted by the server)") && !run.stdout.contains("first token"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn odd_streams_are_listed() {
+    let payloads = Payloads::of(&[CHAT]);
+    let finish = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    let server = HttpServer::start(move |request: &Received| match request.ordinal % 2 {
+        0 => vec![Act::Send(stream(&[content("a"), finish.to_owned()]))],
+        _ => vec![Act::Send(stream(&[DONE.to_owned()]))],
+    });
+    let run = payloads.on(&server).args("--request-count 30").run();
+    run.report();
+    assert!(run.stdout.contains("    Empty answers: 15 (successes without any content)\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("    Streams without [DONE]: 15 (they did tell a finish_reason)\n"), "{}", run.stdout);
+}
+
+#[test]
+fn timed_goodput_counts_requests_within_their_limits() {
+    let payloads = Payloads::of(&[CHAT]);
+    // Every fifth fails, every fifth is slow to begin.
+    let server = HttpServer::start(|request: &Received| {
+        let whole = Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]));
+        match request.ordinal % 5 {
+            0 => vec![Act::Send(http_server::reply("500 Oops", "", b""))],
+            1 => vec![Act::Wait(Duration::from_millis(1500)), whole],
+            _ => vec![whole],
+        }
+    });
+    let run = payloads.on(&server).args("--request-count 20 --max-errors 100% --async --concurrency-range 4");
+    let run = run.args("--goodput ttft<1s --goodput itl<1s --profile-export-file").arg(payloads.path("e.json")).run();
+    assert_eq!(run.code(), 0, "{run:#?}");
+    assert!(
+        run.stdout.contains("    Goodput: ") && run.stdout.contains("requests/sec (60.00% of requests)"),
+        "{}",
+        run.stdout
+    );
+    let export = Export::read(&payloads.path("e.json"));
+    assert_eq!(export.experiments()[0]["summary"]["goodput_share"], 0.6);
+    let words = ["--goodput ttft<1s", "--service-kind openai"];
+    Program::new().args("-m m --goodput ttft<1s").run().refusal(&words);
+}
+
+#[test]
+fn times_of_a_schedule_run_from_when_requests_were_due() {
+    let payloads = Payloads::of(&[CHAT]);
+    // Twice as long as between two requests: each waits for those before it.
+    let server = HttpServer::start(|_: &Received| {
+        vec![Act::Wait(Duration::from_millis(100)), Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]))]
+    });
+    let file = payloads.path("export.json");
+    let run = payloads.on(&server).args("--request-rate-range 20 --max-outstanding 1 --request-count 20");
+    let run = run.args("--goodput ttft<400ms --profile-export-file").arg(&file).run();
+    assert!([0, 4].contains(&run.code()), "{run:#?}");
+    let export = Export::read(&file);
+    let summary = &export.experiments()[0]["summary"];
+    let mean = |figure: &str| summary[figure]["avg"].as_f64().unwrap();
+    let (first, delay) = (mean("time_to_first_token_ns"), mean("schedule_delay_ns"));
+    assert!(delay > 300e6 && first > delay + 99e6, "{first} {delay}");
+    assert!((first - mean("response_time_ns")).abs() < 1e6, "both events come at once, at the end");
+    let good = summary["goodput_share"].as_f64().unwrap();
+    assert!(good > 0.0 && good < 0.9, "the first are in time, the others are not: {good}");
+}
+
+/// When a request had come, and when each event was about to be written.
+#[derive(Clone, Debug)]
+struct Written {
+    begun: Instant,
+    events: Vec<Instant>,
+}
+
+const FIRST: Duration = Duration::from_millis(50);
+const NEXT: Duration = Duration::from_millis(5);
+const EVENTS: usize = 100;
+
+/// A server that sends events at known times, and writes these down.
+fn timed(written: Arc<Mutex<Vec<Written>>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let written = Arc::clone(&written);
+            thread::spawn(move || drop(talk(socket, &written)));
+        }
+    });
+    address
+}
+
+fn talk(mut socket: TcpStream, written: &Mutex<Vec<Written>>) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let (mut buffer, mut seen) = ([0; 4096], Vec::new());
+    loop {
+        seen.clear();
+        while !seen.ends_with(CHAT.as_bytes()) {
+            match socket.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => seen.extend_from_slice(&buffer[..count]),
+            }
+        }
+        let begun = Instant::now();
+        socket.write_all(STREAM.as_bytes())?;
+        let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+        socket.write_all(&chunk(role))?;
+        let mut events = Vec::new();
+        for event in 0..EVENTS {
+            thread::sleep((begun + FIRST + NEXT * event as u32).saturating_duration_since(Instant::now()));
+            events.push(Instant::now());
+            socket.write_all(&chunk(&content("x")))?;
+        }
+        written.lock().unwrap().push(Written { begun, events });
+        socket.write_all(&[chunk(DONE), chunk("")].concat())?;
+    }
+}
+
+#[test]
+fn timed_figures_are_true_to_a_millisecond() {
+    let payloads = Payloads::of(&[CHAT]);
+    let written: Arc<Mutex<Vec<Written>>> = Arc::default();
+    let address = timed(Arc::clone(&written));
+    let file = payloads.path("export.json");
+    let run = bare(&address).args("--input-data").arg(payloads.path("payloads.json"));
+    run.args("--request-count 4 --profile-export-file").arg(&file).run().report();
+    let written = written.lock().unwrap().clone();
+    let export = Export::read(&file);
+    let experiment = &export.experiments()[0];
+    let requests = experiment["requests"].as_array().unwrap();
+    let summary = &experiment["summary"];
+    assert_eq!((requests.len(), written.len()), (4, 4));
+    assert_eq!(summary["inter_chunk_latency_ns"]["count"], 4 * (EVENTS as u64 - 1));
+    // In milliseconds from the start; the first event names the role, the last ends the stream.
+    let seen: Vec<Vec<f64>> = requests
+        .iter()
+        .map(|request| {
+            let times = request["response_timestamps"].as_array().unwrap();
+            let begun = request["timestamp"].as_u64().unwrap();
+            times[1..=EVENTS].iter().map(|time| (time.as_u64().unwrap() - begun) as f64 / 1e6).collect()
+        })
+        .collect();
+    let sent: Vec<Vec<f64>> =
+        written.iter().map(|one| one.events.iter().map(|at| (*at - one.begun).as_secs_f64() * 1e3).collect()).collect();
+    // What is reported is what was seen, however late that was.
+    let mean = |of: &dyn Fn(&[f64]) -> f64| seen.iter().map(|times| of(times)).sum::<f64>() / seen.len() as f64;
+    let (first, last) = (|times: &[f64]| times[0], |times: &[f64]| times[EVENTS - 1]);
+    let between = |times: &[f64]| (last(times) - first(times)) / (EVENTS - 1) as f64;
+    for (figure, expected) in [
+        ("time_to_first_token_ns", mean(&first)),
+        ("time_to_second_token_ns", mean(&|times: &[f64]| times[1] - times[0])),
+        ("latency_ns", mean(&last)),
+        ("inter_chunk_latency_ns", mean(&between)),
+        ("inter_token_latency_ns", mean(&between)),
+        ("normalized_latency_ns", mean(&|times: &[f64]| last(times) / EVENTS as f64)),
+    ] {
+        let reported = summary[figure]["avg"].as_f64().unwrap() / 1e6;
+        assert!((reported - expected).abs() < 0.001, "{figure}: {reported} instead of {expected} ms");
+    }
+    // What was seen is what was sent: an event cannot come before it is written, and most come at once. On a machine that does
+    // other things, some come later.
+    let mut late: Vec<f64> = seen.iter().flatten().zip(sent.iter().flatten()).map(|(seen, sent)| seen - sent).collect();
+    late.sort_by(f64::total_cmp);
+    let (earliest, quarter) = (late[0], late[late.len() / 4]);
+    assert!(earliest >= 0.0 && quarter < 1.0, "{earliest} to {quarter} ms late");
+}

@@ -1,0 +1,140 @@
+//! `--session-concurrency`: conversations of several turns.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::support::Export;
+
+/// Sessions of that many turns, their payloads one after the other and not session by session.
+fn sessions(turns: &[usize], delay_ms: Option<u64>) -> Payloads {
+    let mut steps = Vec::new();
+    for turn in 0..turns.iter().copied().max().unwrap_or(0) {
+        for (session, _) in turns.iter().enumerate().filter(|(_, count)| turn < **count) {
+            let message = json!({ "role": "user", "content": format!("{session}/{turn}") });
+            let mut step =
+                json!({ "payload": [{ "model": "m", "messages": [message] }], "session_id": [format!("s{session}")] });
+            if let Some(delay) = delay_ms {
+                step["delay"] = json!([delay]);
+            }
+            steps.push(step);
+        }
+    }
+    Payloads::file(&json!({ "data": steps }).to_string())
+}
+
+/// Requests as they came, with when.
+type Seen = Arc<Mutex<Vec<(Instant, Vec<Value>)>>>;
+
+/// A server that answers the last message with `re: ` and its text, streamed or not.
+fn echoing(seen: &Seen, streamed: bool) -> impl Fn(&Received) -> Vec<Act> + Send + Sync + use<> {
+    let seen = Arc::clone(seen);
+    move |request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let messages = body["messages"].as_array().unwrap().clone();
+        let text = format!("re: {}", messages.last().unwrap()["content"].as_str().unwrap());
+        seen.lock().unwrap().push((Instant::now(), messages));
+        if streamed {
+            let (front, back) = text.split_at(3);
+            return vec![Act::Send(stream(&[content(front), content(back), DONE.to_owned()]))];
+        }
+        let message = json!({ "role": "assistant", "content": text });
+        let body = json!({ "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] }).to_string();
+        vec![Act::Send(http_server::reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
+    }
+}
+
+#[test]
+fn every_turn_sends_what_was_said_before() {
+    for streamed in [false, true] {
+        let turns = [3, 1, 2, 4, 2];
+        let payloads = sessions(&turns, None);
+        let seen = Seen::default();
+        let server = HttpServer::start(echoing(&seen, streamed));
+        let file = payloads.path("export.json");
+        let run = payloads.on(&server).args("--session-concurrency 2 --profile-export-file").arg(&file).run();
+        assert_eq!(run.report().level().client_number("Request count"), 12.0, "{}", run.stdout);
+        assert!(run.stdout.contains("  Playing every session once\n"), "{}", run.stdout);
+        assert!(run.stdout.contains("    Turns of the sessions:\n      turn 1: 5 requests"), "{}", run.stdout);
+        assert!(run.stdout.contains("      turn 4: 1 requests"), "{}", run.stdout);
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), 12);
+        let mut sent = HashMap::new();
+        for (_, messages) in &*seen {
+            let last = messages.last().unwrap()["content"].as_str().unwrap();
+            let (session, turn) = last.split_once('/').unwrap();
+            let (session, turn): (usize, usize) = (session.parse().unwrap(), turn.parse().unwrap());
+            assert_eq!(*sent.entry(session).or_insert(0), turn, "turns of a session follow each other");
+            sent.insert(session, turn + 1);
+            let said: Vec<(&str, &str)> = messages
+                .iter()
+                .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
+                .collect();
+            let texts: Vec<String> = (0..turn)
+                .flat_map(|turn| [format!("{session}/{turn}"), format!("re: {session}/{turn}")])
+                .chain([last.to_owned()])
+                .collect();
+            let roles = ["user", "assistant"].into_iter().cycle();
+            assert_eq!(said, roles.zip(texts.iter().map(String::as_str)).collect::<Vec<_>>());
+        }
+        assert_eq!(sent, turns.into_iter().enumerate().collect());
+        let export = Export::read(&file);
+        let requests = export.experiments()[0]["requests"].as_array().unwrap();
+        let of_fourth = requests.iter().filter(|request| request["sequence_id"] == 4).count();
+        assert_eq!((requests.len(), of_fourth), (12, 4));
+        assert_eq!(export.experiments()[0]["summary"]["models"][0]["name"], "turn 1");
+    }
+}
+
+#[test]
+fn timed_turns_wait_for_their_delay_and_sessions_for_a_place() {
+    let payloads = sessions(&[3, 2, 2], Some(400));
+    let seen = Seen::default();
+    let server = HttpServer::start(echoing(&seen, false));
+    let run = payloads.on(&server).args("--session-concurrency 1 --async").run();
+    assert_eq!(run.report().level().client_number("Request count"), 7.0);
+    let seen = seen.lock().unwrap();
+    let order: Vec<&str> = seen.iter().map(|(_, said)| said.last().unwrap()["content"].as_str().unwrap()).collect();
+    assert_eq!(order, ["0/0", "0/1", "0/2", "1/0", "1/1", "2/0", "2/1"], "in the file's order");
+    for pair in seen.windows(2) {
+        let same = pair[1].1.len() > 1;
+        let gap = pair[1].0 - pair[0].0;
+        assert!(!same || gap >= Duration::from_millis(399), "{gap:?}");
+    }
+    let short: Vec<Duration> =
+        seen.windows(2).filter(|pair| pair[1].1.len() == 1).map(|pair| pair[1].0 - pair[0].0).collect();
+    assert!(short.iter().min().unwrap() < &Duration::from_millis(350), "no delay after the last turn: {short:?}");
+}
+
+#[test]
+fn a_turn_that_fails_does_not_end_its_session() {
+    let payloads = sessions(&[3], None);
+    let seen = Seen::default();
+    let echo = echoing(&seen, false);
+    let server = HttpServer::start(move |request: &Received| {
+        let acts = echo(request);
+        if request.ordinal == 1 { vec![Act::Send(http_server::reply("500 Oops", "", b"{}"))] } else { acts }
+    });
+    let run = payloads.on(&server).args("--session-concurrency 1 --max-errors 100%").run();
+    assert_eq!(run.report().level().client_number("Request count"), 2.0, "{}", run.stdout);
+    let seen = seen.lock().unwrap();
+    let last: Vec<&str> = seen[2].1.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(last, ["0/0", "re: 0/0", "0/1", "0/2"], "the answer that failed was not said");
+}
+
+#[test]
+fn what_sessions_need_is_said() {
+    let payloads = sessions(&[2, 1], None);
+    let server = HttpServer::start(answer);
+    let words = ["--session-concurrency 3", "2 sessions"];
+    payloads.on(&server).args("--session-concurrency 3").run().failure(&words);
+    let without = Payloads::file(r#"{"data":[{"payload":[{"messages":[]}]}]}"#);
+    without.on(&server).args("--session-concurrency 1").run().failure(&["missing tensor session_id"]);
+    let mute = Payloads::file(r#"{"data":[{"payload":[{"prompt":"x"}],"session_id":["a"]}]}"#);
+    mute.on(&server).args("--session-concurrency 1").run().failure(&["list of `messages`"]);
+    let other = Program::new().args("-m m --session-concurrency 2").run();
+    other.refusal(&["Session concurrency mode is only supported with OpenAI service kind."]);
+}
