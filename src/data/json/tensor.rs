@@ -16,14 +16,13 @@ pub(super) fn read_tensor(
     out: &mut RegionBuilder,
 ) -> Result<Option<Vec<i64>>, Fault> {
     let named = |fault: Fault| Fault { message: format!("tensor {}: {}", spec.name, fault.message), ..fault };
+    // Where any number of documents may be, they say how many they are, and one may stand alone.
+    let documents = spec.datatype == DataType::Json && spec.shape.iter().any(|dim| *dim < 0);
     match lexer.peek()? {
-        // Documents say how many they are; one may stand alone.
-        Kind::Array if spec.datatype == DataType::Json => {
+        Kind::Array if documents => {
             read_array(lexer, spec.datatype, out).map(|count| Some(vec![count as i64])).map_err(named)
         }
-        Kind::Object if spec.datatype == DataType::Json => {
-            read_document(lexer, out).map(|()| Some(vec![1])).map_err(named)
-        }
+        Kind::Object if documents => read_document(lexer, out).map(|()| Some(vec![1])).map_err(named),
         // A string stands for a list of one.
         Kind::Text if spec.datatype == DataType::Bytes => {
             let text = lexer.string()?;
