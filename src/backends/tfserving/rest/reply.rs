@@ -109,7 +109,10 @@ mod tests {
     use super::*;
     use crate::model::{ModelId, TensorSpec};
 
-    fn read(outputs: &[(&str, DataType)], body: &str) -> Result<Vec<(String, Vec<i64>, Vec<u8>)>, String> {
+    /// Name, shape and packed elements.
+    type Read = (String, Vec<i64>, Vec<u8>);
+
+    fn read(outputs: &[(&str, DataType)], body: &str) -> Result<Vec<Read>, String> {
         let outputs = outputs.iter().map(|&(name, datatype)| TensorSpec::plain(name, datatype, vec![-1])).collect();
         let model = ModelSpec::plain(&ModelId::latest("m"), Vec::new(), outputs);
         let read = ReplyOutputs::read(body.as_bytes(), &model).map_err(|error| error.message)?;
