@@ -44,6 +44,8 @@ pub(super) struct Bank {
     decoupled: Option<DecoupledBank>,
     generation: Option<Box<GenerationBank>>,
     good: Option<GoodBank>,
+    /// A request has no more than its time.
+    is_plain: bool,
     errors: Mutex<HashMap<InferError, u64>>,
 }
 
@@ -95,6 +97,7 @@ impl Bank {
                 by_latency: !spec.generates,
                 requests: zero(),
             }),
+            is_plain: !(spec.open_loop || spec.decoupled || spec.limits.is_any()),
             errors: Mutex::new(HashMap::new()),
         }
     }
@@ -114,6 +117,14 @@ impl Bank {
         if sample.sequence_end {
             add(&self.sequences, 1);
         }
+        if !self.is_plain {
+            self.details(sample);
+        }
+    }
+
+    /// What only some loads have. Apart, so that the others pay one look for all of it.
+    #[inline(never)]
+    fn details(&self, sample: &Sample) {
         if let (Some(bank), Some(intended)) = (&self.open_loop, sample.intended) {
             bank.response_time.record(sample.end.since(intended));
             bank.delay.record(sample.sent.since(intended));
