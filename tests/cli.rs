@@ -360,9 +360,17 @@ fn embedded_flags_are_read() {
 
 #[test]
 fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
-    let plan = plan("-m m --endpoint v1/completions");
-    let expected = ["--endpoint has no effect here: it is for services of the OpenAI kind, --service-kind openai"];
+    let plan = plan("-m m --model-signature-name serving_default --endpoint v1/completions");
+    let expected = [
+        "--model-signature-name has no effect here: it is for TensorFlow Serving, --service-kind tfserving",
+        "--endpoint has no effect here: it is for services of the OpenAI kind, --service-kind openai",
+    ];
     assert_eq!(plan.notes, expected);
+    // Under our own name they are errors that say which service they are for.
+    for (line, kind) in [("--model-signature-name s", "tfserving"), ("--endpoint v1", "openai")] {
+        let refused = own(&format!("-m m {line}")).unwrap_err();
+        assert!(refused.contains(&format!("{line} is for --service-kind {kind}: leave it out")), "{refused}");
+    }
 }
 
 #[test]
@@ -470,7 +478,6 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m -x 1x", &["-x '1x'", "whole number"]),
     ("-m m --service-kind openai", &["Must supply --input-data for OpenAI service kind."]),
     ("-m m --service-kind x", &["--service-kind 'x'"]),
-    ("-m m --model-signature-name s", &["--model-signature-name s is for --service-kind tfserving: leave it out"]),
     (
         "-m m --service-kind tfserving --streaming",
         &["perf_analyzer does not support streaming for TensorFlow Serving."],
@@ -753,8 +760,8 @@ fn reference() -> String {
          <!-- Made by tests/cli.rs; `UPDATE_SNAPSHOTS=1 cargo test --test cli` makes it anew. -->\n\n\
          Every flag of `triton-bench` and `perf_analyzer`, from the program itself (`--help` says the same). Flags may be \
          shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same; \
-         the last of several counts, unless the flag may be repeated; words are read in any case; words that belong to no \
-         flag count for nothing, and standard error names them. Wrong flags end the program with code 99 and one line on standard error.\n",
+         the last of several counts, unless the flag may be repeated; words are read in any case. Words that belong to no \
+         flag are errors; under the name `perf_analyzer` they count for nothing, and standard error names them. Wrong flags end the program with code 99 and one line on standard error.\n",
     );
     let mut heading = String::new();
     for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
@@ -805,6 +812,15 @@ locked memory, transparent huge pages, the limits of threads, mappings and files
 and compute mode, and who uses them now. The exit code is 0 whatever it finds, 99 for wrong flags. Before a run, the warnings of governor,
 siblings, quota and clock stand in one line above the levels (not under the name `perf_analyzer`, which has no such command).
 
+## compare
+
+`triton-bench compare A.json B.json [--margin 5%] [--force]` holds one file of `--summary-file` against another ([results.md](results.md)).
+
+## help
+
+`-h` is one screen, `--help` (or `help`) the whole, `--help SECTION` (such as `--help load`) the flags of one section. A misspelled flag is
+answered by the nearest ones.
+
 ## Older spellings
 
 `-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` does
@@ -825,7 +841,7 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
 - Flags of another kind of service than `--service-kind` are refused, with the kinds that they are for; perf_analyzer ignores
-  most of them. `--endpoint` is ignored where the service is Triton, as there. Flags of MPI are refused.
+  most of them. Under the name `perf_analyzer`, `--endpoint` and `--model-signature-name` are ignored where they have no use, with a note. Flags of MPI are refused.
 - `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
   another word for a label. [services.md](services.md) says what else is different, and of `torchserve`.
 - `--service-kind openai` works in every load, synchronous too, and over TLS; what differs in its figures stands in

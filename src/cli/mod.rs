@@ -171,7 +171,7 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
     let flags = Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error))?;
     let given = given(command, &matches);
     let plan = Plan { words: said(command, &matches), ..flags.plan(&given, codes)? };
-    Draft { plan, given }.validate()
+    Draft { plan, given, codes }.validate()
 }
 
 /// Flags whose values may be secrets; what stands before a colon is a name.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::exit::Codes;
 use crate::plan::{Plan, validate};
 
 /// A plan that has not been held against the rules yet, with the flags that it was made from.
@@ -12,6 +13,8 @@ pub struct Draft {
     pub plan: Plan,
     /// Which flags were given.
     pub given: Given,
+    /// Whose habits the program follows.
+    pub codes: Codes,
 }
 
 impl Draft {

@@ -108,6 +108,11 @@ const TABLE: &[Row] = &[
         rule: "only Triton in this process, --service-kind triton_c_api, has a use for that",
     },
     Row {
+        flags: &["--model-signature-name"],
+        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::TfServing),
+        rule: "it is for TensorFlow Serving, --service-kind tfserving",
+    },
+    Row {
         flags: &["--endpoint"],
         idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::OpenAi),
         rule: "it is for services of the OpenAI kind, --service-kind openai",

@@ -1,6 +1,7 @@
 //! Rules of the data and of the server.
 
 use crate::backend::{Parameter, ParameterValue};
+use crate::exit::Codes;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
@@ -292,6 +293,7 @@ const TRITON_AND_OPENAI: &[ServiceKind] =
 const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--grpc-method", "--proto", "--proto-include"], &[ServiceKind::DynamicGrpc]),
     (&["--model-signature-name"], &[ServiceKind::TfServing]),
+    (&["--endpoint"], &[ServiceKind::OpenAi]),
     (&["--prompt-tokens", "--output-tokens", "--num-prompts"], &[ServiceKind::OpenAi]),
     (&["--streaming", "--request-parameter"], TRITON_AND_OPENAI),
     (&["--bls-composing-models", "--shared-memory", "--cuda-device", "--tokens-from"], TRITON),
@@ -315,12 +317,17 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     ),
 ];
 
+/// Flags that perf_analyzer ignores where the service is another one; so does the program under its name, with a note.
+const IGNORED: &[&str] = &["--model-signature-name", "--endpoint"];
+
 /// The first flag that is not for the draft's kind of service, and the kinds that it is for. One that asks for nothing is for all.
 fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
     let service = draft.plan.target.service;
     let asks = |flag: &str| {
         let value = draft.given.value(flag).unwrap_or_default();
-        draft.given.has(flag) && !["none", "binary"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing))
+        let is_ignored = draft.codes == Codes::PerfAnalyzers && IGNORED.contains(&flag);
+        let is_nothing = ["none", "binary"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing));
+        draft.given.has(flag) && !is_ignored && !is_nothing
     };
     let rows = KIND_FLAGS.iter().filter(|(_, kinds)| !kinds.contains(&service));
     rows.flat_map(|&(flags, kinds)| flags.iter().map(move |&flag| (flag, kinds))).find(|&(flag, _)| asks(flag))
