@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::plan::Statistic;
 use crate::report::level_name;
-use crate::report::number::{significant, whole_us};
+use crate::report::number::significant;
 use crate::result::compare::{Change, LevelChange};
 
 /// What is said below the table.
@@ -35,7 +35,7 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
 fn row(change: &Change) -> String {
     let (unit, show): (&str, fn(f64) -> String) = match change.of {
         Statistic::Throughput => ("infer/sec", significant),
-        _ => ("usec", |ns| whole_us(ns).to_string()),
+        _ => ("usec", |ns| significant(ns / 1e3)),
     };
     let [one, other] = change.values.map(show);
     let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
@@ -72,7 +72,7 @@ mod tests {
         let expected = "\
 concurrency 4:
   throughput 100 -> 99.5 infer/sec                 -0.5% [not known]        undecided
-  p99        12345 -> 12740 usec                   +3.2% [+1.2, +5.9]       undecided
+  p99        12345.7 -> 12740 usec                 +3.2% [+1.2, +5.9]       undecided
 concurrency 4:
   not compared: valid in the first result, failed in the second
 In one result only: concurrency 8
