@@ -40,6 +40,8 @@ enum Answer {
 /// Where the signals cannot be taken over.
 pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
+    // What a signal tells others comes after what it says.
+    shm::say_when_files_are_cut_short().map_err(failed)?;
     // Two of a kind in a row are two.
     let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT, SIGBUS]).map_err(failed)?;
     if !hangups_are_ignored() {

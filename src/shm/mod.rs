@@ -22,6 +22,6 @@ pub use cuda::{ImportedMemory, device_count};
 pub use free::free_bytes;
 pub use names::{unlink_all, unlink_on_panic};
 pub use placements::Placements;
-pub use posix::{end_if_cut_short, end_when_files_are_cut_short};
+pub use posix::{end_if_cut_short, end_when_files_are_cut_short, say_when_files_are_cut_short};
 pub use region::{Placement, Region};
 pub(crate) use region::{map_text, open_regular};

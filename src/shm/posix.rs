@@ -228,14 +228,26 @@ const CUT_SHORT: &str = "error: memory that is mapped from a file is gone (SIGBU
 /// order than a handler can.
 const LEAVE_LIMIT: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Makes the process end with a message and `code` when someone cuts an input file short while it is mapped: the
-/// bytes are gone, for the server too, and there is nothing to go on with. To be called once, by the program.
+/// Says so when someone cuts an input file short while it is mapped. To be called once, by the program, before whatever else the
+/// signal tells is asked to be told: that may end the process at once, and handlers are called in the order in which they came.
+///
+/// # Errors
+/// Where the signal cannot be taken over.
+pub fn say_when_files_are_cut_short() -> io::Result<()> {
+    let action = || {
+        let _ = rustix::io::write(rustix::stdio::stderr(), CUT_SHORT.as_bytes());
+    };
+    // SAFETY: the action makes one system call.
+    unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) }.map(drop)
+}
+
+/// Makes the process end with `code` then, if nobody has ended it better: the bytes are gone, for the server too, and there is
+/// nothing to go on with. To be called once, by the program, after that.
 ///
 /// # Errors
 /// Where the signal cannot be taken over.
 pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
     let action = move || {
-        let _ = rustix::io::write(rustix::stdio::stderr(), CUT_SHORT.as_bytes());
         names::unlink_in_signal();
         std::thread::sleep(LEAVE_LIMIT);
         signal_hook::low_level::exit(code);
