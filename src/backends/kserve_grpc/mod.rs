@@ -164,8 +164,8 @@ impl GrpcBackend {
     /// Whether the server has loaded all that it means to load, and knows no such model.
     fn is_absent(&self, id: &ModelId) -> bool {
         let ready = self.call::<_, Ready>("ServerReady", &Empty {});
-        let known = self.call::<_, ModelMetadata>("ModelMetadata", &named(id));
-        ready.is_ok_and(|answer| answer.ready) && known.is_err_and(|error| !is_unanswered(&error))
+        let known = || self.call::<_, ModelMetadata>("ModelMetadata", &named(id));
+        ready.is_ok_and(|answer| answer.ready) && known().is_err_and(|error| !is_unanswered(&error))
     }
 
     /// Why a model is not ready, as the server says it where it is asked for the model itself.

@@ -165,8 +165,8 @@ impl HttpBackend {
     fn is_absent(&self, id: &ModelId) -> bool {
         let answer = |path: &str| self.control.get(path, Patience::Sample).ok();
         let ready = answer(&format!("{}/v2/health/ready", self.format.endpoint.prefix));
-        let known = answer(&model_path(&self.format.endpoint, id, ""));
-        ready.is_some_and(|ready| ready.refusal().is_none()) && known.is_some_and(|known| known.refusal().is_some())
+        ready.is_some_and(|ready| ready.refusal().is_none())
+            && answer(&model_path(&self.format.endpoint, id, "")).is_some_and(|known| known.refusal().is_some())
     }
 
     /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
