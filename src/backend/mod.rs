@@ -237,6 +237,12 @@ pub struct ClientTimes {
     pub streams: bool,
 }
 
+impl ClientTimes {
+    /// Those of services over HTTP.
+    pub const HTTP: Self =
+        Self { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
+}
+
 /// What a backend can do, and how reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backends::kserve_http;
+use crate::backend::ClientTimes;
 use crate::cli::{self, Command};
 use crate::exit::Codes;
 use crate::measure::summary::LevelSummary;
@@ -14,7 +14,7 @@ use crate::result::{RunResult, Setup};
 pub(crate) fn setup() -> Setup {
     Setup {
         service_kind: "TRITON".to_owned(),
-        client_times: Some(kserve_http::CLIENT_TIMES),
+        client_times: Some(ClientTimes::HTTP),
         client_cost_ns: 123.4,
         ..Setup::of(&plan())
     }

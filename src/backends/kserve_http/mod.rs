@@ -46,10 +46,6 @@ use crate::plan::{Connection, Protocol, TensorFormat, TraceSettings};
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
 
-/// How reports name what a request costs the client.
-pub const CLIENT_TIMES: ClientTimes =
-    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
-
 /// What a server says of itself, as far as it matters.
 #[derive(Deserialize)]
 struct ServerJson {
@@ -233,7 +229,7 @@ impl Backend for HttpBackend {
         Capabilities {
             service_kind: "TRITON",
             threading: Threading::Driven,
-            client_times: Some(CLIENT_TIMES),
+            client_times: Some(ClientTimes::HTTP),
             cancels_alone: false,
             statistics: self.extensions.statistics,
         }

@@ -37,10 +37,6 @@ use crate::plan::{OpenAiPlan, Target};
 /// Port where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
 
-/// How reports name what a request costs the client.
-const CLIENT_TIMES: ClientTimes =
-    ClientTimes { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
-
 /// The input that holds a request's body.
 const PAYLOAD: &str = "payload";
 /// The output that holds an answer, or an event of one.
@@ -109,7 +105,7 @@ impl Backend for OpenAiBackend {
         Capabilities {
             service_kind: "OPENAI",
             threading: Threading::Driven,
-            client_times: Some(CLIENT_TIMES),
+            client_times: Some(ClientTimes::HTTP),
             cancels_alone: false,
             statistics: false,
         }

@@ -127,13 +127,7 @@ impl Backend for TorchServe {
         Capabilities {
             service_kind: "TORCHSERVE",
             threading: Threading::Driven,
-            client_times: Some(ClientTimes {
-                transport: "HTTP",
-                both: "send/recv",
-                send: "send",
-                receive: "receive",
-                streams: false,
-            }),
+            client_times: Some(ClientTimes::HTTP),
             cancels_alone: false,
             statistics: self.metrics.is_some(),
         }

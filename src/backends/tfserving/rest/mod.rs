@@ -110,13 +110,7 @@ impl Backend for TfServingRest {
         Capabilities {
             service_kind: SERVICE_KIND,
             threading: Threading::Driven,
-            client_times: Some(ClientTimes {
-                transport: "HTTP",
-                both: "send/recv",
-                send: "send",
-                receive: "receive",
-                streams: false,
-            }),
+            client_times: Some(ClientTimes::HTTP),
             cancels_alone: false,
             statistics: false,
         }
