@@ -139,9 +139,12 @@ fn worth_below(ns: u64, p: f64, blocks: &Blocks, n: f64) -> f64 {
     nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), variance_of_sum(&ratio.excess)))
 }
 
+/// Percentiles of a latency that every report shows.
+pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+
 /// What a level's report tells of: throughput, mean latency, the usual percentiles and those asked for.
 pub fn intervals(blocks: &Blocks, all: &ClientSummary, asked: impl IntoIterator<Item = f64>) -> Vec<Known> {
-    let mut percentiles = vec![50.0, 90.0, 95.0, 99.0];
+    let mut percentiles = PERCENTILES.to_vec();
     for percentile in asked {
         if !percentiles.contains(&percentile) {
             percentiles.push(percentile);

@@ -22,14 +22,12 @@ pub mod traces;
 #[cfg(test)]
 mod upstream;
 
+use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::LevelLoad;
 
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file};
 pub use number::significant;
 pub use partial::remove_partial_files;
-
-/// Percentiles that every report shows.
-const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
 /// The percentiles of a report in ascending order: the usual ones and the one asked for.
 fn percentiles(asked: Option<f64>) -> Vec<f64> {

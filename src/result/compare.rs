@@ -3,15 +3,12 @@
 use std::fmt;
 
 use crate::measure::outcome::Outcome;
-use crate::measure::precision::value;
+use crate::measure::precision::{PERCENTILES, value};
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::Statistic;
 use crate::result::ratio::ratio;
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
-
-/// Percentiles that are compared.
-const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
 /// What became of a level from one result to the other.
 #[derive(Clone, Debug, PartialEq)]

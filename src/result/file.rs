@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::measure::outcome::Outcome;
+use crate::measure::precision::PERCENTILES;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::LevelSummary;
 use crate::plan::MeasurementPlan;
@@ -73,8 +74,8 @@ fn figures(level: &LevelSummary) -> BTreeMap<String, f64> {
         ("errors".to_owned(), client.failed_share()),
         ("avg".to_owned(), client.latency.mean_ns()),
     ]);
-    let percentiles = [50.0, 90.0, 95.0, 99.0, 99.9].map(|p| (format!("p{p}"), client.latency.percentile_ns(p) as f64));
-    all.extend(percentiles);
+    let percentiles = PERCENTILES.into_iter().chain([99.9]);
+    all.extend(percentiles.map(|p| (format!("p{p}"), client.latency.percentile_ns(p) as f64)));
     all
 }
 
