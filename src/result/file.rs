@@ -1,6 +1,5 @@
 //! A result as a file: JSON of a form with a version (docs/results.md, docs/result.schema.json).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -9,12 +8,14 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::measure::matrix::MatrixTable;
 use crate::measure::outcome::Outcome;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::LevelSummary;
+use crate::measure::sweep::SweepResult;
 use crate::plan::MeasurementPlan;
-use crate::result::RunResult;
+use crate::result::{Checked, PeriodicResult, RunResult, Setup};
 
 /// The form's version: it grows where a reader of the one before would misunderstand a file.
 pub const VERSION: u32 = 1;
@@ -33,7 +34,7 @@ pub struct LevelFile<'a> {
     reasons: Vec<ReasonFile>,
     /// All else.
     #[serde(flatten)]
-    level: Cow<'a, LevelSummary>,
+    level: &'a LevelSummary,
 }
 
 /// Why a level is not valid.
@@ -58,12 +59,7 @@ impl<'a> LevelFile<'a> {
             text: reason.to_string(),
             remedy: reason.remedy(plan),
         });
-        Self {
-            outcome: Outcome::of(level),
-            figures: figures(level),
-            reasons: told.collect(),
-            level: Cow::Borrowed(level),
-        }
+        Self { outcome: Outcome::of(level), figures: figures(level), reasons: told.collect(), level }
     }
 }
 
@@ -87,24 +83,17 @@ struct ResultFile<'a> {
     /// The code that the run ends with, as triton-bench has it.
     exit_code: u8,
     #[serde(flatten)]
-    setup: Cow<'a, super::Setup>,
+    setup: &'a Setup,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     levels: Vec<LevelFile<'a>>,
-    #[serde(flatten)]
-    rest: Rest<'a>,
-}
-
-/// What runs without levels, or beside them, came to.
-#[derive(Serialize, JsonSchema)]
-struct Rest<'a> {
     /// What a sweep found.
-    sweep: &'a Option<crate::measure::sweep::SweepResult>,
+    sweep: &'a Option<SweepResult>,
     /// What a periodic load came to.
-    periodic: &'a Option<super::PeriodicResult>,
+    periodic: &'a Option<PeriodicResult>,
     /// The same load several ways (`--matrix`): a table for each level.
-    tables: &'a [crate::measure::matrix::MatrixTable],
+    tables: &'a [MatrixTable],
     /// What became of the requirements (`--require`).
-    requirements: &'a [super::Checked],
+    requirements: &'a [Checked],
     /// Whether the server went away while it was measured.
     server_gone: bool,
 }
@@ -114,15 +103,13 @@ impl Serialize for RunResult {
         let file = ResultFile {
             schema: VERSION,
             exit_code: self.exit_code(Codes::Own),
-            setup: Cow::Borrowed(&self.setup),
+            setup: &self.setup,
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
-            rest: Rest {
-                sweep: &self.sweep,
-                periodic: &self.periodic,
-                tables: &self.tables,
-                requirements: &self.requirements,
-                server_gone: self.server_gone,
-            },
+            sweep: &self.sweep,
+            periodic: &self.periodic,
+            tables: &self.tables,
+            requirements: &self.requirements,
+            server_gone: self.server_gone,
         };
         file.serialize(serializer)
     }

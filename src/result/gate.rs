@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::outcome::Outcome;
-use crate::measure::precision::value;
+use crate::measure::precision::{CONFIDENCE, value};
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::{Bound, Decision, Figure, GatePlan, LevelName, Requirement, Statistic};
 use crate::result::RunResult;
@@ -172,18 +172,11 @@ fn find(requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunRe
 fn figure(of: Figure, level: &LevelSummary) -> (f64, Option<Interval>) {
     let client = &level.client;
     match of {
-        Figure::Statistic(of) => (value(of, client), interval_of(level, of)),
+        Figure::Statistic(of) => (value(of, client), Known::find(&level.intervals, of)),
         Figure::Errors => {
-            (client.failed_share(), share_interval(client.failed, client.requests + client.failed, CONFIDENCE_Z))
+            (client.failed_share(), share_interval(client.failed, client.requests + client.failed, CONFIDENCE))
         }
     }
-}
-
-/// 95 % of a normal distribution lie within so many standard deviations.
-const CONFIDENCE_Z: f64 = 1.959_964;
-
-fn interval_of(level: &LevelSummary, of: Statistic) -> Option<Interval> {
-    Known::find(&level.intervals, of)
 }
 
 #[cfg(test)]

@@ -23,12 +23,13 @@ impl Interval {
     }
 }
 
-/// Interval of a share from `hits` of `all` (Wilson 1927), for `z` standard deviations of a normal distribution. None where there is
-/// nothing to have a share of.
-pub fn share_interval(hits: u64, all: u64, z: f64) -> Option<Interval> {
+/// Interval of a share from `hits` of `all` (Wilson 1927); `confidence` is such as 0.95. None where there is nothing to have a share of.
+pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> {
     if all == 0 {
         return None;
     }
+    // With so many degrees of freedom, Student's t is the normal distribution.
+    let z = student_t_quantile(0.5 + confidence / 2.0, 1e7);
     let (n, share) = (all as f64, hits as f64 / all as f64);
     let middle = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
@@ -100,6 +101,16 @@ mod tests {
         let mut histogram = Histogram::<u64>::new(5).unwrap();
         values.for_each(|value| histogram.record(value).unwrap());
         histogram
+    }
+
+    #[test]
+    fn shares_are_wilsons() {
+        // No failure among 1000: below z^2 / (n + z^2).
+        let none = share_interval(0, 1_000, 0.95).unwrap();
+        assert!(none.low == 0.0 && (none.high - 3.8415 / 1_003.8415).abs() < 1e-6, "{none:?}");
+        let some = share_interval(10, 100, 0.95).unwrap();
+        assert!((some.low - 0.0552).abs() < 1e-4 && (some.high - 0.1744).abs() < 1e-4, "{some:?}");
+        assert_eq!(share_interval(0, 0, 0.95), None);
     }
 
     #[test]
