@@ -300,3 +300,19 @@ fn two_results_are_held_against_each_other() {
     Program::new().args("compare").arg(file("a")).arg(file("none")).run().refusal(&["none", "--summary-file"]);
     Program::new().args("compare a").run().refusal(&["compare takes two files"]);
 }
+
+#[test]
+fn a_result_that_cannot_be_written_ends_no_measurement() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let running = levels(&server).args("--concurrency-range 1:4 --summary-file").arg(&path).start();
+    running.wait_for("Request concurrency: 2");
+    folder.close().unwrap();
+    let finished = running.finish();
+    assert_eq!(finished.code(), 99, "{}", finished.stderr);
+    assert!(finished.stdout.contains("\nConcurrency: 4, throughput: "), "{}", finished.stdout);
+    let last = finished.stderr.lines().last().unwrap();
+    assert!(last.starts_with("error: --summary-file ") && last.contains("cannot be written"), "{}", finished.stderr);
+}

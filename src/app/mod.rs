@@ -107,7 +107,7 @@ fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: 
 fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
     let csv = csv.as_ref().map(|path| report::csv::write((path, interrupts), result));
-    let summary = summary.as_ref().map(|path| report::summary::write((path, interrupts), result, true));
+    let summary = summary.as_ref().map(|path| report::summary::write((path, interrupts), result));
     let junit = junit.as_ref().map(|path| report::requirements::write_junit((path, interrupts), result));
     [csv, summary, junit].into_iter().flatten().fold(Ok(()), Error::both)
 }

@@ -68,17 +68,8 @@ impl<'a> Runner<'a> {
     pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<()> {
         self.show_measured(job, |level| {
             result.levels.push(level);
-            self.save(result)
+            report::summary::save(self.plan(), self.interrupts, result);
         })
-    }
-
-    /// Writes what the run has come to so far, where that is asked for.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub fn save(&self, result: &RunResult) -> Result<()> {
-        let Some(path) = &self.plan().output.summary else { return Ok(()) };
-        report::summary::write((path, self.interrupts), result, false)
     }
 
     /// Measures `level` again, and prints it; what it comes to now counts.
@@ -91,11 +82,10 @@ impl<'a> Runner<'a> {
             if repeated.ending != Ending::Interrupted {
                 *level = repeated;
             }
-            Ok(())
         })
     }
 
-    fn show_measured(&self, job: &Job, keep: impl FnOnce(LevelSummary) -> Result<()>) -> Result<()> {
+    fn show_measured(&self, job: &Job, keep: impl FnOnce(LevelSummary)) -> Result<()> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
@@ -103,12 +93,12 @@ impl<'a> Runner<'a> {
         let results = console::results(&self.session.setup, &level);
         let remark = remarks::remark(&self.plan().measurement, &level);
         // What was measured is kept even where it cannot be printed.
-        let kept = keep(level);
+        keep(level);
         self.screen.print(&(results + &self.losses()))?;
         if let Some(remark) = remark {
             stdio::say(format_args!("{remark}\n"));
         }
-        kept
+        Ok(())
     }
 
     /// Prints levels that were measured quietly.

@@ -11,8 +11,8 @@ use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
 use crate::plan::{Distribution, SequencePlan, Stage, StageLength};
+use crate::report;
 use crate::result::RunResult;
-use crate::stdio::note;
 
 /// Plays the stages and prints each one's results when all are over.
 pub fn run(runner: &Runner<'_>, stages: &[Stage], distribution: Distribution, result: &mut RunResult) -> Result<()> {
@@ -82,8 +82,6 @@ impl Director for Play<'_> {
         }
         let mut result = self.result.borrow_mut();
         result.levels.push(summary.clone());
-        if let Err(error) = self.runner.save(&result) {
-            note!("{error}");
-        }
+        report::summary::save(self.runner.plan(), self.runner.interrupts, &result);
     }
 }

@@ -4,18 +4,25 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::plan::Plan;
 use crate::report::{Interrupts, SafeFile, file};
 use crate::result::RunResult;
+use crate::stdio::note;
 
-/// Puts what the run has come to so far in the place of what was there. A pipe or a device gets the whole only, which is
-/// written `at_the_end`.
+/// Puts what the run has come to so far in the place of what was there, where the plan asks for it. A pipe or a device gets the
+/// whole only. That it cannot be written now is no reason to measure no further.
+pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
+    let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
+    if let Some(Err(error)) = path.map(|path| write((path, interrupts), result)) {
+        note!("{error}");
+    }
+}
+
+/// Writes the whole.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult, at_the_end: bool) -> Result<()> {
-    if !at_the_end && file::is_special(path) {
-        return Ok(());
-    }
+pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
     write_file(path, interrupts, result).map_err(|error| {
         let rule = "cannot be written";
         Error::output(format!("--summary-file {}: {rule}: {error}; free space or name another file", path.display()))

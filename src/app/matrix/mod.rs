@@ -84,7 +84,7 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         let Some(table) = measure(&ways, level, &screen, interrupts)? else { break };
         screen.print(&matrix::table(&table, plan.measurement.percentile))?;
         result.tables.push(table);
-        save(plan, interrupts, &result, false)?;
+        report::summary::save(plan, interrupts, &result);
         if interrupts.load(Ordering::Relaxed) > 0 {
             break;
         }
@@ -94,13 +94,9 @@ pub fn run(plan: &Plan, kind: &Matrix, interrupts: Interrupts) -> Result<u8> {
         way.session.into_iter().for_each(Session::close);
         way.observers.into_iter().try_for_each(Observers::finish)?;
     }
-    save(plan, interrupts, &result, true)?;
-    Ok(result.exit_code(Codes::Own))
-}
-
-fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult, at_the_end: bool) -> Result<()> {
     let path = plan.output.summary.as_ref();
-    path.map_or(Ok(()), |path| report::summary::write((path, interrupts), result, at_the_end))
+    path.map_or(Ok(()), |path| report::summary::write((path, interrupts), &result))?;
+    Ok(result.exit_code(Codes::Own))
 }
 
 /// The table of the level with that number; `None` where there is none.
