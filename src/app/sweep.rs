@@ -112,7 +112,7 @@ fn burst(runner: &Runner<'_>) -> Job {
 
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
     let client = &level.client;
-    let completed_rate = client.requests as f64 / client.duration.as_secs_f64();
+    let completed_rate = client.request_rate();
     let lost = |reason: &InvalidReason| {
         matches!(
             reason,

@@ -114,6 +114,11 @@ impl ClientSummary {
         self.per_second(self.requests * self.batch_size)
     }
 
+    /// Requests that succeeded a second.
+    pub fn request_rate(&self) -> f64 {
+        self.per_second(self.requests)
+    }
+
     /// Responses a second.
     pub fn response_throughput(&self) -> f64 {
         self.per_second(self.responses)
@@ -175,9 +180,14 @@ impl ClientSummary {
     }
 
     fn per_second(&self, events: u64) -> f64 {
-        let seconds = self.duration.as_secs_f64();
-        if seconds > 0.0 { events as f64 / seconds } else { 0.0 }
+        per_second(events, self.duration)
     }
+}
+
+/// Events a second; 0 where no time has passed.
+pub(super) fn per_second(events: u64, duration: Duration) -> f64 {
+    let seconds = duration.as_secs_f64();
+    if seconds > 0.0 { events as f64 / seconds } else { 0.0 }
 }
 
 fn share(part: u64, all: u64) -> f64 {

@@ -149,7 +149,7 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
         }
         _ => return None,
     };
-    let rate = client.requests as f64 / client.duration.as_secs_f64();
+    let rate = client.request_rate();
     let gap = littles_law_gap(outstanding, rate, latency_ns / 1e9)?;
     // The ends of the window cut at most `outstanding` requests, which matters in short ones.
     let ends = outstanding / client.requests as f64;

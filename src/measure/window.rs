@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
+use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, per_second};
 use crate::record::{FURTHER_REASONS, Tally};
 
 /// What a window's summary needs besides its tally.
@@ -46,8 +46,8 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         service_time: tally.service.clone(),
         schedule_delay,
         requested_rate: facts.requested_rate.unwrap_or(0.0),
-        achieved_rate: sent as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE),
-        completed_rate: completed as f64 / duration.as_secs_f64().max(f64::MIN_POSITIVE),
+        achieved_rate: per_second(sent, duration),
+        completed_rate: per_second(completed, duration),
     });
     let decoupled = tally.decoupled.map(|(first_response, gap)| DecoupledSummary {
         first_response,
@@ -157,6 +157,13 @@ fn by_frequency(one: &(InferError, u64), other: &(InferError, u64)) -> Ordering 
 mod tests {
     use super::*;
     use crate::measure::summary::sample;
+
+    #[test]
+    fn a_window_without_length_has_no_rate() {
+        assert_eq!(per_second(3, Duration::ZERO), 0.0);
+        let client = ClientSummary { duration: Duration::ZERO, ..sample::client(3, 1) };
+        assert_eq!((client.throughput(), client.request_rate()), (0.0, 0.0));
+    }
 
     #[test]
     fn entries_of_a_mix_are_merged_one_by_one() {
