@@ -181,28 +181,30 @@ const SECRET: &[&str] = &["-H"];
 fn said(command: &clap::Command, matches: &ArgMatches) -> Words {
     let mut words = Words::default();
     for arg in command.get_arguments() {
-        let id = arg.get_id().as_str();
-        let given = matches.value_source(id) == Some(ValueSource::CommandLine);
-        if !arg.get_action().takes_values() && !given {
-            continue;
-        }
-        let name = shown(arg);
-        let raw = if arg.get_action().takes_values() { matches.get_raw(id) } else { None };
-        let values = raw.into_iter().flatten().map(|value| without_secret(&name, &value.to_string_lossy()));
-        let values: Vec<String> = values.collect();
+        let (name, given) = (shown(arg), is_given(arg, matches));
+        let values: Vec<String> = values(arg, matches).map(|value| without_secret(&name, &value)).collect();
+        // What is neither said nor has a default.
         if values.is_empty() && !given {
             continue;
         }
-        if given {
-            let flag = std::iter::once(name.clone());
-            match values.is_empty() {
-                true => words.command_line.extend(flag),
-                false => values.iter().for_each(|value| words.command_line.extend([name.clone(), value.clone()])),
-            }
+        if given && values.is_empty() {
+            words.command_line.push(name.clone());
+        } else if given {
+            words.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
         }
         words.flags.push(Flag { name, values, given });
     }
     words
+}
+
+fn is_given(arg: &clap::Arg, matches: &ArgMatches) -> bool {
+    matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+}
+
+/// The values of a flag, given or by default; a switch has none.
+fn values(arg: &clap::Arg, matches: &ArgMatches) -> impl Iterator<Item = String> {
+    let raw = if arg.get_action().takes_values() { matches.get_raw(arg.get_id().as_str()) } else { None };
+    raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned())
 }
 
 fn without_secret(flag: &str, value: &str) -> String {
@@ -216,13 +218,8 @@ fn without_secret(flag: &str, value: &str) -> String {
 /// Flags that stand on the command line, with their values.
 fn given(command: &clap::Command, matches: &ArgMatches) -> Given {
     let mut given = Given::default();
-    for arg in command.get_arguments() {
-        let id = arg.get_id().as_str();
-        if matches.value_source(id) == Some(ValueSource::CommandLine) {
-            let raw = if arg.get_action().takes_values() { matches.get_raw(id) } else { None };
-            let values = raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned());
-            given.insert(shown(arg), values.collect());
-        }
+    for arg in command.get_arguments().filter(|arg| is_given(arg, matches)) {
+        given.insert(shown(arg), values(arg, matches).collect());
     }
     given
 }

@@ -16,7 +16,7 @@ const SHOWN: usize = 10;
 pub struct Tensor {
     /// By what requests and answers call it.
     pub name: String,
-    /// Its type, or the name of one that is not supported.
+    /// Its type, or the name of one that has no counterpart here.
     pub datatype: Result<DataType, String>,
     /// Dimensions, -1 where one is open; `None` where even their number is.
     pub dims: Option<Vec<i64>>,
