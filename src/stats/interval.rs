@@ -107,7 +107,7 @@ mod tests {
     fn shares_are_wilsons() {
         // No failure among 1000: below z^2 / (n + z^2).
         let none = share_interval(0, 1_000, 0.95).unwrap();
-        assert!(none.low == 0.0 && (none.high - 3.8415 / 1_003.8415).abs() < 1e-6, "{none:?}");
+        assert!(none.low == 0.0 && (none.high - 3.8415 / 1003.8415).abs() < 1e-6, "{none:?}");
         let some = share_interval(10, 100, 0.95).unwrap();
         assert!((some.low - 0.0552).abs() < 1e-4 && (some.high - 0.1744).abs() < 1e-4, "{some:?}");
         assert_eq!(share_interval(0, 0, 0.95), None);

@@ -15,6 +15,8 @@ mod grpc;
 mod proto;
 mod request;
 mod rest;
+#[cfg(test)]
+mod sample;
 mod service;
 mod signature;
 

@@ -136,25 +136,13 @@ fn put_strings(out: &mut Vec<u8>, mut packed: &[u8]) {
 mod tests {
     use super::*;
     use crate::backends::tfserving::proto::model_spec;
+    use crate::backends::tfserving::sample::input;
     use crate::model::ModelId;
-    use crate::shm::{Placement, Region};
     use crate::wire::grpc::PREFIX_LEN;
-    use std::sync::Arc;
 
     /// As in the published form: model `m`, signature `serving_default`, input `x`, FP32 [1,2] of 1.0 and 2.0.
     const GOLDEN: &str =
         "0a140a016d1a0f73657276696e675f64656661756c74121b0a0178121608011208120208011202080222080000803f00000040";
-
-    fn input(name: &str, datatype: DataType, shape: &[i64], bytes: &[u8]) -> InputTensor {
-        InputTensor {
-            name: name.into(),
-            datatype,
-            shape: shape.into(),
-            region: Arc::new(Region::filled(Placement::Pageable, bytes).unwrap().freeze()),
-            offset: 0,
-            len: bytes.len(),
-        }
-    }
 
     fn encoded(inputs: Vec<InputTensor>, encoding: Compression) -> Vec<u8> {
         let payload =

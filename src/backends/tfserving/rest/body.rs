@@ -125,19 +125,7 @@ fn float(value: f64, short: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::{Placement, Region};
-    use std::sync::Arc;
-
-    fn input(name: &str, datatype: DataType, shape: &[i64], bytes: &[u8]) -> InputTensor {
-        InputTensor {
-            name: name.into(),
-            datatype,
-            shape: shape.into(),
-            region: Arc::new(Region::filled(Placement::Pageable, bytes).unwrap().freeze()),
-            offset: 0,
-            len: bytes.len(),
-        }
-    }
+    use crate::backends::tfserving::sample::input;
 
     #[test]
     fn tensors_are_lists_of_lists_with_everything_that_they_may_hold() {
