@@ -1,8 +1,7 @@
 # triton-bench inside the official Triton image, so that it measures the very server that will run in production:
 #   docker build -t triton-bench .
-#   docker run --rm --gpus all -v "$PWD/models:/models" triton-bench -m MODEL \
-#       --service-kind triton_c_api --triton-server-directory /opt/tritonserver --model-repository /models
-# Another Triton release: --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3
+#   docker run --rm --gpus all -v "$PWD/models:/models" triton-bench -m MODEL --model-repository /models
+# Another Triton release: --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3; a digest (NAME@sha256:...) holds it fast.
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:24.10-py3
 ARG RUST_IMAGE=rust:1.95-bookworm
 
@@ -13,11 +12,17 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked -p triton-bench
+# The checkout's history is not copied: --build-arg COMMIT=$(git rev-parse --short HEAD) puts its name into --version.
+ARG COMMIT=
+ENV TRITON_BENCH_COMMIT=${COMMIT}
+RUN cargo build --profile dist --locked -p triton-bench \
+    && scripts/packaging/install-tree target/dist /out
 
 FROM ${TRITON_IMAGE}
-COPY --from=build /src/target/release/triton-bench /src/target/release/perf_analyzer /usr/local/bin/
+COPY --from=build /out/ /usr/local/
 # The image's C library is older than the build image's: fail here, not at the user's, if that ever matters.
 RUN triton-bench --version && perf_analyzer --version
-COPY LICENSE /usr/local/share/doc/triton-bench/LICENSE
+# Measuring needs no privileges. 1000 is triton-server in the official image.
+USER 1000
+WORKDIR /tmp
 ENTRYPOINT ["triton-bench"]

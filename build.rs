@@ -1,10 +1,19 @@
 //! Generates the C API bindings from `wrapper.h`: a struct of function pointers, filled at run time from the library
-//! that `--triton-server-directory` names. Nothing is linked.
+//! that `--triton-server-directory` names. Nothing is linked. And notes the commit that is built, for `--version`.
 
 use std::env;
 use std::path::PathBuf;
+use std::process::Command;
+
+/// Names the commit where there is no checkout of git to ask, as in an unpacked archive.
+const COMMIT: &str = "TRITON_BENCH_COMMIT";
 
 fn main() {
+    generate_bindings();
+    note_commit();
+}
+
+fn generate_bindings() {
     println!("cargo:rerun-if-changed=wrapper.h");
     let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("triton_api.rs");
     bindgen::Builder::default()
@@ -18,4 +27,29 @@ fn main() {
         .expect("bindgen reads wrapper.h (it needs libclang: Debian's libclang1-14 is enough)")
         .write_to_file(target)
         .expect("the build directory is writable");
+}
+
+fn note_commit() {
+    println!("cargo:rerun-if-env-changed={COMMIT}");
+    let commit = env::var(COMMIT).ok().or_else(checked_out).unwrap_or_default();
+    println!("cargo:rustc-env={COMMIT}={commit}");
+}
+
+/// The commit of this checkout. A package in a registry's folder may lie below somebody else's checkout.
+fn checked_out() -> Option<String> {
+    let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?).canonicalize().ok()?;
+    if top != PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?).canonicalize().ok()? {
+        return None;
+    }
+    // Changes with every commit and checkout, in linked worktrees too.
+    let log = PathBuf::from(git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    if log.exists() {
+        println!("cargo:rerun-if-changed={}", log.display());
+    }
+    git(&["rev-parse", "--short=9", "HEAD"])
+}
+
+fn git(words: &[&str]) -> Option<String> {
+    let said = Command::new("git").args(words).output().ok()?;
+    said.status.success().then(|| String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }

@@ -11,16 +11,20 @@ typedef struct TRITONSERVER_InferenceResponse TRITONSERVER_InferenceResponse;
 typedef struct TRITONSERVER_InferenceTrace TRITONSERVER_InferenceTrace;
 typedef struct TRITONSERVER_Message TRITONSERVER_Message;
 typedef struct TRITONSERVER_Metrics TRITONSERVER_Metrics;
+typedef struct TRITONSERVER_Parameter TRITONSERVER_Parameter;
 typedef struct TRITONSERVER_ResponseAllocator TRITONSERVER_ResponseAllocator;
 typedef struct TRITONSERVER_Server TRITONSERVER_Server;
 typedef struct TRITONSERVER_ServerOptions TRITONSERVER_ServerOptions;
 
 typedef unsigned int TRITONSERVER_DataType;
 typedef unsigned int TRITONSERVER_Error_Code;
+typedef unsigned int TRITONSERVER_InferenceTraceActivity;
+typedef unsigned int TRITONSERVER_InferenceTraceLevel;
 typedef unsigned int TRITONSERVER_LogFormat;
 typedef unsigned int TRITONSERVER_MemoryType;
 typedef unsigned int TRITONSERVER_MetricFormat;
 typedef unsigned int TRITONSERVER_ModelControlMode;
+typedef unsigned int TRITONSERVER_ParameterType;
 typedef unsigned int TRITONSERVER_RateLimitMode;
 
 typedef TRITONSERVER_Error* (*TRITONSERVER_ResponseAllocatorAllocFn_t)(
@@ -36,6 +40,9 @@ typedef TRITONSERVER_Error* (*TRITONSERVER_ResponseAllocatorQueryFn_t)(
     TRITONSERVER_MemoryType* type, __INT64_TYPE__* id);
 typedef void (*TRITONSERVER_InferenceRequestReleaseFn_t)(
     TRITONSERVER_InferenceRequest*, const __UINT32_TYPE__ flags, void* userp);
+typedef void (*TRITONSERVER_InferenceTraceActivityFn_t)(
+    TRITONSERVER_InferenceTrace*, TRITONSERVER_InferenceTraceActivity, __UINT64_TYPE__ timestamp_ns, void* userp);
+typedef void (*TRITONSERVER_InferenceTraceReleaseFn_t)(TRITONSERVER_InferenceTrace*, void* userp);
 typedef void (*TRITONSERVER_InferenceResponseCompleteFn_t)(
     TRITONSERVER_InferenceResponse*, const __UINT32_TYPE__ flags, void* userp);
 #endif
@@ -106,6 +113,10 @@ TRITONSERVER_Error* TRITONSERVER_ServerModelStatistics(
     TRITONSERVER_Server*, const char* model, const __INT64_TYPE__ version, TRITONSERVER_Message**);
 TRITONSERVER_Error* TRITONSERVER_ServerModelIndex(TRITONSERVER_Server*, __UINT32_TYPE__ flags, TRITONSERVER_Message**);
 TRITONSERVER_Error* TRITONSERVER_ServerLoadModel(TRITONSERVER_Server*, const char* model);
+TRITONSERVER_Error* TRITONSERVER_ServerLoadModelWithParameters(
+    TRITONSERVER_Server*, const char* model, const TRITONSERVER_Parameter** parameters, const __UINT64_TYPE__ count);
+TRITONSERVER_Parameter* TRITONSERVER_ParameterNew(const char* name, const TRITONSERVER_ParameterType, const void* value);
+void TRITONSERVER_ParameterDelete(TRITONSERVER_Parameter*);
 TRITONSERVER_Error* TRITONSERVER_ServerUnloadModel(TRITONSERVER_Server*, const char* model);
 TRITONSERVER_Error* TRITONSERVER_ServerUnloadModelAndDependents(TRITONSERVER_Server*, const char* model);
 TRITONSERVER_Error* TRITONSERVER_ServerMetrics(TRITONSERVER_Server*, TRITONSERVER_Metrics**);
@@ -158,3 +169,13 @@ TRITONSERVER_Error* TRITONSERVER_InferenceResponseOutput(
     TRITONSERVER_InferenceResponse*, const __UINT32_TYPE__ index, const char** name, TRITONSERVER_DataType*,
     const __INT64_TYPE__** shape, __UINT64_TYPE__* dims, const void** base, __SIZE_TYPE__* size, TRITONSERVER_MemoryType*,
     __INT64_TYPE__* id, void** buffer_userp);
+
+/* Traces */
+TRITONSERVER_Error* TRITONSERVER_InferenceTraceNew(
+    TRITONSERVER_InferenceTrace**, TRITONSERVER_InferenceTraceLevel, __UINT64_TYPE__ parent_id,
+    TRITONSERVER_InferenceTraceActivityFn_t, TRITONSERVER_InferenceTraceReleaseFn_t, void* userp);
+TRITONSERVER_Error* TRITONSERVER_InferenceTraceDelete(TRITONSERVER_InferenceTrace*);
+TRITONSERVER_Error* TRITONSERVER_InferenceTraceId(TRITONSERVER_InferenceTrace*, __UINT64_TYPE__* id);
+TRITONSERVER_Error* TRITONSERVER_InferenceTraceParentId(TRITONSERVER_InferenceTrace*, __UINT64_TYPE__* parent_id);
+TRITONSERVER_Error* TRITONSERVER_InferenceTraceModelName(TRITONSERVER_InferenceTrace*, const char** model_name);
+TRITONSERVER_Error* TRITONSERVER_InferenceTraceModelVersion(TRITONSERVER_InferenceTrace*, __INT64_TYPE__* model_version);

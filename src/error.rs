@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Server,
     /// A result file or the standard output could not be written.
     Output,
+    /// Whoever read the standard output has left, as `head` does when it has seen enough.
+    Closed,
     /// Something this machine lacks (a GPU driver, shared memory).
     Machine,
 }
@@ -49,6 +51,11 @@ impl Error {
     /// A result could not be written.
     pub fn output(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Output, message)
+    }
+
+    /// Nobody reads the standard output any more.
+    pub fn closed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Closed, message)
     }
 
     /// This machine lacks something.

@@ -1,11 +1,31 @@
 //! The user's interrupts: counted by whoever takes the signals, looked at by whoever waits.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::clock::Stamp;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static FIRST: AtomicU64 = AtomicU64::new(Stamp::NEVER.0);
+
+/// Whether somebody wants this process to end soon, who may kill it otherwise.
+static TERMINATED: AtomicBool = AtomicBool::new(false);
+/// Interrupts that all processes of a run know of.
+static AGREED: AtomicUsize = AtomicUsize::new(0);
+
+/// Somebody wants this process to end (SIGTERM).
+pub fn terminate() {
+    TERMINATED.store(true, Ordering::Release);
+}
+
+/// Whether somebody does.
+pub fn is_terminated() -> bool {
+    TERMINATED.load(Ordering::Acquire)
+}
+
+/// How many interrupts all processes of a run know of: where several measure together, none acts on its own.
+pub fn agreed() -> &'static AtomicUsize {
+    &AGREED
+}
 
 /// Counts another interrupt. Returns how many there have been.
 pub fn raise() -> usize {

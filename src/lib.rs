@@ -18,6 +18,7 @@
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
+//! ranks     the other processes of a run; mpi: how they are reached
 //! machine   what the kernel tells of processors, processes and limits
 //! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
@@ -43,10 +44,12 @@ pub mod load;
 mod machine;
 mod measure;
 pub mod model;
+mod mpi;
 mod observe;
 pub mod plan;
 mod processes;
 mod program;
+mod ranks;
 pub mod record;
 mod report;
 mod result;
@@ -57,6 +60,7 @@ mod stats;
 mod stdio;
 mod sync;
 mod traces;
+mod tune;
 pub mod wire;
 
 /// For the fuzz target under `fuzz/`.
@@ -69,6 +73,7 @@ use std::process::ExitCode;
 
 use backends::Connect;
 use cli::Command;
+use error::ErrorKind;
 
 /// Both programs: parse, run, print the error once, exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
@@ -92,14 +97,30 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>, codes: exit::Codes, c
 }
 
 fn run(args: Vec<OsString>, codes: exit::Codes, connect: Connect) -> error::Result<u8> {
-    match cli::parse(args, codes)? {
+    let command = cli::parse(args, codes)?;
+    let measures = matches!(command, Command::Run(_) | Command::Runs(_) | Command::Tune(_));
+    let done = execute(command, codes, connect);
+    // `triton-bench help | head -1` has done what it was asked for.
+    done.or_else(|error| if !measures && error.kind() == ErrorKind::Closed { Ok(exit::OK) } else { Err(error) })
+}
+
+fn execute(command: Command, codes: exit::Codes, connect: Connect) -> error::Result<u8> {
+    match command {
         Command::Run(plan) => app::run(*plan, codes, connect),
         Command::TraceSummary(wanted) => app::summarise_traces(&wanted),
         Command::Doctor(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("doctor")),
         Command::Compare(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("compare")),
+        Command::Tune(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("tune")),
+        Command::Tune(plan) => app::tune(*plan, connect),
         Command::Compare(wanted) => app::compare(&wanted),
+        Command::Report(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("report")),
+        Command::Report(wanted) => app::report(&wanted),
+        Command::Models(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("models")),
+        Command::Models(wanted) => app::list_models(&wanted),
         Command::Doctor(wanted) => app::examine(&wanted),
-        Command::Help(text) => stdio::print(&text).map(|()| exit::OK),
+        Command::Runs(runs) => app::run_all(&runs),
+        Command::Config(text) => stdio::print(&text).map(|()| exit::OK),
+        Command::Help(text) => stdio::print_styled(&text).map(|()| exit::OK),
         // perf_analyzer has it on standard error.
         Command::Version(line) if codes == exit::Codes::PerfAnalyzers => {
             stdio::say(format_args!("{line}\n"));

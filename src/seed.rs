@@ -17,6 +17,12 @@ pub enum Purpose {
     Mix = 3,
     /// Lengths and words of generated prompts.
     Prompts = 4,
+    /// In which order a round measures its variants.
+    Rounds = 5,
+    /// Which sides of pairs a permutation test exchanges.
+    SignFlips = 6,
+    /// Orders and loads of a search for a configuration.
+    Tuning = 7,
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

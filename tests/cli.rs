@@ -46,7 +46,7 @@ fn error(line: &str) -> String {
 
 fn concurrency(plan: &Plan) -> Range<u32> {
     match plan.load.mode {
-        LoadMode::Concurrency(range) => range,
+        LoadMode::Concurrency(ref range) => range.clone(),
         ref other => panic!("{other:?}"),
     }
 }
@@ -59,7 +59,7 @@ fn defaults_are_perf_analyzers() {
     assert_eq!(plan.target.model, ModelId::latest("resnet"));
     assert_eq!(plan.target.service, ServiceKind::Triton);
     assert_eq!(plan.target.connection.url, "localhost:8000");
-    assert_eq!(concurrency(&plan), Range { start: 1, end: Some(1), step: 1 });
+    assert_eq!(concurrency(&plan), Range::with_step(1, Some(1), 1));
     assert_eq!(plan.measurement.window, WindowRule::Time(Duration::from_secs(5)));
     assert!((plan.measurement.stability - 0.1).abs() < 1e-12);
     assert_eq!((plan.measurement.max_trials, plan.measurement.percentile), (10, None));
@@ -110,16 +110,16 @@ fn a_prefix_means_perf_analyzers_flag_where_it_can() {
 #[test]
 fn old_spellings_work_and_are_noted() {
     let old = plan("-m m -t 2 -c 8 -d -z");
-    assert_eq!(concurrency(&old), Range { start: 2, end: Some(8), step: 1 });
+    assert_eq!(concurrency(&old), Range::with_step(2, Some(8), 1));
     assert_eq!(old.data.source, DataSource::Zero);
     assert_eq!(old.notes.len(), 3);
     assert_eq!(plan("-m m -z --input-data zero").data.source, DataSource::Zero);
     let grows = plan("-m m -t 2 -d -l 9");
-    assert_eq!(concurrency(&grows), Range { start: 2, end: None, step: 1 });
+    assert_eq!(concurrency(&grows), Range::with_step(2, None, 1));
     let stays = plan("-m m -c 8");
-    assert_eq!(concurrency(&stays), Range { start: 1, end: Some(1), step: 1 });
+    assert_eq!(concurrency(&stays), Range::with_step(1, Some(1), 1));
     assert_eq!(stays.notes, ["-c has no effect here: it ends the range of -d, which is not given"]);
-    assert_eq!(concurrency(&plan("-m m -t 4")), Range { start: 4, end: Some(4), step: 1 });
+    assert_eq!(concurrency(&plan("-m m -t 4")), Range::with_step(4, Some(4), 1));
     assert_eq!(plan("-m m --data-directory /").data.source, DataSource::Directory("/".into()));
     assert!(plan("-m m --sequence-id-range 0:9").notes[0].contains("IDs start at 1"));
 }
@@ -153,7 +153,40 @@ fn help_and_version_end_at_once() {
     }
     let Ok(Command::Version(line)) = cli::parse(words("--version"), Codes::PerfAnalyzers) else { panic!("no version") };
     // Its beginning is perf_analyzer's.
-    assert_eq!(line, format!("Perf Analyzer Version 2.51.0 (triton-bench {})", env!("CARGO_PKG_VERSION")));
+    assert!(line.starts_with("Perf Analyzer Version 2.51.0 ("), "{line}");
+    assert!(line.ends_with(&format!("triton-bench {})", env!("CARGO_PKG_VERSION"))), "{line}");
+}
+
+/// What a command prints.
+fn printed(line: &str) -> String {
+    match own(line) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn shells_and_man_know_every_flag_and_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        for name in ["perf_analyzer", "perf_client"] {
+            let text = printed(&format!("completions {shell} {name}"));
+            assert!(text.contains(name) && text.contains("concurrency-range"), "{shell} {name}: {text}");
+        }
+        let text = printed(&format!("completions {shell}"));
+        for flag in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long()) {
+            assert!(text.contains(flag), "{shell} --{flag}");
+        }
+        assert!(
+            ["compare", "doctor", "models", "report", "trace-summary", "tune"].iter().all(|word| text.contains(word)),
+            "{shell}"
+        );
+    }
+    let page = printed("man");
+    assert!(page.contains(".TH triton-bench 1") && page.contains("concurrency\\-range"), "{page}");
+    assert!(own("completions").unwrap_err().contains("bash, "));
+    assert!(own("completions bash cat").unwrap_err().contains("'cat'"));
+    assert!(own("completions csh").unwrap_err().contains("'csh': it must be one of bash, "));
+    assert!(own("man 1").unwrap_err().contains("'1'"));
 }
 
 /// What the program of our own name makes of a line.
@@ -174,6 +207,7 @@ fn help_is_a_screen_the_whole_or_a_section() {
         assert!(name == "help" || cli::command().get_arguments().any(|arg| arg.get_long() == Some(name)), "{flag}");
     }
     assert_eq!((text("help"), text("--help")), (help(), help()));
+    assert_eq!(text("help compare"), text("compare -h"));
     let load = text("--help load");
     assert!(load.contains("--concurrency-range") && !load.contains("--input-data"), "{load}");
     assert_eq!(text("help LOAD"), load);
@@ -189,7 +223,8 @@ fn every_name_has_its_own_help_and_version() {
     let Ok(Command::Help(text)) = cli::parse(words("--help"), Codes::PerfAnalyzers) else { panic!("no help") };
     assert!(text.contains("Usage: perf_analyzer -m MODEL") && help().contains("Usage: triton-bench -m MODEL"));
     let Ok(Command::Version(line)) = own("--version") else { panic!("no version") };
-    assert!(line.starts_with("triton-bench 0.") && line.contains("Perf Analyzer 2.51.0"), "{line}");
+    let parts = ["triton-bench 0.", "Triton C API 1", "Perf Analyzer 2.51.0"];
+    assert!(line.starts_with(parts[0]) && parts.iter().all(|part| line.contains(part)), "{line}");
 }
 
 #[test]
@@ -197,7 +232,7 @@ fn typing_errors_are_answered_by_what_was_meant() {
     for (line, flag) in [
         ("--concurency-range 1", "did you mean --concurrency-range?"),
         ("--request_rate_range 1", "did you mean --request-rate-range?"),
-        ("--percentille 9", "did you mean --percentile?"),
+        ("--percentille 9", "did you mean --percentile or --percentiles?"),
         ("--rate 5", "--request-rate-range"),
     ] {
         let refused = own(line).unwrap_err();
@@ -232,7 +267,7 @@ fn a_repository_means_this_process() {
 #[test]
 fn loads_are_read() {
     let rate = plan("-m m --request-rate-range 10:20:2.5 --request-distribution gamma --burstiness 0.5");
-    let expected = Range { start: 10.0, end: Some(20.0), step: 2.5 };
+    let expected = Range::with_step(10.0, Some(20.0), 2.5);
     assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: Distribution::Gamma(shape) }
         if range == expected && (shape - 0.5).abs() < 1e-12));
     assert_eq!((rate.load.max_threads, rate.load.calls), (4, Calls::Asynchronous));
@@ -241,7 +276,7 @@ fn loads_are_read() {
     let expected = Periodic { start: 10, end: 100, step: 30, request_period: 5 };
     assert!(matches!(periodic.load.mode, LoadMode::Periodic(periodic) if periodic == expected));
     let stages = plan("-m m --stage rate:5:2s --stage concurrency:3:10req --request-distribution poisson");
-    let LoadMode::Stages { stages, distribution } = &stages.load.mode else { panic!("no stages") };
+    let LoadMode::Stages { stages, distribution, .. } = &stages.load.mode else { panic!("no stages") };
     assert_eq!((stages.len(), stages[1].length), (2, StageLength::Requests(10)));
     assert_eq!(*distribution, Distribution::Poisson);
     assert!(matches!(plan("-m m --sweep geometric:5").load.mode, LoadMode::Sweep { points: 5, .. }));
@@ -797,10 +832,15 @@ fn row(arg: &clap::Arg) -> String {
 const DIFFERENCES: &str = "
 ## trace-summary
 
-`triton-bench trace-summary [-t] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
+`triton-bench trace-summary [-t] [--slowest N] [--json] [--trace-export FILE] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
 with `--trace-level TIMESTAMPS` here or there), old and new ones: per model the averages, in whole microseconds, of the request from
 first to last byte, of receiving, sending, handling, queueing and executing it; HTTP and gRPC apart, models of an ensemble under
 the request to the ensemble. A *Wait/Read* time of gRPC holds the time in which nothing came. `-t` prints each trace's moments, too.
+
+Below the averages a table has mean, p50, p90, p95, p99 and share of every stage (nearest ranks, a trace without the stage counts as 0;
+`unexplained` is the rest), and the `--slowest` traces of each model (3) by their number, with their stages. `--json` prints the same
+as a line of JSON for each file, in microseconds: `file`, `models` with `model`, `version`, `protocol`, `traces`, `stages`, `slowest`.
+`--trace-export` writes the traces of all files for Perfetto. What a run's own stages are: [measurement.md](measurement.md).
 
 ## doctor
 
@@ -816,10 +856,21 @@ siblings, quota and clock stand in one line above the levels (not under the name
 
 `triton-bench compare A.json B.json [--margin 5%] [--force]` holds one file of `--summary-file` against another ([results.md](results.md)).
 
+## models
+
+`triton-bench models --model-repository DIR` loads the models of a repository into this process, one after the other, and lists what each is:
+platform, versions, batches, a line per tensor; of a model that cannot be loaded, why. `triton-bench models -u HOST:PORT [-i grpc]` asks a
+server. `-m MODEL` lists one. The other flags are a run's, as far as they are about the server.
+
 ## help
 
 `-h` is one screen, `--help` (or `help`) the whole, `--help SECTION` (such as `--help load`) the flags of one section. A misspelled flag is
-answered by the nearest ones.
+answered by the nearest ones. On a terminal the text is as wide as that, up to 110 columns, and has colours unless `NO_COLOR` is set.
+
+## completions, man
+
+`triton-bench completions bash [NAME]` (or `zsh`, `fish`, `elvish`, `powershell`) prints what makes the shell complete the flags of
+`triton-bench`, or of `perf_analyzer` and `perf_client`; `triton-bench man` prints the manual page. The packages install both.
 
 ## Older spellings
 
@@ -841,7 +892,7 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
 - Flags of another kind of service than `--service-kind` are refused, with the kinds that they are for; perf_analyzer ignores
-  most of them. Under the name `perf_analyzer`, `--endpoint` and `--model-signature-name` are ignored where they have no use, with a note. Flags of MPI are refused.
+  most of them. Under the name `perf_analyzer`, `--endpoint` and `--model-signature-name` are ignored where they have no use, with a note.
 - `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
   another word for a label. [services.md](services.md) says what else is different, and of `torchserve`.
 - `--service-kind openai` works in every load, synchronous too, and over TLS; what differs in its figures stands in
@@ -849,5 +900,6 @@ nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is
 - Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
   `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
 - Trace settings that were changed on a server are as before when the run is over.
-- `--trace-file` of old versions is refused, because servers take the name of their trace file only when they start.
+- `--trace-file` of old versions is refused over the network, because servers take the name of their trace file only when they start. In
+  process `--trace-level TIMESTAMPS`, `--trace-rate`, `--trace-count` and `--trace-file` work.
 ";

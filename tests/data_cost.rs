@@ -17,6 +17,7 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
 /// Loads and packs; returns the time, and the size of the region that the only input is sent from.
 fn load(source: &DataSource, model: &ModelSpec, (batch_size, placement): (u64, Placement)) -> (Duration, usize) {
     let spec = CorpusSpec {
+        lengths: &[],
         source,
         shapes: &[],
         string_length: 8,

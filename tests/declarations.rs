@@ -52,11 +52,14 @@ const SMALL: &str = r#"
 struct TRITONSERVER_Error;
 struct TRITONSERVER_InferenceRequest;
 struct TRITONSERVER_InferenceResponse;
+struct TRITONSERVER_InferenceTrace;
 struct TRITONSERVER_ResponseAllocator;
 struct TRITONSERVER_Server;
 struct TRITONSERVER_ServerOptions;
 typedef enum { TYPE_ZERO } TRITONSERVER_DataType;
 typedef enum { ERROR_ZERO } TRITONSERVER_Error_Code;
+typedef enum { ACTIVITY_ZERO } TRITONSERVER_InferenceTraceActivity;
+typedef enum { LEVEL_ZERO } TRITONSERVER_InferenceTraceLevel;
 typedef enum { LOG_ZERO } TRITONSERVER_LogFormat;
 typedef enum { MEMORY_ZERO } TRITONSERVER_MemoryType;
 typedef enum { METRIC_ZERO } TRITONSERVER_MetricFormat;
@@ -67,6 +70,8 @@ typedef struct TRITONSERVER_Error* (*TRITONSERVER_ResponseAllocatorReleaseFn_t)(
 typedef struct TRITONSERVER_Error* (*TRITONSERVER_ResponseAllocatorStartFn_t)(void);
 typedef struct TRITONSERVER_Error* (*TRITONSERVER_ResponseAllocatorQueryFn_t)(void);
 typedef void (*TRITONSERVER_InferenceRequestReleaseFn_t)(void);
+typedef void (*TRITONSERVER_InferenceTraceActivityFn_t)(void);
+typedef void (*TRITONSERVER_InferenceTraceReleaseFn_t)(void);
 typedef void (*TRITONSERVER_InferenceResponseCompleteFn_t)(void);
 struct TRITONSERVER_Error* TRITONSERVER_ApiVersion(uint32_t* major, uint32_t* minor);
 struct TRITONSERVER_Error* TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char* text);

@@ -6,10 +6,11 @@ mod http_server;
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use http_server::{Act, HttpServer, Received, good_answer, reply};
@@ -299,6 +300,118 @@ fn two_results_are_held_against_each_other() {
     assert_eq!(compare("a", "other").args("--force").run().code(), 0);
     Program::new().args("compare").arg(file("a")).arg(file("none")).run().refusal(&["none", "--summary-file"]);
     Program::new().args("compare a").run().refusal(&["compare takes two files"]);
+}
+
+#[test]
+fn no_file_takes_the_place_of_another_or_of_what_is_read() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let base = file("base.json");
+    assert_eq!(levels(&server).arg("--summary-file").arg(&base).run().code(), 0);
+    let kept = fs::read_to_string(&base).unwrap();
+    for (one, other) in [("--summary-file", "--report"), ("-f", "--markdown"), ("--baseline", "--summary-file")] {
+        let both = levels(&server).arg(one).arg(&base).arg(other).arg(&base).run();
+        both.failure_after_notes(&[other, one, "name two files"]);
+    }
+    for flag in ["-o", "--markdown"] {
+        Program::new().args("report").arg(&base).arg(flag).arg(&base).run().refusal(&[
+            flag,
+            "a result",
+            "name two files",
+        ]);
+    }
+    assert_eq!(fs::read_to_string(&base).unwrap(), kept);
+    // A baseline of something else means nothing.
+    let changed = kept.replacen("\"name\":\"m\"", "\"name\":\"other\"", 1);
+    assert_ne!(changed, kept);
+    fs::write(file("other.json"), changed).unwrap();
+    let gate = |name: &str| levels(&server).args("--require p50<+5000% --baseline").arg(file(name)).run();
+    assert_eq!(gate("base.json").code(), 0);
+    gate("other.json").failure_after_notes(&["of something else", "models: 'other' and 'm'"]);
+    // What is no run of levels cannot be gone on with.
+    let variants = levels(&server).args("--variant a:--sync --variant b:--async --resume").arg(&base).run();
+    variants.refusal(&["--resume", "a comparison of variants cannot be gone on with"]);
+    assert_eq!(fs::read_to_string(&base).unwrap(), kept);
+}
+
+#[test]
+fn timed_what_is_undecided_is_measured_further() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    levels(&server).arg("--summary-file").arg(&path).run();
+    let latency = summary(&path)["levels"][0]["client"]["latency"]["mean_ns"].as_f64().unwrap();
+    // On the bound, within what this machine's noise moves it.
+    let mut asked = 0;
+    for tenths in [10, 9, 11, 8, 12, 7, 13, 6, 14] {
+        let bound = latency * f64::from(tenths) / 10.0 / 1e6;
+        let run = levels(&server).args("--undecided more --require").arg(format!("avg<{bound:.4}ms")).run();
+        let again = run.stderr.matches("is undecided; measured again, ").count();
+        assert!(again <= 2 && [0, 6].contains(&run.code()), "{}", run.stderr);
+        assert_eq!(run.stdout.matches("\nRequest concurrency: 1\n").count(), 1 + again, "{}", run.stdout);
+        asked += again;
+        if asked > 0 {
+            break;
+        }
+    }
+    assert!(asked > 0, "no bound was undecided");
+}
+
+#[test]
+fn levels_of_several_batch_sizes_are_told_apart() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let run = levels(&server).args("-b 1,2 --require p50<10s --summary-file").arg(file("r.json"));
+    let run = run.arg("--junit").arg(file("j.xml")).arg("--markdown").arg(file("t.md")).run();
+    // This server knows no batches; the level has its name all the same.
+    assert!(run.stdout.contains("concurrency 1, batch size 2"), "{}\n{}", run.stdout, run.stderr);
+    let read = |name: &str| fs::read_to_string(file(name)).unwrap();
+    assert!(read("j.xml").contains("classname=\"m concurrency 1, batch size 2\""), "{}", read("j.xml"));
+    assert!(read("t.md").contains(", batch 2 |"), "{}", read("t.md"));
+    let compared = Program::new().args("compare").arg(file("r.json")).arg(file("r.json")).run();
+    assert!(compared.stdout.contains("concurrency 1, batch size 2:\n"), "{}", compared.stdout);
+}
+
+#[test]
+fn standard_error_that_nobody_reads_holds_up_no_end() {
+    const CAPACITY: usize = 65_536;
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // What comes after that waits for a reader.
+    writer.write_all(&[b'x'; CAPACITY]).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+    child.args(["-m", "m", "-p", "60000", "-u", &server.url()]).stdout(Stdio::piped()).stderr(writer);
+    let mut child = child.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("Request concurrency: 1") {
+        assert!(stdout.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+    }
+    let signalled = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(signalled.elapsed() < SOON, "it did not end");
+        assert!(Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap().success());
+        thread::sleep(Duration::from_millis(200));
+    }
+    drop(reader);
+}
+
+#[test]
+fn whoever_has_seen_enough_of_a_text_hears_nothing_of_it() {
+    for words in [&["doctor"][..], &["--help"], &["completions", "bash"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+        let mut child = child.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Before anything can be written, or soon after.
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""), "{words:?}");
+    }
 }
 
 #[test]

@@ -72,7 +72,19 @@ fn old_traces_are_summarised_by_protocol() {
          \t\tCompute (avg): 266us\n",
         path.display()
     );
-    assert_eq!(text(&summary(&[], &[&path])), expected);
+    let said = text(&summary(&[], &[&path]));
+    assert!(said.starts_with(&expected), "{said}");
+    let stages = [
+        "Stages of simple (-1), http, us:",
+        "\tcompute             6900.0    6900.0    6900.0    6900.0    6900.0    88.79%",
+        "\tunexplained          684.0     684.0     684.0     684.0     684.0     8.80%",
+        "\tlatency             7771.0    7771.0    7771.0    7771.0    7771.0   100.00%",
+        "\tSlow: trace 1: 7771.0us (receive 49.0, queue 50.0, compute input 40.0, compute 6900.0, compute output 34.0, send 14.0, unexplained 684.0)",
+        "Stages of simple (-1), grpc, us:",
+    ];
+    for line in stages {
+        assert!(said.lines().any(|found| found == line), "{line}: {said}");
+    }
     let each = text(&summary(&["-t"], &[&path]));
     let moments = "simple (-1):\n\tgrpc wait/read start\n\t\t26529us\n\tgrpc wait/read end\n\t\t39us\n\
         \trequest handler start\n\t\t15us\n\tqueue start\n\t\t20us\n\tcompute start\n\t\t266us\n\tcompute end\n\t\t4us\n\
@@ -96,6 +108,26 @@ fn traces_of_todays_server_are_summarised_with_the_models_of_ensembles() {
         "models of an ensemble are no requests of their own: {first}"
     );
     assert!(second.contains("GRPC infer request (avg): ") && second.contains("\t\t\tOutput (avg): "), "{second}");
+}
+
+#[test]
+fn json_and_perfetto_have_what_the_text_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = folder.path().join("chrome.json");
+    let files = [fixture("ensemble_http.json"), fixture("identity_grpc.json")];
+    let flags = ["--json", "--slowest=1", "--trace-export", export.to_str().unwrap()];
+    let said = text(&summary(&flags, &[&files[0], &files[1]]));
+    let lines: Vec<serde_json::Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    let models = lines[0]["models"].as_array().unwrap();
+    let slow = models.iter().find(|model| model["model"] == "slow").unwrap();
+    assert_eq!((&slow["traces"], slow["slowest"].as_array().unwrap().len()), (&2.into(), 1));
+    let compute = slow["stages"].as_array().unwrap().iter().find(|stage| stage["name"] == "compute").unwrap();
+    assert!(compute["p99_us"].as_f64() >= Some(5_000.0) && compute["share"].as_f64() > Some(0.1), "{compute}");
+    let export: serde_json::Value = serde_json::from_str(&fs::read_to_string(&export).unwrap()).unwrap();
+    let events = export["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["name"] == "COMPUTE_INPUT_END to COMPUTE_OUTPUT_START"), "{export}");
+    assert!(refusal(&summary(&["--slowest", "many"], &[&files[0]])).contains("--slowest 'many'"));
 }
 
 #[test]

@@ -50,6 +50,11 @@ missing_load_generators() {
 # What h2load is made of, for scripts/compare-http2.
 missing_nghttp2() { [[ -e /usr/include/nghttp2/nghttp2.h ]] || echo libnghttp2-dev; }
 
+# Any Chromium will do; the font makes its pictures alike.
+missing_browser() {
+    have chromium || have chromium-browser || have google-chrome || have google-chrome-stable || echo chromium fonts-dejavu-core
+}
+
 missing_valgrind() { have valgrind || echo valgrind; }
 
 # The python backend needs the system's interpreter, its shared library and numpy.
@@ -96,7 +101,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, nghttp2, valgrind, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do

@@ -1,6 +1,7 @@
 """Servers and readers for scripts/services/openai.
 
 record PORT FILE                  writes down every request: path, content type, X-Own, body
+answer PORT                       answers every request with a stream of five tokens
 events PORT STREAMS EVENTS SECS   waits for STREAMS requests, then sends each EVENTS events, evenly over SECS seconds
 timed COMMAND...                  runs a command and says what processor time it took
 """
@@ -63,6 +64,24 @@ def record(port, path):
         threading.Thread(target=talk, args=(connection,), daemon=True).start()
 
 
+def answer(port):
+    def talk(connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        rest = b""
+        while (request := receive(connection, rest)) is not None:
+            rest = request[3]
+            connection.sendall(HEAD)
+            for _ in range(5):
+                time.sleep(0.002)
+                connection.sendall(chunk(CHUNK))
+            connection.sendall(chunk(DONE) + chunk(b""))
+
+    listener = listen(port)
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+
 def events(port, streams, count, seconds):
     listener, waiting = listen(port), []
     lock = threading.Lock()
@@ -109,6 +128,8 @@ if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "record":
         record(int(rest[0]), rest[1])
+    elif what == "answer":
+        answer(int(rest[0]))
     elif what == "events":
         events(int(rest[0]), int(rest[1]), int(rest[2]), float(rest[3]))
     elif what == "timed":

@@ -6,9 +6,10 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::measure::summary::LevelSummary;
 use crate::plan::Comparison;
-use crate::report::{self, level_name};
-use crate::result::RunResult;
+use crate::report::{self, level_and_batch};
 use crate::result::compare::{changes, differences};
+use crate::result::{RunResult, is_same_level};
+
 use crate::stdio::{self, note};
 
 /// Prints what changed. Returns the exit code (see [`crate::exit`]).
@@ -26,14 +27,27 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
         )));
     }
     differences.iter().for_each(|what| note!("of different things, compared because of --force: {what}"));
+    if let Some(path) = [(&one, &wanted.reference), (&other, &wanted.other)]
+        .iter()
+        .find_map(|(read, path)| read.variants.as_ref().map(|_| path))
+    {
+        let rule = "it is of variants, which are compared in it already; triton-bench report draws them";
+        return Err(Error::input(format!("{}: {rule}", shown(path))));
+    }
     let changes = changes(&one, &other, wanted.margin);
     if changes.is_empty() {
         return Err(Error::input(format!("{names} have no level in common; measure the same levels in both")));
     }
-    let is_alone = |level: &&LevelSummary| changes.iter().all(|change| change.load != level.load);
-    let alone = one.levels.iter().chain(&other.levels).filter(is_alone).map(|level| level_name(level.load));
-    stdio::print(&report::compare::text(&changes, wanted.margin, &alone.collect::<Vec<_>>()))?;
+    let alone = [alone(&one, &other), alone(&other, &one)].concat();
+    stdio::print(&report::compare::text(&changes, wanted.margin, &alone))?;
     Ok(exit::OK)
+}
+
+/// Levels of a result that another one does not have.
+fn alone(result: &RunResult, other: &RunResult) -> Vec<String> {
+    let is_alone = |level: &&LevelSummary| !other.levels.iter().any(|candidate| is_same_level(candidate, level));
+    let name = |level: &LevelSummary| level_and_batch(level.load, result.telling_batch_size(level));
+    result.levels.iter().filter(is_alone).map(name).collect()
 }
 
 fn shown(path: &Path) -> String {

@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use crate::stdio::{self, note};
 
 /// How long servers may take to stop once everything is written. With what comes after it, less than 5 s.
 const STOP_LIMIT: Duration = Duration::from_secs(4);
+
+/// How long what is said on the way out may take.
+const SAID_WITHIN: Duration = Duration::from_millis(300);
 
 /// When the program is left at the latest, if that is settled.
 struct Bound {
@@ -48,14 +52,20 @@ pub fn bound(within: Duration, code: u8, waiting: &str) {
     SETTLED.notify_all();
 }
 
+/// Takes the last bound back.
+pub fn unbound() {
+    BOUND.lock().limit = None;
+}
+
 fn keep() {
     let mut bound = BOUND.lock();
     loop {
         match bound.limit {
             None => SETTLED.wait(&mut bound),
             Some((limit, code)) if Stamp::now() >= limit => {
-                note!("the server was left before it had ended: {}", bound.waiting);
+                let waiting = bound.waiting.clone();
                 drop(bound);
+                try_to(move || note!("the server was left before it had ended: {waiting}"));
                 leave(code);
             }
             Some((limit, _)) => drop(SETTLED.wait_for(&mut bound, limit.from_now())),
@@ -92,13 +102,26 @@ pub fn clear() {
     if LEAVING.swap(true, Ordering::SeqCst) {
         wait_for_the_end();
     }
+    try_to(stdio::give_way);
     report::remove_partial_files();
-    c_api::flush_log();
+    try_to(c_api::flush_log);
     stdio::fall_silent();
     // Lets loads end, whose requests keep regions in use.
     phase::interrupt();
     backends::abandon_servers();
     shm::unlink_all();
+}
+
+/// Says or shows something, for as long as a terminal may take: one that takes nothing keeps nobody from leaving the program.
+pub fn try_to(say: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let told = thread::Builder::new().name("last words".to_owned()).spawn(move || {
+        say();
+        drop(done);
+    });
+    if told.is_ok() {
+        let _: Result<(), _> = ended.recv_timeout(SAID_WITHIN);
+    }
 }
 
 /// What another thread takes away is not pulled from under it.

@@ -49,7 +49,8 @@ impl Job {
 
     fn outstanding(session: &Session, concurrency: u32, synchronous: bool) -> Self {
         let plan = &session.plan;
-        let outstanding = concurrency as usize;
+        let (whole, part) = (concurrency as usize, plan.load.ranks.part);
+        let outstanding = part.of(whole);
         let Capabilities { threading, cancels_alone, .. } = session.backend.capabilities();
         // Where only a request that is alone on its thread can be cancelled, each should have a thread.
         let processors = match plan.data.cancel_after.is_some() && cancels_alone {
@@ -60,7 +61,7 @@ impl Job {
         Self {
             load: LevelLoad::Concurrency(concurrency),
             shape: ClosedLoop { concurrency: outstanding, max_threads, synchronous }.into(),
-            lanes: Lanes::new(outstanding, Deal::OnDemand),
+            lanes: Lanes { whole, part, ..Lanes::new(outstanding, Deal::OnDemand) },
             issuers: if synchronous { outstanding } else { outstanding.min(max_threads) },
             quota: plan.measurement.request_count,
             finite: plan.measurement.request_count.is_some(),
@@ -123,7 +124,13 @@ impl Job {
         let plan = &session.plan;
         let sequences = session.setup.sequences;
         let threading = session.backend.capabilities().threading;
-        let threads = issuing_threads(arrivals.mean_rate(), plan.load.max_threads, threading);
+        let part = plan.load.ranks.part;
+        let most_threads = match sequences {
+            // As many in every process, so that they take turns.
+            true => plan.load.max_threads.min((plan.load.sequences.concurrent / part.size).max(1)),
+            false => plan.load.max_threads,
+        };
+        let threads = issuing_threads(arrivals.mean_rate() / part.size as f64, most_threads, threading);
         let length = arrivals.len().map(|length| length as u64);
         let shape = OpenLoop {
             arrivals,
@@ -131,20 +138,21 @@ impl Job {
             threads,
             max_outstanding: plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding()),
             serial: sequences && plan.load.sequences.serial,
+            part,
             until: None,
             spin: DEFAULT_SPIN,
         };
         let quota = plan.measurement.request_count;
-        let lanes = match plan.load.mode {
+        let whole = match plan.load.mode {
             // The data are one sequence, whose steps have their times.
             LoadMode::FixedSchedule if sequences => 1,
             _ if sequences => plan.load.sequences.concurrent,
-            _ => threads,
+            _ => threads * part.size,
         };
         Self {
             load,
             shape: shape.into(),
-            lanes: Lanes::new(lanes, Deal::InStep),
+            lanes: Lanes { whole, part, ..Lanes::new(part.of(whole), Deal::InStep) },
             issuers: threads,
             quota,
             finite: quota.is_some() || length.is_some(),
@@ -161,10 +169,21 @@ impl Job {
         }
     }
 
+    /// How many of so many requests are sent by this process alone. The threads of a schedule know their parts of all.
+    pub fn own(&self, requests: u64) -> u64 {
+        if self.is_open() { requests } else { self.lanes.part.of_many(requests) }
+    }
+
     /// How long a rate is sent for, where the number of its requests is given.
     pub fn sending(&self) -> Option<Duration> {
         let LevelLoad::RequestRate(rate) = self.load else { return None };
         Duration::try_from_secs_f64(self.quota? as f64 / rate).ok()
+    }
+
+    /// Requests of the whole load, where it ends by itself.
+    pub fn requests(&self) -> Option<u64> {
+        let LoadShape::Open(shape) = &self.shape else { return self.quota };
+        self.quota.or_else(|| shape.arrivals.len().map(|length| length as u64))
     }
 
     /// Whether each request has a thread that waits for it.

@@ -2,7 +2,7 @@
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
-use crate::app::{periodic, stages, sweep};
+use crate::app::{further, periodic, stages, sweep};
 use crate::error::Result;
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
@@ -40,87 +40,103 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     match &plan.load.mode {
         LoadMode::Concurrency(range) => {
             let limit = plan.load.most_concurrency(session.setup.synchronous);
-            let bounded = Range { end: range.end.or(Some(limit)), ..*range };
-            search(runner, bounded, result, |concurrency| Ok(Job::closed(session, concurrency)))?;
+            let bounded = Range { end: range.end.or(Some(limit)), ..range.clone() };
+            search(runner, &bounded, result, &|concurrency| Ok(Job::closed(session, concurrency)))?;
             if range.end.is_none()
                 && !runner.is_interrupted()
                 && result.levels.last().is_some_and(|level| passes(runner.codes, level))
             {
-                note!("{}", end_of_growth(session.setup.synchronous, *range, limit));
+                note!("{}", end_of_growth(session.setup.synchronous, range, limit));
             }
             Ok(())
         }
         LoadMode::RequestRate { range, distribution } => {
-            search(runner, *range, result, |rate| Job::rate(session, rate, *distribution))
+            search(runner, range, result, &|rate| Job::rate(session, rate, *distribution))
         }
         LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
-            runner.level(&Job::schedule(session, session.schedule()), result)
+            runner.level(&Job::schedule(session, session.schedule()), result).map(drop)
         }
-        LoadMode::Stages { stages, distribution } => stages::run(runner, stages, *distribution, result),
+        LoadMode::Stages { stages, distribution, edges } => {
+            stages::run(runner, stages, (*distribution, *edges), result)
+        }
         LoadMode::Sweep { spacing, points, distribution } => {
             sweep::run(runner, (*spacing, *points), *distribution, result)
         }
-        LoadMode::Sessions(concurrency) => runner.level(&Job::sessions(session, *concurrency), result),
+        LoadMode::Sessions(concurrency) => runner.level(&Job::sessions(session, *concurrency), result).map(drop),
         LoadMode::Periodic(periodic) => periodic::run(runner, periodic, result),
     }
 }
 
 fn search<T: LevelValue>(
     runner: &Runner<'_>,
-    range: Range<T>,
+    range: &Range<T>,
     result: &mut RunResult,
-    job: impl Fn(T) -> Result<Job>,
+    job: &dyn Fn(T) -> Result<Job>,
 ) -> Result<()> {
-    let mut search = Search::new(range, runner.plan().measurement.binary_search);
+    if let Some(last) = range.listed.len().checked_sub(1) {
+        // A list is searched by place.
+        let places = Range::with_step(0, u32::try_from(last).ok(), 1);
+        return search(runner, &places, result, &|place: u32| job(range.listed[place as usize]));
+    }
+    let mut search = Search::new(range.clone(), runner.plan().measurement.binary_search);
     let mut unsettled = Vec::new();
-    let (mut last, mut confirmed) = (None, false);
+    let (mut last, mut confirmed, mut measures) = (None, false, false);
     while let Some(value) = search.next(last) {
-        runner.level(&job(value)?, result)?;
-        let levels = &mut result.levels;
-        if !confirmed && ends_a_range(runner, levels) {
+        let measured = runner.level(&job(value)?, result)?;
+        measures |= measured;
+        if measured && !confirmed && ends_a_range(runner, &result.levels) {
             confirmed = true;
-            note!("{}: above the latency threshold; measured once more, because the range ends there", name(levels));
-            confirm(runner, &job(value)?, levels)?;
+            let name = name(&result.levels);
+            note!("{name}: above the latency threshold; measured once more, because the range ends there");
+            confirm(runner, &job(value)?, result)?;
         }
-        let Some(level) = levels.last() else { break };
+        if measured {
+            further::decide(runner, &job(value)?, result)?;
+        }
+        let Some(level) = result.levels.last() else { break };
         if level.ending == Ending::Unstable {
-            unsettled.push((levels.len() - 1, value));
+            unsettled.push((result.levels.len() - 1, value));
         }
         last = Some(if passes(runner.codes, level) { Outcome::Pass } else { Outcome::Fail });
         if runner.must_stop() {
             break;
         }
     }
-    settle(runner, &mut result.levels, unsettled, job)
+    // A run that is resumed after its end has settled them.
+    if measures { settle(runner, result, unsettled, job) } else { Ok(()) }
 }
 
 /// Measures levels whose windows did not agree once more: what disturbed them may be over. perf_analyzer gives up at such a
 /// level.
 fn settle<T: LevelValue>(
     runner: &Runner<'_>,
-    levels: &mut [LevelSummary],
+    result: &mut RunResult,
     unsettled: Vec<(usize, T)>,
-    job: impl Fn(T) -> Result<Job>,
+    job: &dyn Fn(T) -> Result<Job>,
 ) -> Result<()> {
-    if runner.codes == Codes::PerfAnalyzers || levels.len() < 2 {
+    if runner.codes == Codes::PerfAnalyzers || result.levels.len() < 2 {
         return Ok(());
     }
     for (index, value) in unsettled.into_iter().take(MOST_REPEATED) {
         if runner.must_stop() {
             break;
         }
-        note!("{}: its windows did not agree; measured once more", name(&levels[..=index]));
-        runner.again(&job(value)?, &mut levels[index])?;
+        note!("{}: its windows did not agree; measured once more", name(&result.levels[..=index]));
+        runner.again(&job(value)?, &mut result.levels[index])?;
+        runner.save(result);
     }
     Ok(())
 }
 
 /// Measures the level that would end the range again, and shows it only where it need not.
-fn confirm(runner: &Runner<'_>, job: &Job, levels: &mut [LevelSummary]) -> Result<()> {
+fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()> {
     let level = runner.measure_quietly(job, &runner.plan().measurement)?;
-    let (Some(last), Ending::Stable | Ending::Complete) = (levels.last_mut(), level.ending) else { return Ok(()) };
+    let (Some(last), Ending::Stable | Ending::Complete) = (result.levels.last_mut(), level.ending) else {
+        return Ok(());
+    };
     *last = level;
-    runner.show(std::slice::from_ref(last))
+    runner.save(result);
+    runner.show(&result.levels[result.levels.len() - 1..])
 }
 
 /// How the last level is called.
@@ -142,7 +158,7 @@ fn is_overloaded(level: &LevelSummary) -> bool {
 }
 
 /// What is said where a range without an end met the limit of its growth before the latency threshold.
-fn end_of_growth(synchronous: bool, range: Range<u32>, limit: u32) -> String {
+fn end_of_growth(synchronous: bool, range: &Range<u32>, limit: u32) -> String {
     let reason = if synchronous {
         format!("synchronous requests have a thread each, and --max-threads allows {limit}; raise it, or use --async")
     } else {

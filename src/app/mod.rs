@@ -1,16 +1,25 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
+mod batches;
+mod company;
 mod compare;
 mod composing;
+mod dashboard;
 mod doctor;
 mod ending;
+mod further;
 mod job;
 mod levels;
-mod matrix;
+mod models;
+mod outlook;
+mod outputs;
 mod periodic;
 mod phase;
+mod report;
 mod restarts;
+mod resume;
 mod runner;
+mod runs;
 mod screen;
 mod session;
 mod signals;
@@ -18,15 +27,21 @@ mod stages;
 mod surroundings;
 mod sweep;
 mod traces;
+mod tune;
+mod variants;
 
 pub use compare::compare;
 pub use doctor::examine;
 pub use ending::end;
+pub use models::list as list_models;
+pub use report::report;
+pub use runs::run_all;
 pub use traces::summarise as summarise_traces;
+pub use tune::tune;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::affinity;
 use crate::app::runner::Runner;
@@ -35,11 +50,14 @@ use crate::app::session::Session;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
+use crate::interrupt;
 use crate::limits;
 use crate::observe::Observers;
-use crate::plan::Plan;
-use crate::report::{self, Interrupts, console};
-use crate::result::RunResult;
+use crate::plan::{Pages, Plan, ReportPart, Variant};
+use crate::ranks::Ranks;
+use crate::report::{self as reports, Interrupts, console};
+use crate::result::compare::{differences_of_machines, differences_of_work};
+use crate::result::{RunResult, Setup};
 use crate::stdio::{self, note};
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
@@ -47,36 +65,68 @@ use crate::stdio::{self, note};
 /// # Errors
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
 pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
-    let plan = plan.for_callers_of(codes);
+    let mut plan = plan.for_callers_of(codes);
+    // Before our own signal handlers: MPI sets some.
+    let ranks = company::join(&mut plan, codes)?;
+    let outcome = run_plan(plan, codes, connect, ranks.as_ref().filter(|ranks| ranks.place().is_shared()));
+    match &ranks {
+        Some(ranks) => company::leave(ranks, outcome),
+        None => outcome,
+    }
+}
+
+fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks>) -> Result<u8> {
+    plan.variants.iter_mut().for_each(|variant| variant.plan = variant.plan.clone().for_callers_of(codes));
     // Before there are further threads.
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     // Before there are files.
     let interrupts = signals::watch()?;
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
-    check_output_paths(&plan)?;
+    outputs::check(&plan)?;
+    resume::check_kind(&plan)?;
+    dashboard::check(&plan)?;
     check_devices(&plan)?;
+    plan.variants.iter().try_for_each(|Variant { name, plan, .. }| {
+        check_devices(plan).map_err(|error| error.context(format!("--variant '{name}'")))
+    })?;
     if plan.target.service.is_embedded() {
         phase::loading();
     }
-    let outcome = match plan.matrix.clone() {
-        Some(kind) => matrix::run(&plan, &kind, interrupts),
-        None => measure(plan, codes, interrupts, connect),
+    let outcome = match plan.rounds {
+        Some(rounds) => variants::run(&plan, rounds, codes, (interrupts, connect)),
+        None => measure(plan, codes, interrupts, (connect, ranks)),
     };
     // What an interrupt broke, such as a load, was not at fault.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }
 
-/// Measures level after level, and reports.
-fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: Connect) -> Result<u8> {
-    let baseline =
-        plan.gate.baseline.as_deref().filter(|_| plan.gate.needs_baseline()).map(RunResult::read).transpose()?;
+/// The way to the server, and the other processes of the run.
+type Way<'a> = (Connect, Option<&'a Ranks>);
+
+/// Makes everything ready to be measured, here and at the other processes.
+fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
     let session = Session::open(plan, connect)?;
+    batches::check(&session)?;
+    ranks.map_or(Ok(()), company::all_are_there)?;
+    Ok(session)
+}
+
+/// Measures level after level, and reports.
+fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): Way<'_>) -> Result<u8> {
+    let baseline = baseline(&plan)?;
+    let mut earlier = resume::read(&plan)?;
+    let mut session = open(plan, (connect, ranks))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
     let setup = Arc::clone(&session.setup);
-    let screen = Screen::new();
+    if let Some(earlier) = &mut earlier {
+        resume::check(session.plan.output.resume.as_deref(), earlier, &setup)?;
+    }
+    check_baseline(&session.plan, baseline.as_ref(), &setup)?;
+    let earlier = earlier.map(|earlier| earlier.levels).unwrap_or_default();
+    let screen = Screen::of(&session.plan, codes)?;
     introduce(&session, codes, &screen)?;
     let observers = match session.observers() {
         Err(error) if interrupts.load(Ordering::Relaxed) > 0 => {
@@ -85,31 +135,100 @@ fn measure(plan: Plan, codes: Codes, interrupts: &'static AtomicUsize, connect: 
         }
         observers => observers?,
     };
+    let acted_on = if ranks.is_some() { interrupt::agreed() } else { interrupts };
     let mut result = RunResult::new(setup);
-    let runner = Runner { session: &session, screen: &screen, interrupts, codes, observers: observers.as_ref() };
+    let runner = Runner {
+        earlier: &earlier,
+        baseline: baseline.as_ref(),
+        session: &session,
+        screen: &screen,
+        interrupts: acted_on,
+        codes,
+        observers: observers.as_ref(),
+        ranks,
+    };
     let ended = levels::run(&runner, &mut result);
+    let beside = (&*earlier, baseline.as_ref(), ranks);
+    let ended = ended.and_then(|()| batches::further(&mut session, &screen, (acted_on, codes), beside, &mut result));
+    // What an earlier run has measured stays, wherever this one ended.
+    let unreached: Vec<_> = runner::unreached(&earlier, &result).into_iter().cloned().collect();
+    result.levels.extend(unreached);
+    screen.end();
     // What was measured is kept, whatever became of standard output or of another file.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
     result.judge(&session.plan.gate, baseline.as_ref());
-    let printed = printed.and_then(|()| screen.print(&report::requirements::text(&result.requirements)));
+    let printed = printed.and_then(|()| screen.print(&reports::requirements::text(&result.requirements)));
     // Without a level, an error leaves files as they were; there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
-    let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result) };
+    let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline.as_ref()) };
+    let traced = write_traces(&session, interrupts);
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
+    let exported = exported.and_then(|()| if failed { Ok(()) } else { write_requests(&session.plan, interrupts) });
     session.close();
-    Error::both(written, exported)?;
+    Error::both(Error::both(written, traced), exported)?;
     ended?;
     printed?;
     Ok(result.exit_code(codes))
 }
 
+/// The result that the run is held against, where one is used.
+fn baseline(plan: &Plan) -> Result<Option<RunResult>> {
+    let is_used = plan.gate.needs_baseline() || plan.output.pages != Pages::default();
+    plan.gate.baseline.as_deref().filter(|_| is_used).map(RunResult::read).transpose()
+}
+
+/// Finds out that changes from the baseline would mean nothing. Those of another machine may be wanted.
+fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> Result<()> {
+    let Some(baseline) = baseline.filter(|_| plan.gate.needs_baseline()) else { return Ok(()) };
+    let path = plan.gate.baseline.as_deref().unwrap_or(Path::new("")).display();
+    let others = differences_of_machines(&baseline.setup, setup);
+    if !others.is_empty() {
+        note!("--baseline {path}: it was measured on another machine: {}", others.join("; "));
+    }
+    let others = differences_of_work(&baseline.setup, setup);
+    if others.is_empty() {
+        return Ok(());
+    }
+    let rule = "name a result of the same work, or leave changes such as p99<+5% out of --require";
+    Err(Error::input(format!("--baseline {path}: it is of something else: {}; {rule}", others.join("; "))))
+}
+
 /// Writes every file that is made of the result.
-fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult) -> Result<()> {
+fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Option<&RunResult>) -> Result<()> {
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
-    let csv = csv.as_ref().map(|path| report::csv::write((path, interrupts), result));
-    let summary = summary.as_ref().map(|path| report::summary::write((path, interrupts), result));
-    let junit = junit.as_ref().map(|path| report::requirements::write_junit((path, interrupts), result));
-    [csv, summary, junit].into_iter().flatten().fold(Ok(()), Error::both)
+    let csv = csv.as_ref().map(|path| reports::csv::write((path, interrupts), result));
+    let summary = summary.as_ref().map(|path| reports::summary::write((path, interrupts), result));
+    let junit = junit.as_ref().map(|path| reports::requirements::write_junit((path, interrupts), result));
+    let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write((folder, interrupts), result));
+    let pages = Some(report::write_run(&plan.output.pages, interrupts, result, baseline));
+    [csv, summary, junit, folder, pages].into_iter().flatten().fold(Ok(()), Error::both)
+}
+
+/// Writes what is made of the export, once that is complete.
+fn write_requests(plan: &Plan, interrupts: Interrupts) -> Result<()> {
+    let (Some(folder), Some(export)) = (&plan.output.folder, &plan.output.profile_export) else { return Ok(()) };
+    match folder.has(ReportPart::Requests) {
+        true => reports::lifecycle::write_requests((folder, interrupts), export),
+        false => Ok(()),
+    }
+}
+
+/// Writes the files of traced requests.
+fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
+    let (Some(log), tracing) = (&session.trace_log, &session.plan.tracing) else { return Ok(()) };
+    if !tracing.has_files() {
+        return Ok(());
+    }
+    let (traces, left_out) = log.take_all();
+    if left_out > 0 {
+        let all = left_out + traces.len() as u64;
+        note!(
+            "traces: {left_out} of {all} are left out of the files; trace fewer (--trace-rate) to have all that are traced"
+        );
+    }
+    let chrome = tracing.export.as_deref().map(|path| reports::chrome::write((path, interrupts), &traces));
+    let own = tracing.file.as_ref().map(|file| reports::trace_file::write((file, interrupts), &traces));
+    [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
 /// Says what is going to be measured.
@@ -135,39 +254,4 @@ fn check_devices(plan: &Plan) -> Result<()> {
     }
     data.input_placement.check().map_err(|error| error.context(format!("--input-memory {}", data.input_placement)))?;
     data.output_placement.check().map_err(|error| error.context(format!("--output-memory {}", data.output_placement)))
-}
-
-/// Finds out that a file of `flag` would be replaced by another flag's.
-fn check_other<const N: usize>(flag: &str, path: &Path, others: [(&str, &Option<PathBuf>); N]) -> Result<()> {
-    let same =
-        |(_, other): &(&str, &Option<PathBuf>)| other.as_ref().is_some_and(|other| report::is_same_file(other, path));
-    let Some((other, _)) = others.into_iter().find(same) else { return Ok(()) };
-    let rule = format!("is the file of {other}, too: one would replace the other; name two files");
-    Err(Error::usage(format!("{flag} {}: {rule}", path.display())))
-}
-
-/// Finds out before anything is measured that a result could not be written.
-fn check_output_paths(plan: &Plan) -> Result<()> {
-    if let Some(path) = &plan.output.csv {
-        report::check_writable("-f", path)?;
-    }
-    if let Some(path) = &plan.output.summary {
-        check_other("--summary-file", path, [("-f", &plan.output.csv)])?;
-        report::check_writable("--summary-file", path)?;
-    }
-    if let Some(path) = &plan.gate.junit {
-        check_other("--junit", path, [("-f", &plan.output.csv), ("--summary-file", &plan.output.summary)])?;
-        report::check_writable("--junit", path)?;
-    }
-    if let Some(path) = &plan.output.profile_export {
-        let others =
-            [("-f", &plan.output.csv), ("--summary-file", &plan.output.summary), ("--junit", &plan.gate.junit)];
-        check_other("--profile-export-file", path, others)?;
-        report::check_new("--profile-export-file", path)?;
-        report::check_writable("--profile-export-file", path)?;
-    }
-    if let Some(path) = &plan.target.server.log.file {
-        report::check_writable("--log-file", path)?;
-    }
-    Ok(())
 }

@@ -6,22 +6,25 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
-use crate::app::restarts;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
+use crate::app::{company, report as pages, restarts};
 use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit::Codes;
-use crate::load::{LoadContext, LoadReport, RunningLoad, start};
+use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
 use crate::machine::gauge::Gauge;
+use crate::measure::breaker::Breaker;
 use crate::measure::level::{LevelRun, MeasuredLevel, measure};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
-use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
 use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, Wait};
+use crate::ranks::Ranks;
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, Interrupts, console, remarks};
 use crate::result::RunResult;
@@ -41,8 +44,14 @@ pub struct Runner<'a> {
     pub interrupts: Interrupts,
     /// Whose habits the program follows.
     pub codes: Codes,
+    /// Levels that an earlier run has measured.
+    pub earlier: &'a [LevelSummary],
+    /// What requirements compare with.
+    pub baseline: Option<&'a RunResult>,
     /// Who else sees requests.
     pub observers: Option<&'a Observers>,
+    /// The other processes that measure with this one, where there are any.
+    pub ranks: Option<&'a Ranks>,
 }
 
 impl<'a> Runner<'a> {
@@ -58,18 +67,46 @@ impl<'a> Runner<'a> {
 
     /// Whether no further level can be measured: the user has asked for the end, or the server is gone.
     pub fn must_stop(&self) -> bool {
-        self.is_interrupted() || self.session.backend.is_gone()
+        self.is_interrupted()
+            || self.session.backend.is_gone()
+            || self.ranks.is_some_and(|ranks| ranks.over().is_some())
     }
 
-    /// Measures a level as the plan says, adds it to `result`, and prints it.
+    /// Measures a level as the plan says, adds it to `result`, and prints it. Returns whether it was measured now: an earlier run
+    /// may have (`--resume`).
     ///
     /// # Errors
     /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
-    pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<()> {
-        self.show_measured(job, |level| {
+    pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<bool> {
+        self.screen.next();
+        let batch_size = self.plan().data.batch_size;
+        if let Some(level) = self.earlier.iter().find(|level| is_level(level, job.load, batch_size)) {
+            note!("{}: measured before (--resume)", report::level_name(job.load));
+            result.levels.push(level.clone());
+            return Ok(false);
+        }
+        self.show_measured(job, &self.plan().measurement, |level| {
             result.levels.push(level);
-            report::summary::save(self.plan(), self.interrupts, result);
-        })
+            self.save(result);
+        })?;
+        Ok(true)
+    }
+
+    /// Writes what there is so far into the files that have it while the run goes on. Levels of an earlier run that this one has
+    /// not come to yet stay there.
+    pub fn save(&self, result: &RunResult) {
+        let unreached = unreached(self.earlier, result);
+        let output = &self.plan().output;
+        if unreached.is_empty() || output.summary.is_none() && output.pages.html.is_none() {
+            return self.save_all(result);
+        }
+        let levels = result.levels.iter().chain(unreached).cloned().collect();
+        self.save_all(&RunResult { levels, ..result.clone() });
+    }
+
+    fn save_all(&self, result: &RunResult) {
+        report::summary::save(self.plan(), self.interrupts, result);
+        pages::save(&self.plan().output.pages, self.interrupts, result);
     }
 
     /// Measures `level` again, and prints it; what it comes to now counts.
@@ -77,7 +114,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// As [`Runner::level`].
     pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
-        self.show_measured(job, |repeated| {
+        self.show_measured(job, &self.plan().measurement, |repeated| {
             // A repetition that the user broke off says less than what was there.
             if repeated.ending != Ending::Interrupted {
                 *level = repeated;
@@ -85,16 +122,29 @@ impl<'a> Runner<'a> {
         })
     }
 
-    fn show_measured(&self, job: &Job, keep: impl FnOnce(LevelSummary)) -> Result<()> {
+    /// Measures a level by a measurement plan, lets `keep` have it, and prints it.
+    ///
+    /// # Errors
+    /// As [`Runner::level`].
+    pub fn show_measured(
+        &self,
+        job: &Job,
+        measurement: &MeasurementPlan,
+        keep: impl FnOnce(LevelSummary),
+    ) -> Result<()> {
         if let Some(header) = console::header(job.load) {
             self.screen.print(&header)?;
         }
-        let level = self.measure(job, &self.plan().measurement, (self.observers, true))?;
+        let level = self.measure(job, measurement, (self.observers, true))?;
+        if let Some(agreement) = self.ranks.and_then(|ranks| company::agreement(ranks, self.plan(), &level)) {
+            self.screen.print(agreement)?;
+        }
         let results = console::results(&self.session.setup, &level);
-        let remark = remarks::remark(&self.plan().measurement, &level);
+        let remark = remarks::remark(measurement, &level);
         // What was measured is kept even where it cannot be printed.
-        keep(level);
+        keep(level.clone());
         self.screen.print(&(results + &self.losses()))?;
+        self.screen.finished(&level);
         if let Some(remark) = remark {
             stdio::say(format_args!("{remark}\n"));
         }
@@ -141,6 +191,10 @@ impl<'a> Runner<'a> {
         (exporting, repeats): (Option<&Observers>, bool),
     ) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
+        if let Some(log) = &self.session.trace_log {
+            log.begin_level(self.plan().tracing.has_files());
+        }
+        let began = Stamp::now();
         // Windows that are measured until they agree leave out the time of the warm-up themselves.
         if plan.warmup_requests > 0 || job.finite {
             self.warm_up(job, plan)?;
@@ -152,8 +206,9 @@ impl<'a> Runner<'a> {
             let counters = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
             run.baseline = counters.map(|counters| (Stamp::now(), counters));
         }
-        let running = self.start(&run.recorder, job, job.quota)?;
+        let running = self.begin(&run.recorder, job)?;
         let mut measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
+        measured.summary.course.began = began;
         if repeats {
             let again = |is_first| self.measure_anew(job, plan, is_first);
             restarts::repeat(plan, &mut measured.summary, || !self.must_stop(), again);
@@ -201,7 +256,7 @@ impl<'a> Runner<'a> {
             facts: WindowFacts {
                 batch_size: self.plan().data.batch_size,
                 headline: self.session.setup.headline,
-                requested_rate: job.requested_rate(),
+                requested_rate: job.requested_rate().map(|rate| rate / job.lanes.part.size as f64),
                 shares: self.session.setup.entries.iter().map(|entry| entry.share).collect(),
                 issuers: job.issuers,
                 client_cost_ns: self.session.setup.client_cost_ns,
@@ -212,6 +267,11 @@ impl<'a> Runner<'a> {
             baseline: None,
             gap_variation: job.gap_variation,
             sending: job.sending(),
+            tracing: Tracing {
+                log: self.session.trace_log.clone(),
+                breakdown: self.plan().tracing.breakdown,
+                cost: self.plan().tracing.breakdown && self.plan().target.service.is_embedded(),
+            },
         }
     }
 
@@ -222,7 +282,7 @@ impl<'a> Runner<'a> {
 
     /// Calls `act` with everything that a measurement needs.
     pub fn with_measurement<T>(&self, job: &Job, plan: &MeasurementPlan, act: impl FnOnce(&Measurement<'_>) -> T) -> T {
-        let watcher = self.screen.level(self.plan(), job.load);
+        let watcher = self.screen.level(self.session, job);
         let settle = || self.observers.into_iter().for_each(Observers::settle);
         act(&Measurement {
             plan,
@@ -235,23 +295,43 @@ impl<'a> Runner<'a> {
             interrupts: self.interrupts,
             metrics: self.session.metrics.as_ref(),
             gauge: self.session.gauge.as_ref().map(|machine| machine as &dyn Gauge),
+            breaker: Breaker::new(&plan.stop_on),
             watcher: &watcher,
             settle: &settle,
+            ranks: self.ranks,
         })
     }
 
-    /// Starts the load of `job`.
+    /// Starts the load of `job` alone.
     ///
     /// # Errors
     /// Where a client cannot be opened.
     pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
+        self.prepare(recorder, job, quota).map(|prepared| self.let_go(prepared.go()))
+    }
+
+    /// Starts the load of `job`, at the same time as the other processes where there are any.
+    fn begin(&self, recorder: &Arc<Recorder>, job: &Job) -> Result<RunningLoad> {
+        let prepared = self.prepare(recorder, job, job.quota)?;
+        let running = match self.ranks {
+            Some(ranks) => prepared.go_at(company::agree_on_start(ranks, (self.plan(), job), self.interrupts)?),
+            None => prepared.go(),
+        };
+        Ok(self.let_go(running))
+    }
+
+    fn prepare(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<PreparedLoad> {
         let observer = self.observers.map(|observers| observers.of_level(recorder));
         let context = self.session.context(job.lanes, recorder, observer)?;
-        let mut running = start(LoadContext { quota, ..context }, job.shape.clone())?;
+        let quota = quota.map(|quota| job.own(quota));
+        prepare(LoadContext { quota, ..context }, job.shape.clone())
+    }
+
+    fn let_go(&self, mut running: RunningLoad) -> RunningLoad {
         if self.plan().load.mode.has_levels() {
             running.allow_drain(DRAIN_BETWEEN_LEVELS);
         }
-        Ok(running)
+        running
     }
 
     /// Warms up with the load of `job` as far as the measurement itself does not, and forgets what came of it.
@@ -293,4 +373,17 @@ fn report_lost(requests: &LoadReport) {
 fn limits(goodput: &Goodput) -> Limits {
     let ns = |limit: Option<Duration>| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     Limits { latency: ns(goodput.latency), first_token: ns(goodput.first_token), inter_token: ns(goodput.inter_token) }
+}
+
+/// Levels of an `earlier` run that `result` does not have.
+pub fn unreached<'a>(earlier: &'a [LevelSummary], result: &RunResult) -> Vec<&'a LevelSummary> {
+    let is_there = |earlier: &&LevelSummary| {
+        let (load, batch_size) = (earlier.load, earlier.client.batch_size);
+        result.levels.iter().any(|level| is_level(level, load, batch_size))
+    };
+    earlier.iter().filter(|earlier| !is_there(earlier)).collect()
+}
+
+fn is_level(level: &LevelSummary, load: LevelLoad, batch_size: u64) -> bool {
+    level.load == load && level.client.batch_size == batch_size
 }

@@ -1,54 +1,185 @@
-//! What is printed while the run goes on: data on standard output, the progress line on standard error.
+//! What is printed while the run goes on: data on standard output; on standard error a progress line, a dashboard, or lines of a log.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
+use crate::app::dashboard::Dashboard;
+use crate::app::job::Job;
+use crate::app::outlook::{Length, Outlook};
+use crate::app::session::Session;
+use crate::clock::Stamp;
 use crate::error::Result;
-use crate::measure::measurement::Watcher;
-use crate::measure::summary::{ClientSummary, LevelLoad};
-use crate::plan::Plan;
+use crate::exit::Codes;
+use crate::measure::blocks::Block;
+use crate::measure::measurement::{Moment, Watcher};
+use crate::measure::outcome::Outcome;
+use crate::measure::summary::{ClientSummary, LevelLoad, LevelSummary};
+use crate::plan::{LoadMode, Plan, Stage, WindowRule};
 use crate::report::console;
-use crate::report::progress::{Progress, Standing};
-use crate::stdio;
+use crate::report::level_name;
+use crate::report::progress::{Progress, REDRAWN, Standing, digits, latency};
+use crate::stdio::{self, note};
+
+/// Where there is no progress line, something is said this often.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
+/// A line of a log may be so long.
+const LOG_COLUMNS: usize = 200;
 
 /// The terminal, or whatever stands in its place.
 pub struct Screen {
-    progress: RefCell<Progress>,
+    /// perf_analyzer's callers expect nothing on standard error.
+    quiet: bool,
+    /// Where the run stands; empty where there is but one level.
+    place: RefCell<String>,
+    outlook: RefCell<Outlook>,
+    level: Cell<Level>,
+    live: RefCell<Option<Dashboard>>,
+    began: Stamp,
+    /// When something was last said of where the run stands.
+    said: Cell<Stamp>,
+}
+
+/// The level that is measured.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    load: Option<LevelLoad>,
+    length: Length,
+    /// Requests of its earlier windows that are over, and those of them that failed.
+    earlier: (u64, u64),
+    /// Throughput and key latency lately.
+    lately: (Option<f64>, Option<f64>),
 }
 
 impl Screen {
-    /// The process' standard output and standard error.
+    /// The process' standard output and standard error, as triton-bench uses them.
     pub fn new() -> Self {
-        Self { progress: RefCell::new(Progress::new()) }
+        Self {
+            quiet: false,
+            place: RefCell::default(),
+            outlook: RefCell::new(Outlook::new(&LoadMode::Sessions(1), false)),
+            level: Cell::default(),
+            live: RefCell::default(),
+            began: Stamp::now(),
+            said: Cell::new(Stamp::now()),
+        }
     }
 
-    /// Prints text on standard output, over the progress line.
+    /// The same for the levels of `plan`, as callers of the program with those exit codes expect it.
+    ///
+    /// # Errors
+    /// Where there is to be a dashboard, and the terminal does not take it.
+    pub fn of(plan: &Plan, codes: Codes) -> Result<Self> {
+        let outlook = RefCell::new(Outlook::new(&plan.load.mode, plan.measurement.binary_search));
+        let live = if plan.output.live { Some(Dashboard::start(plan)?) } else { None };
+        Ok(Self { quiet: codes == Codes::PerfAnalyzers, outlook, live: RefCell::new(live), ..Self::new() })
+    }
+
+    /// Nothing more is measured: what was printed meanwhile is to be seen.
+    pub fn end(&self) {
+        drop(self.live.take());
+    }
+
+    /// Prints text on standard output.
     ///
     /// # Errors
     /// Where standard output is closed or full.
     pub fn print(&self, text: &str) -> Result<()> {
-        self.progress.borrow_mut().clear();
         stdio::print(text)
     }
 
+    /// Says where a run stands that does not walk through levels.
+    pub fn at(&self, place: &str) {
+        stdio::shown(place).as_ref().clone_into(&mut self.place.borrow_mut());
+    }
+
+    /// The next level begins.
+    pub fn next(&self) {
+        let place = self.outlook.borrow_mut().next();
+        self.at(&place);
+    }
+
+    /// The next of several stages begins.
+    pub fn stage(&self, load: LevelLoad, stage: &Stage) {
+        self.next();
+        self.level.set(Level { load: Some(load), length: Length::of_stage(stage), ..Level::default() });
+    }
+
+    /// A level has been measured, and is printed.
+    pub fn finished(&self, level: &LevelSummary) {
+        self.outlook.borrow_mut().finished();
+        let place = self.place.borrow();
+        // Of a short run, what is printed says enough.
+        if self.has_log() && !place.is_empty() && Stamp::now() - self.began >= BETWEEN_LINES {
+            self.said.set(Stamp::now());
+            let (name, client) = (level_name(level.load), &level.client);
+            let (rate, mean) = (digits(client.throughput()), latency(client.latency.mean_ns()));
+            note!("{place}, {name}: {rate} infer/s, mean latency {mean}, {}", Outcome::of(level).word());
+        }
+    }
+
+    /// Says that something is done, where there is no progress line, and not more often than that is of use.
+    pub fn log(&self, what: &str) {
+        if self.has_log() && Stamp::now() - self.said.get() >= BETWEEN_LINES {
+            self.said.set(Stamp::now());
+            note!("{what}");
+        }
+    }
+
+    fn has_log(&self) -> bool {
+        !self.quiet && !Progress::is_possible()
+    }
+
     /// Follows one level.
-    pub fn level<'a>(&'a self, plan: &'a Plan, load: LevelLoad) -> LevelScreen<'a> {
-        LevelScreen { screen: self, plan, load, last: RefCell::new(None) }
+    pub fn level<'a>(&'a self, session: &'a Session, job: &Job) -> LevelScreen<'a> {
+        self.level.set(Level { load: Some(job.load), length: Length::of(job), ..Level::default() });
+        let line = if self.quiet || self.live.borrow().is_some() { None } else { Progress::new() };
+        LevelScreen { screen: self, session, plan: &session.plan, line, due: Cell::new(Stamp::now()) }
     }
 }
 
 /// Follows one level: a line per window where asked for, and the progress line.
 pub struct LevelScreen<'a> {
     screen: &'a Screen,
+    session: &'a Session,
     plan: &'a Plan,
-    load: LevelLoad,
-    /// Throughput and key latency of the last window.
-    last: RefCell<Option<(f64, f64)>>,
+    line: Option<Progress>,
+    /// When the line is drawn again.
+    due: Cell<Stamp>,
+}
+
+impl LevelScreen<'_> {
+    fn standing(&self, moment: &Moment) -> Standing {
+        let (screen, plan) = (self.screen, &self.plan.measurement);
+        let level = screen.level.get();
+        let (over, failed) = (moment.completed.all(), moment.completed.failed);
+        let (requests, of) = match (level.length, plan.window) {
+            (Length::Requests(of, _), _) => (over, Some(of)),
+            (Length::Windows, WindowRule::Count(of)) => (over, Some(of)),
+            _ => (level.earlier.0 + over, None),
+        };
+        Standing {
+            place: screen.place.borrow().clone(),
+            load: level.load,
+            window: moment.window.map(|window| (window, plan.max_trials)),
+            requests,
+            of,
+            failed: level.earlier.1 + failed,
+            throughput: level.lately.0,
+            latency_ns: level.lately.1,
+            elapsed: Stamp::now() - screen.began,
+            rest: screen.outlook.borrow().rest(level.length, plan, moment),
+        }
+    }
 }
 
 impl Watcher for LevelScreen<'_> {
     fn window(&self, trial: usize, window: &ClientSummary) {
+        let mut level = self.screen.level.get();
+        if level.length == Length::Windows {
+            level.earlier = (level.earlier.0 + window.completed(), level.earlier.1 + window.failed);
+            self.screen.level.set(level);
+        }
         let percentile = self.plan.measurement.percentile;
-        *self.last.borrow_mut() = Some((window.throughput(), window.key_latency_ns(percentile)));
         if self.plan.output.verbosity > 0 {
             // If standard output is gone, printing the level's results will say so.
             let _ = self.screen.print(&console::pass(trial, window, percentile));
@@ -58,14 +189,36 @@ impl Watcher for LevelScreen<'_> {
         }
     }
 
-    fn progress(&self, trial: usize) {
-        let last = *self.last.borrow();
-        self.screen.progress.borrow_mut().show(&Standing {
-            load: self.load,
-            window: trial,
-            windows: self.plan.measurement.max_trials,
-            throughput: last.map(|(throughput, _)| throughput),
-            latency_ns: last.map(|(_, latency)| latency),
-        });
+    fn block(&self, block: &Block) {
+        let inferences = block.requests as f64 * self.plan.data.batch_size as f64;
+        let throughput = (block.seconds > 0.0).then(|| inferences / block.seconds);
+        let latency = block.latency_ns(self.plan.measurement.percentile);
+        self.screen.level.set(Level { lately: (throughput, latency), ..self.screen.level.get() });
+        if let Some(live) = &*self.screen.live.borrow() {
+            live.block((Stamp::now() - self.screen.began).as_secs_f64(), throughput.unwrap_or(0.0), block);
+        }
+    }
+
+    fn progress(&self, look: &dyn Fn() -> Moment) {
+        let now = Stamp::now();
+        if now < self.due.get() {
+            return;
+        }
+        self.due.set(now.plus_duration(Duration::from_secs(1) / u32::from(REDRAWN)));
+        if let Some(live) = &*self.screen.live.borrow() {
+            let moment = look();
+            let outstanding = match self.screen.level.get().load {
+                Some(LevelLoad::Concurrency(requests)) => u64::from(requests),
+                _ => moment.under_way,
+            };
+            return live.show(self.standing(&moment), outstanding, self.session.gauge.as_ref());
+        }
+        match &self.line {
+            Some(line) => line.show(&self.standing(&look())),
+            None if now - self.screen.said.get() >= BETWEEN_LINES => {
+                self.screen.log(&self.standing(&look()).line(LOG_COLUMNS));
+            }
+            None => {}
+        }
     }
 }

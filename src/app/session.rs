@@ -13,6 +13,7 @@ use crate::data::{Payload, Tolerance};
 use crate::error::Result;
 use crate::interrupt;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::lanes::OwnLanes;
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::payloads::{Payloads, conversations};
@@ -27,7 +28,8 @@ use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::observe::Observers;
 use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan};
-use crate::record::{Observer, Recorder};
+use crate::ranks::Part;
+use crate::record::{Observer, Recorder, TraceLog};
 use crate::report::export::{ExportSpec, ExportWriter};
 use crate::result::{ModelIdentity, Setup};
 use crate::shm::{Placement, free_bytes};
@@ -51,8 +53,12 @@ pub struct IdBlock {
 /// How a load's requests are dealt out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// Lanes of the feed.
+    /// Lanes of the feed, in this process.
     pub count: usize,
+    /// The same in all processes together.
+    pub whole: usize,
+    /// Which of these are in this process.
+    pub part: Part,
     /// Who decides which lane sends a step of the data first.
     pub deal: Deal,
     /// Entry of the data that the first request carries.
@@ -64,7 +70,7 @@ pub struct Lanes {
 impl Lanes {
     /// So many, from the beginning of the data, with all IDs.
     pub fn new(count: usize, deal: Deal) -> Self {
-        Self { count, deal, first_entry: 0, ids: None }
+        Self { count, whole: count, part: Part::WHOLE, deal, first_entry: 0, ids: None }
     }
 }
 
@@ -93,6 +99,8 @@ pub struct Session {
     has_steps: bool,
     payloads: Arc<[Payload]>,
     indexes: Vec<PayloadIndex>,
+    /// Where traced requests are kept, where any are.
+    pub trace_log: Option<Arc<TraceLog>>,
     /// Conversations, where the load plays such.
     pub conversations: Arc<[Vec<Turn>]>,
     /// When requests are due, where a file or the data say so.
@@ -124,7 +132,7 @@ impl Session {
         let mut models = plan.target.models().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
         let all_models = with_composing(backend.as_ref(), &mut models, &plan.target.bls_composing)?;
         plan.check_models(&models)?;
-        let payloads = Payloads::make(&plan, &models, &recorded.rows)?;
+        let payloads = Payloads::make(&plan, &models, &recorded)?;
         payloads.warnings.iter().for_each(|warning| note!("{warning}"));
         warn_of_tolerance(&plan, &payloads);
         let arrivals = match plan.load.mode {
@@ -137,6 +145,7 @@ impl Session {
             synchronous: plan.is_synchronous(&models),
             service_kind: backend.capabilities().service_kind.to_owned(),
             client_times: backend.capabilities().client_times,
+            server: backend.server(),
             models: all_models.iter().map(ModelIdentity::of).collect(),
             decoupled: models.iter().any(|model| model.decoupled),
             sequences: models.iter().any(|model| model.sequences),
@@ -148,6 +157,7 @@ impl Session {
             },
             ..Setup::of(&plan)
         };
+        let log = traces_of(&plan, backend.as_ref())?;
         let metrics = plan.target.metrics.as_ref();
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
@@ -163,6 +173,7 @@ impl Session {
             announcement: payloads.announcement,
             has_steps: payloads.from_files,
             payloads: table,
+            trace_log: log,
             indexes: payloads.indexes,
             conversations: payloads.sessions.into(),
             arrivals,
@@ -172,6 +183,13 @@ impl Session {
     /// The line that says what was read from data files.
     pub fn announcement(&self) -> Option<String> {
         self.announcement.clone()
+    }
+
+    /// Bytes of the input tensors of an inference, on average over what requests carry.
+    pub fn input_bytes(&self) -> Option<f64> {
+        let bytes = |payload: &Payload| payload.inputs.iter().map(|input| input.len).sum::<usize>() as f64;
+        let inferences: u64 = self.payloads.iter().map(|payload| payload.batch).sum();
+        (inferences > 0).then(|| self.payloads.iter().map(bytes).sum::<f64>() / inferences as f64)
     }
 
     /// How many requests of a schedule may be outstanding where the user sets no bound: as many as half of the free memory
@@ -222,8 +240,9 @@ impl Session {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
+        let own = OwnLanes { count: lanes.count, all: lanes.whole, part: lanes.part };
         if !self.setup.sequences {
-            return Feed::independent(self.indexes.clone(), mix, (lanes.count, lanes.deal), lanes.first_entry);
+            return Feed::independent(self.indexes.clone(), mix, (own, lanes.deal), lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
         let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
@@ -233,7 +252,7 @@ impl Session {
             length: SequenceLength::of(sequences, self.has_steps),
             seed: plan.seed,
         };
-        Feed::sequences(self.indexes.clone(), mix, spec, lanes.count)
+        Feed::sequences(self.indexes.clone(), mix, spec, own)
     }
 
     /// When requests are due, where a file or the data say so.
@@ -268,6 +287,7 @@ impl Session {
             validate_replies: plan.data.validate_replies,
             watch_responses: self.setup.decoupled || self.backend.generates() || observer.is_some(),
             cancels: plan.data.cancel_after.is_some(),
+            traces: self.trace_log.as_ref().map(|_| plan.tracing.rate),
             drain_limit: CLOSE_LIMIT,
             ..ClientSpec::new(Arc::clone(&self.models), Arc::clone(&self.payloads))
         };
@@ -277,6 +297,7 @@ impl Session {
             worker_cpus: plan.load.worker_cpus.clone(),
             cancel_after: plan.data.cancel_after,
             observer,
+            traces: self.trace_log.clone(),
             ..LoadContext::new(backend, client, self.feed(lanes)?, recorder)
         })
     }
@@ -287,6 +308,15 @@ impl Session {
         drop(self.traces);
         drop(self.backend);
     }
+}
+
+/// Where traced requests are to be kept, where any are wanted and can be had.
+fn traces_of(plan: &Plan, backend: &dyn Backend) -> Result<Option<Arc<TraceLog>>> {
+    let embedded = plan.target.service.is_embedded() && plan.tracing.wants_traces();
+    if embedded && !backend.traces() {
+        note!("this libtritonserver.so cannot trace requests; there are averages only, and no files of traces");
+    }
+    (embedded && backend.traces()).then(TraceLog::start).transpose()
 }
 
 /// Bytes that copies of requests may take on their way to the export and to the validator: so many that nothing is lost while

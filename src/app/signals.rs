@@ -49,7 +49,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     }
     shm::unlink_on_panic();
     shm::end_when_files_are_cut_short(i32::from(exit::FAILED)).map_err(failed)?;
-    end_programs_on_panic();
+    prepare_for_panics();
     ending::watch()?;
     let watcher = move || {
         for signal in signals.forever().map(|info| info.si_signo) {
@@ -61,9 +61,12 @@ pub fn watch() -> Result<&'static AtomicUsize> {
                 ending::clear();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
+            if signal == SIGTERM {
+                interrupt::terminate();
+            }
             let (phase, first) = phase::interrupt();
             match answer(phase, first) {
-                Answer::Say(text) => stdio::say(text),
+                Answer::Say(text) => ending::try_to(move || stdio::say(text)),
                 Answer::Leave(code) => ending::leave(code),
             }
         }
@@ -75,7 +78,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
 fn answer(phase: Phase, first: bool) -> Answer {
     match phase {
         Phase::Waiting => {
-            stdio::say("\ntriton-bench: interrupted before anything was measured\n");
+            ending::try_to(|| stdio::say("\ntriton-bench: interrupted before anything was measured\n"));
             Answer::Leave(exit::INTERRUPTED)
         }
         Phase::Loading if first => {
@@ -103,10 +106,12 @@ fn hangups_are_ignored() -> bool {
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// Makes every panic end the servers that were started: it may become an abort, which runs no destructors.
-fn end_programs_on_panic() {
+/// Makes every panic leave the terminal as it was, and end the servers that were started: it may become an abort, which runs no
+/// destructors.
+fn prepare_for_panics() {
     let previous = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        stdio::give_way();
         program::kill_all();
         previous(info);
     }));

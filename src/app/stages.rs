@@ -6,28 +6,49 @@ use std::sync::Arc;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::app::session::IdBlock;
+use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
-use crate::plan::{Distribution, SequencePlan, Stage, StageLength};
+use crate::plan::{Distribution, SequencePlan, Stage, StageEdges, StageLength};
 use crate::report;
 use crate::result::RunResult;
+use crate::stdio::note;
 
-/// Plays the stages and prints each one's results when all are over.
-pub fn run(runner: &Runner<'_>, stages: &[Stage], distribution: Distribution, result: &mut RunResult) -> Result<()> {
+/// Plays the stages and prints each one's results as it ends.
+pub fn run(
+    runner: &Runner<'_>,
+    stages: &[Stage],
+    (distribution, edges): (Distribution, StageEdges),
+    result: &mut RunResult,
+) -> Result<()> {
+    // Stages that an earlier run has played are there.
+    let done = runner.earlier.len().min(stages.len());
+    for level in &runner.earlier[..done] {
+        note!("{}: measured before (--resume)", report::level_name(level.load));
+        runner.screen.next();
+        result.levels.push(level.clone());
+    }
+    let stages = &stages[done..];
+    if stages.is_empty() {
+        return Ok(());
+    }
     let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage.load, distribution));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
     deal_ids(&runner.plan().load.sequences, &mut jobs);
     let plan = &runner.plan().measurement;
+    let began = Stamp::now();
     runner.warm_up(&jobs[0], plan)?;
-    let play = Play { runner, stages, jobs: &jobs, result: RefCell::new(result) };
+    let play =
+        Play { runner, stages, edges, jobs: &jobs, began, result: RefCell::new(result), printed: RefCell::new(Ok(())) };
     let played =
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
+    play.printed.into_inner()?;
     for measured in played {
         runner.account(measured);
     }
-    runner.show(&play.result.borrow().levels)
+    Ok(())
 }
 
 /// Gives every stage correlation IDs of its own: sequences of the stage before are still open when it starts. A rule has
@@ -48,8 +69,13 @@ fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
 struct Play<'a> {
     runner: &'a Runner<'a>,
     stages: &'a [Stage],
+    edges: StageEdges,
     jobs: &'a [Job],
+    /// When the warm-up did, or the first stage.
+    began: Stamp,
     result: RefCell<&'a mut RunResult>,
+    /// What kept a stage from being printed.
+    printed: RefCell<Result<()>>,
 }
 
 impl Director for Play<'_> {
@@ -67,21 +93,30 @@ impl Director for Play<'_> {
         let observer = runner.observers.map(|observers| observers.of_stage(&level.recorder, number));
         let context = runner.session.context(job.lanes, &Arc::clone(&level.recorder), observer)?;
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
-        Ok(StageRun { level, length, prepared })
+        Ok(StageRun { level, length, prepared, rest: self.stages[number].rest(self.edges) })
     }
 
     fn begun(&self, number: usize) {
+        self.runner.screen.stage(self.jobs[number].load, &self.stages[number]);
         if let Some(observers) = self.runner.observers {
             observers.begin(self.jobs[number].load);
         }
     }
 
-    fn ended(&self, summary: &LevelSummary) {
+    fn ended(&self, summary: &LevelSummary) -> Result<()> {
         if let Some(observers) = self.runner.observers {
             observers.end(boundaries(summary), summary, &self.runner.session.setup);
         }
         let mut result = self.result.borrow_mut();
-        result.levels.push(summary.clone());
+        let mut level = summary.clone();
+        if result.levels.len() == self.runner.earlier.len() {
+            level.course.began = self.began;
+        }
+        result.levels.push(level);
         report::summary::save(self.runner.plan(), self.runner.interrupts, &result);
+        let printed = self.runner.show(std::slice::from_ref(summary));
+        self.runner.screen.finished(summary);
+        self.printed.borrow_mut().clone_from(&printed);
+        printed
     }
 }

@@ -8,7 +8,8 @@ use crate::plan::{OnDisturbance, Plan};
 /// What tells of disturbances, unless the plan says that nobody looks.
 pub fn gauge(plan: &Plan) -> Option<Machine> {
     let looks = plan.measurement.on_disturbance != Some(OnDisturbance::Ignore);
-    looks.then(|| Machine::new(server(plan), plan.load.worker_cpus.as_deref().unwrap_or_default()))
+    let pinned = plan.load.worker_cpus.as_deref().unwrap_or_default();
+    looks.then(|| Machine::new(server(plan), pinned).beside(&plan.load.ranks.neighbours))
 }
 
 fn server(plan: &Plan) -> Server {

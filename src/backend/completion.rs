@@ -1,6 +1,6 @@
 //! What a backend reports, and to whom.
 
-use crate::backend::{Generation, InferError, Request, SlotId};
+use crate::backend::{Generation, InferError, Request, RequestTrace, SlotId};
 use crate::clock::Stamp;
 use crate::data::OutputView;
 
@@ -13,6 +13,10 @@ pub trait CompletionSink: Send + Sync {
     /// The slot's request, which has succeeded, brought generated text. Called before [`CompletionSink::complete`], by services
     /// whose answers are such ([`Backend::generates`](crate::backend::Backend::generates)).
     fn generated(&self, _slot: SlotId, _generation: &Generation) {}
+
+    /// The slot's request was traced. Called before [`CompletionSink::complete`], by backends that trace ([`Backend::traces`](crate::backend::Backend::traces)),
+    /// so that requests that are not traced carry nothing for it.
+    fn traced(&self, _slot: SlotId, _trace: &RequestTrace) {}
 
     /// The slot is free again. The answer says what it does next.
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next;

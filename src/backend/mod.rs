@@ -27,6 +27,8 @@ mod failure;
 mod generation;
 mod reply;
 mod request;
+mod server;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,12 @@ pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use generation::Generation;
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
+pub use server::ServerIdentity;
+pub use trace::{MOST_TRACED, ModelName, ModelTrace, Moment, RequestTrace, TRACE_COST_NS, TraceRate};
+
+use serde::Deserialize;
+
+use serde_json::Value;
 
 use crate::clock::Stamp;
 use crate::data::Payload;
@@ -50,6 +58,11 @@ pub trait Backend: Send + Sync {
     /// What this backend can do, and how the report names what it measures.
     fn capabilities(&self) -> Capabilities;
 
+    /// What the server calls itself, and its version, where it tells.
+    fn server(&self) -> Option<ServerIdentity> {
+        None
+    }
+
     /// Tensors, batching and scheduling of a model.
     ///
     /// # Errors
@@ -63,6 +76,14 @@ pub trait Backend: Send + Sync {
     /// Where a payload cannot be sent.
     fn prepare(&self, _models: &Arc<[ModelSpec]>, _payloads: &Arc<[Payload]>) -> Result<()> {
         Ok(())
+    }
+
+    /// Every model of the server's repositories, a row for each version.
+    ///
+    /// # Errors
+    /// Where the server does not list them.
+    fn index(&self) -> Result<Vec<IndexEntry>> {
+        Err(Error::server("this service does not list its models"))
     }
 
     /// Cumulative server-side counters of a model, of all its versions where `id` names none.
@@ -97,6 +118,16 @@ pub trait Backend: Send + Sync {
         Ok(false)
     }
 
+    /// Changes how models are configured; `None` where the service cannot.
+    fn control(&self) -> Option<&dyn ModelControl> {
+        None
+    }
+
+    /// Whether requests can be traced ([`ClientSpec::traces`]).
+    fn traces(&self) -> bool {
+        false
+    }
+
     /// Whether answers are generated text, of which the sink is told ([`CompletionSink::generated`]).
     fn generates(&self) -> bool {
         false
@@ -118,6 +149,35 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// Where a request cannot be prepared or a connection cannot be made.
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>>;
+}
+
+/// A server whose models can be loaded with other configurations than their files', while no client is open.
+pub trait ModelControl: Send + Sync {
+    /// The configuration of a model that is loaded, in protobuf's JSON, completed by the server.
+    ///
+    /// # Errors
+    /// Where the model is unknown or not ready, with the server's reason.
+    fn configuration(&self, id: &ModelId) -> Result<Value>;
+
+    /// Loads a model with this configuration, or with its file's. Where it cannot be, the model serves as it did.
+    ///
+    /// # Errors
+    /// The server's reason.
+    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()>;
+}
+
+/// A model, or a version of it, in the index of a server's repositories, as KServe's repository extension has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct IndexEntry {
+    /// The model's name.
+    pub name: String,
+    /// Empty where none is loaded.
+    pub version: String,
+    /// `READY`, `UNAVAILABLE`, `LOADING`, `UNLOADING`; empty where it was never asked for.
+    pub state: String,
+    /// Why it is not ready.
+    pub reason: String,
 }
 
 /// One worker's private line to the server, with a number of slots for outstanding requests.
@@ -175,6 +235,8 @@ pub struct ClientSpec {
     pub watch_responses: bool,
     /// Whether requests may be cancelled from another thread.
     pub cancels: bool,
+    /// Which requests the server is to trace, where it can ([`Backend::traces`]).
+    pub traces: Option<TraceRate>,
     /// How long a request may be waited for when the client is dropped.
     pub drain_limit: Duration,
 }
@@ -193,6 +255,7 @@ impl ClientSpec {
             validate_replies: false,
             watch_responses: false,
             cancels: false,
+            traces: None,
             drain_limit: DRAIN_LIMIT,
         }
     }

@@ -9,6 +9,7 @@ pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 pub mod null;
+mod offers;
 pub mod openai;
 mod prepared;
 pub mod regions;
@@ -17,13 +18,15 @@ pub mod tokens;
 pub mod torchserve;
 pub mod traces;
 
+pub use offers::Offer;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::backends::traces::{ChangedTraces, TraceControl};
-use crate::error::Result;
-use crate::plan::{Plan, Protocol, ServiceKind, Target};
+use crate::error::{Error, Result};
+use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
 use crate::{processes, program};
 
 /// A server that was reached.
@@ -46,18 +49,76 @@ pub type Connect = fn(&Plan) -> Result<Connected>;
 /// How long servers on the network are asked to forget regions by a program that leaves at once.
 const FORGET_LIMIT: Duration = Duration::from_millis(500);
 
+/// Every model of the server that the plan names, in the order of their names; `only` one of them, where that is asked for.
+///
+/// # Errors
+/// Where the server cannot be reached or does not list its models, or has none of that name.
+pub fn offers(plan: &Plan, only: Option<&str>) -> Result<Vec<Offer>> {
+    let found = match plan.target.service {
+        ServiceKind::TritonCApi => c_api::TritonInProcess::survey(&plan.target, only)?,
+        ServiceKind::Triton => offers::survey(&reach(plan)?.backend, only)?,
+        other => {
+            let rule = "only Triton and servers of KServe's protocol list their models";
+            return Err(Error::usage(format!("--service-kind {}: {rule}; leave it out", other.word())));
+        }
+    };
+    match only {
+        Some(name) if found.is_empty() => Err(Error::usage(format!("-m '{name}': the server has no such model"))),
+        _ => Ok(found),
+    }
+}
+
 /// Reaches the server that the plan names, and makes its model ready.
 ///
 /// # Errors
 /// Where the server or the model cannot be had, with the server's own reason.
 pub fn connect(plan: &Plan) -> Result<Connected> {
-    let connected = reach(plan)?;
-    Ok(match &plan.target.tokens_from {
+    Ok(counting(reach(plan)?, plan))
+}
+
+/// The same, counting generated tokens where the plan names the output that has them.
+fn counting(connected: Connected, plan: &Plan) -> Connected {
+    match &plan.target.tokens_from {
         None => connected,
         Some(output) => {
             Connected { backend: Arc::new(tokens::CountedTokens::new(connected.backend, output)), ..connected }
         }
-    })
+    }
+}
+
+/// Starts one server in this process for several plans, which differ in the models alone: all of them are loaded.
+///
+/// # Errors
+/// As [`connect`].
+pub fn host(plans: &[&Plan]) -> Result<Arc<dyn Backend>> {
+    let mut target = plans[0].target.clone();
+    target.mix.clear();
+    for plan in plans {
+        let models =
+            plan.target.models().map(|model| MixEntry { model: model.clone(), share: 1.0, parameters: Vec::new() });
+        target.mix.extend(models);
+        target.bls_composing.extend(plan.target.bls_composing.iter().cloned());
+    }
+    target.bls_composing.sort();
+    target.bls_composing.dedup();
+    Ok(Arc::new(c_api::TritonInProcess::start(&target)?))
+}
+
+/// A plan's own way to a server that [`host`] has started.
+pub fn through(host: &Arc<dyn Backend>, plan: &Plan) -> Connected {
+    counting(Arc::clone(host).into(), plan)
+}
+
+/// Stops the servers that this process started, in itself or as programs, so that others can be started; nobody may use them any
+/// more.
+///
+/// # Errors
+/// Where one could not be stopped.
+pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
+    program::ask_to_stop();
+    let halted = c_api::halt_servers(waiting);
+    program::await_stops(waiting);
+    halted
 }
 
 fn reach(plan: &Plan) -> Result<Connected> {

@@ -7,8 +7,8 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, Next, OutputView, Request,
-    Response, SlotId,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, ModelControl, Next, OutputView,
+    Request, RequestTrace, Response, SlotId,
 };
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
@@ -64,6 +64,10 @@ impl Backend for CountedTokens {
         self.inner.reload()
     }
 
+    fn control(&self) -> Option<&dyn ModelControl> {
+        self.inner.control()
+    }
+
     fn generates(&self) -> bool {
         true
     }
@@ -109,6 +113,10 @@ impl CompletionSink for Counter {
     }
 
     fn generated(&self, _: SlotId, _: &Generation) {}
+
+    fn traced(&self, slot: SlotId, trace: &RequestTrace) {
+        self.sink.traced(slot, trace);
+    }
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
         let brought = std::mem::take(&mut *self.slots.get(slot.index()).lock());

@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::backend::Parameter;
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
+use crate::cli::range::{BatchSizes, batch_sizes};
 use crate::cli::values::{US, integer, one_of, period, size, whole};
 use crate::data::RandomRange;
 use crate::error::{Error, Result};
@@ -17,10 +18,9 @@ use crate::shm::Placement;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Input data")]
 pub struct DataArgs {
-    /// Batch elements in a request
-    #[arg(short = 'b', long, value_name = "N", default_value = "1",
-        value_parser = whole::<u64>(1, u64::from(u32::MAX)))]
-    batch_size: u64,
+    /// Batch elements in a request. Of a list, such as `1,2,4:64`, whose ranges double, each is measured with every level
+    #[arg(short = 'b', long, value_name = "N[,N|:N]...", default_value = "1", value_parser = batch_sizes)]
+    batch_size: BatchSizes,
 
     /// Where input values come from: `zero`, `random`, a directory with a file per input, or a JSON or NPZ file with
     /// streams and steps; repeat it for further files. Default: random
@@ -137,7 +137,8 @@ impl DataArgs {
             Shared::Cuda => Some(Placement::Cuda(self.cuda_device.first().copied().unwrap_or(0))),
         };
         Ok(DataPlan {
-            batch_size: self.batch_size,
+            batch_size: self.batch_size.0[0],
+            batch_sizes: self.batch_size.0.clone(),
             batch_given: given.has("-b"),
             source: self.source()?,
             shapes: self.shape.clone(),

@@ -154,10 +154,26 @@ pub fn mix_entry(text: &str) -> Result<MixEntry, String> {
     Ok(MixEntry { model: model(name)?, share: part, parameters: parameters.collect::<Result<_, String>>()? })
 }
 
-/// `rate:VALUE:LENGTH` or `concurrency:VALUE:LENGTH`; the length is a time, or a number of requests such as `500req`.
-pub fn stage(text: &str) -> Result<Stage, String> {
-    let rule = "it must be rate:VALUE:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req";
+/// A stage, or a pause before the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StageForm {
+    /// A stage, with no pause before it.
+    Stage(Stage),
+    /// `pause:LENGTH`.
+    Pause(Duration),
+}
+
+/// `rate:VALUE:LENGTH`, `concurrency:VALUE:LENGTH` or `pause:TIME`; the length is a time, or a number of requests such as `500req`.
+pub fn stage(text: &str) -> Result<StageForm, String> {
+    let rule =
+        "it must be rate:VALUE:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, or pause:TIME";
     let parts: Vec<&str> = text.split(':').collect();
+    if let [kind, length] = parts[..]
+        && kind.eq_ignore_ascii_case("pause")
+        && !length.ends_with(|c: char| c.is_ascii_digit())
+    {
+        return time(length, Duration::from_secs(1)).map(StageForm::Pause);
+    }
     let [kind, value, length] = parts[..] else { return Err(rule.to_owned()) };
     let load = match kind.to_ascii_lowercase().as_str() {
         "rate" => StageLoad::RequestRate(decimal(value, 0.0, MAX_RATE)?),
@@ -175,7 +191,20 @@ pub fn stage(text: &str) -> Result<Stage, String> {
     if length == StageLength::Time(Duration::ZERO) {
         return Err("the length must be above 0".to_owned());
     }
-    Ok(Stage { load, length })
+    Ok(StageForm::Stage(Stage { load, length, pause: Duration::ZERO }))
+}
+
+/// The stages of several forms: pauses belong to the stage after them.
+pub fn stages(forms: &[StageForm]) -> Vec<Stage> {
+    let mut rest = Duration::ZERO;
+    let stage = |form: &StageForm| match *form {
+        StageForm::Pause(pause) => {
+            rest += pause;
+            None
+        }
+        StageForm::Stage(stage) => Some(Stage { pause: std::mem::take(&mut rest), ..stage }),
+    };
+    forms.iter().filter_map(stage).collect()
 }
 
 /// How a sweep spaces its rates, and how many there are.
@@ -300,10 +329,15 @@ mod tests {
 
     #[test]
     fn stages_have_a_load_and_a_length() {
-        let timed = Stage { load: StageLoad::RequestRate(12.5), length: StageLength::Time(Duration::from_secs(90)) };
-        assert_eq!(stage("rate:12.5:1.5m"), Ok(timed));
-        let counted = Stage { load: StageLoad::Concurrency(8), length: StageLength::Requests(500) };
-        assert_eq!(stage("Concurrency:8:500req"), Ok(counted));
+        let timed = Stage {
+            load: StageLoad::RequestRate(12.5),
+            length: StageLength::Time(Duration::from_secs(90)),
+            pause: Duration::ZERO,
+        };
+        assert_eq!(stage("rate:12.5:1.5m"), Ok(StageForm::Stage(timed)));
+        let counted =
+            Stage { load: StageLoad::Concurrency(8), length: StageLength::Requests(500), pause: Duration::ZERO };
+        assert_eq!(stage("Concurrency:8:500req"), Ok(StageForm::Stage(counted)));
         for bad in [
             "rate:1",
             "rate:0:1s",
@@ -316,6 +350,15 @@ mod tests {
         ] {
             assert!(stage(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn pauses_belong_to_the_stage_after_them() {
+        let forms: Vec<StageForm> =
+            ["rate:1:1s", "pause:2s", "Pause:500ms", "rate:2:1s", "rate:3:1s"].map(|text| stage(text).unwrap()).into();
+        let pauses: Vec<Duration> = stages(&forms).iter().map(|stage| stage.pause).collect();
+        assert_eq!(pauses, [0, 2_500, 0].map(Duration::from_millis));
+        assert!(["pause", "pause:", "pause:5", "pause:-1s", "pause:1:2s"].iter().all(|text| stage(text).is_err()));
     }
 
     #[test]

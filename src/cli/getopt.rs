@@ -101,11 +101,12 @@ pub const UPSTREAM: &[&str] = &[
     "grpc-method",
     "proto",
     "session-concurrency",
+    "enable-mpi",
     "version",
 ];
 
 /// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
-const ABSENT: &[&str] = &["enable-mpi", "trace-file", "schedule"];
+const ABSENT: &[&str] = &["schedule"];
 
 /// Reads the words after the program's name.
 ///
@@ -149,6 +150,11 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
     Ok(Line::Run(run, strays))
 }
 
+/// Whether a header stands on the line, whose value may be a secret.
+pub fn may_hold_secret(words: &[OsString]) -> bool {
+    words.iter().any(|word| word.as_bytes().starts_with(b"--header="))
+}
+
 /// How messages and the help name a flag: as perf_analyzer spells it, which is short where it has no long form.
 pub fn shown(arg: &Arg) -> String {
     let long = arg.get_long().unwrap_or_default();
@@ -163,13 +169,19 @@ struct Flag<'a> {
     attached: Option<OsString>,
 }
 
-enum Need {
+/// Whether a flag has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It is a switch.
     Never,
+    /// A boolean may follow.
     Maybe,
+    /// It has.
     Always,
 }
 
-fn need(arg: &Arg) -> Need {
+/// Whether a flag has a value.
+pub fn need(arg: &Arg) -> Need {
     match arg.get_action() {
         ArgAction::Set | ArgAction::Append => match arg.get_num_args() {
             Some(count) if count.min_values() == 0 => Need::Maybe,
@@ -195,12 +207,6 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     if let Some(arg) = command.get_arguments().find(|arg| long(arg, name)) {
         return Ok(arg);
     }
-    if name == "trace-file" {
-        return Err(Error::usage(
-            "--trace-file: a server takes the name of its trace file only at its own start; start it with \
-             --trace-config=triton,file=FILE and leave this flag out; see --help",
-        ));
-    }
     if ABSENT.contains(&name) {
         return Err(Error::usage(format!(
             "--{name} is a flag of perf_analyzer for what is not part of this version; see --help"
@@ -212,14 +218,16 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
         candidates.iter().copied().filter(|arg| UPSTREAM.contains(&arg.get_long().unwrap_or_default())).collect();
     match (&upstream[..], &candidates[..]) {
         ([only], _) | ([], [only]) => Ok(only),
-        (_, []) => Err(Error::usage(match alike(command, name).as_slice() {
+        (_, []) => Err(Error::usage(match shown_alike(command, name).as_slice() {
             [] => format!("--{name} is no flag of this program; see --help"),
             some => format!("--{name} is no flag of this program: did you mean {}? see --help", some.join(" or ")),
         })),
         _ => {
             let mut names: Vec<String> = candidates.iter().map(|arg| shown(arg)).collect();
             names.extend(
-                alike(command, name).into_iter().filter(|other| !candidates.iter().any(|arg| shown(arg) == *other)),
+                shown_alike(command, name)
+                    .into_iter()
+                    .filter(|other| !candidates.iter().any(|arg| shown(arg) == *other)),
             );
             names.dedup();
             Err(Error::usage(format!("--{name} is ambiguous: it may be {}; see --help", names.join(", "))))
@@ -232,22 +240,25 @@ const NEARLY: f64 = 0.85;
 /// Most names that are suggested.
 const MOST_SUGGESTED: usize = 3;
 
+fn shown_alike(command: &Command, name: &str) -> Vec<String> {
+    alike(command, name).into_iter().map(shown).collect()
+}
+
 /// The flags whose names are most like `name`, or have it as a part.
-fn alike(command: &Command, name: &str) -> Vec<String> {
+pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     let likeness = |long: &str| {
         let has_part =
             name.len() > 2 && long.split('-').any(|part| part == name) || long.contains(name) && name.len() > 4;
         if has_part { NEARLY } else { strsim::jaro_winkler(long, name) }
     };
     let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    let mut found: Vec<(f64, String)> =
-        visible.map(|arg| (likeness(arg.get_long().unwrap_or_default()), shown(arg))).collect();
+    let mut found: Vec<(f64, &Arg)> = visible.map(|arg| (likeness(arg.get_long().unwrap_or_default()), arg)).collect();
     found.retain(|(likeness, _)| *likeness >= NEARLY);
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
     // A name that differs in a letter leaves no doubt.
     found.retain(|(likeness, _)| best < 0.95 || *likeness >= 0.95);
-    found.into_iter().map(|(_, name)| name).take(MOST_SUGGESTED).collect()
+    found.into_iter().map(|(_, arg)| arg).take(MOST_SUGGESTED).collect()
 }
 
 /// `va` for `-v -a`, `p5000` for `-p 5000`.
@@ -320,6 +331,20 @@ mod tests {
             // --verbose was a prefix of --verbose-csv, but everyone who writes it means -v.
             assert!(shortened != 1 || long == "verbose", "--{long} was a prefix of one flag");
         }
+    }
+
+    #[test]
+    fn flags_of_outputs_are_known_as_such() {
+        let sections = ["Output and other", "Report", "Configuration by file"];
+        let others = ["-h", "--version"];
+        let known = [crate::plan::OF_OUTPUT, crate::plan::OF_THE_GATE, &others].concat();
+        let command = crate::cli::command();
+        let is_there = |arg: &&Arg| arg.get_help_heading().is_some_and(|heading| sections.contains(&heading));
+        let missing: Vec<String> =
+            command.get_arguments().filter(is_there).map(shown).filter(|name| !known.contains(&&**name)).collect();
+        assert!(missing.is_empty(), "neither of outputs nor of the gate: {missing:?}");
+        let names: Vec<String> = command.get_arguments().map(shown).collect();
+        assert!(known.iter().all(|flag| names.iter().any(|name| name == flag)), "{known:?}");
     }
 
     #[test]

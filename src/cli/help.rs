@@ -2,14 +2,25 @@
 
 use std::ffi::OsString;
 
+use clap::Parser;
+
 use crate::cli::Command;
+use crate::cli::word::{self, Called, Word, Words, help_of};
 use crate::error::{Error, Result};
 
-/// The word in the place of the first flag.
-pub const WORD: &str = "help";
+/// The command `help`.
+pub const WORD: Word = Word { name: "help", flags: word::flags::<Help>, read };
+
+/// Prints all flags of a run, those of a section, or a command's.
+#[derive(Parser, Debug)]
+#[command(override_usage = "triton-bench help [SECTION|COMMAND]")]
+struct Help {
+    /// The first letters of a section's title, or a command
+    name: Option<String>,
+}
 
 /// The usual flags and examples, on one screen.
-pub const SHORT: &str = "\
+const SHORT: &str = "\
 Measures inference servers: Triton inside this process, or a server on the network
 
 Usage: triton-bench -m MODEL [FLAGS]
@@ -29,13 +40,11 @@ Examples:
   triton-bench -m resnet50 --model-repository /models --concurrency-range 1:8
   triton-bench -m resnet50 -u server:8001 -i grpc --request-rate-range 100:500:100 --percentile 99
   triton-bench compare yesterday.json today.json
-
-Commands: compare, doctor, trace-summary, help. All flags: --help. Those of a section: --help load, for one.
 ";
 
-/// All flags.
-pub fn whole(mut command: clap::Command) -> String {
-    command.render_help().to_string()
+/// The usual flags, and the names of all commands.
+pub fn short(called: &Called) -> String {
+    format!("{SHORT}\nCommands: {}. All flags: --help\n", called.names())
 }
 
 /// The flags of the section whose title begins so, in any case.
@@ -61,7 +70,7 @@ pub fn section(command: clap::Command, name: &str) -> Result<String> {
         let others = arg.get_help_heading() != Some(found.as_str());
         arg.hide(others)
     };
-    Ok(whole(command.mut_args(hidden).after_help("")))
+    Ok(help_of(command.mut_args(hidden).after_help("")))
 }
 
 /// The title without what it explains in brackets.
@@ -69,25 +78,24 @@ fn first_words(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title)
 }
 
-/// Reads the words after `help`.
-///
-/// # Errors
-/// As [`section`].
-pub fn read(command: clap::Command, mut words: impl Iterator<Item = OsString>) -> Result<Command> {
-    let text = match words.next() {
-        Some(name) => section(command, &name.to_string_lossy())?,
-        None => whole(command),
-    };
-    Ok(Command::Help(text))
+/// Reads the words after `help`: a section or a command.
+fn read(called: &Called, words: Words<'_>) -> Result<Command> {
+    word::read(WORD.name, words, |Help { name }| {
+        let Some(name) = name else { return Ok(Command::Help(help_of(called.run.clone()))) };
+        match called.commands.iter().find(|word| word.name == name) {
+            Some(word) => (word.read)(called, &mut ["--help".into()].into_iter()),
+            None => section(called.run.clone(), &name).map(Command::Help),
+        }
+    })
 }
 
 /// That words belong to no flag. Where they may be torn from a header, which may hold a credential, they are not shown.
-pub fn stray(words: &[OsString], private: bool) -> Error {
+pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
     if private {
         let rule = "words that belong to no flag stand beside -H, whose value may have to be quoted";
         return Error::usage(format!("{} {rule}; see --help", words.len()));
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    let rule = "no flag takes it, and it is no command (compare, doctor, trace-summary, help)";
+    let rule = format!("no flag takes it, and it is no command ({})", called.names());
     Error::usage(format!("{}: {rule}; quote a value that has blanks; see --help", shown.join(" ")))
 }

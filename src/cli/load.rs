@@ -1,14 +1,18 @@
 //! Section "Load": when requests leave.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::Args;
+use jiff::Timestamp;
 
-use crate::cli::forms::{SweepForm, parameter_name, stage, sweep, token_input};
+use crate::cli::forms::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input};
 use crate::cli::range::{concurrency, periodic, rate};
-use crate::cli::values::{Processors, decimal, file, number, one_of, processors, whole};
+use crate::cli::ranks::RanksArgs;
+use crate::cli::values::{Processors, decimal, file, integer, number, one_of, processors, whole};
 use crate::plan::{
-    Calls, Distribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, Stage, TokenInput, TokenUse, Wait,
+    Calls, Distribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, StageEdges, TokenInput, TokenUse,
+    Wait,
 };
 
 /// Threads that issue requests, where `--max-threads` does not say and the load is a concurrency.
@@ -23,7 +27,7 @@ const ENDLESS_THREADS: usize = 1024;
 #[command(next_help_heading = "Load (one of concurrency, rate, intervals, schedule, trace, periodic, stages, sweep)")]
 pub struct LoadArgs {
     /// Keeps so many requests outstanding, one level after the other. Without an end: one level; an end of 0: grows
-    /// until --latency-threshold is passed
+    /// until --latency-threshold is passed; a step of `*2` doubles. Or a list, such as `1,2,4:8`
     #[arg(long, value_name = "START[:END[:STEP]]", default_value = "1:1:1", value_parser = concurrency)]
     concurrency_range: Range<u32>,
 
@@ -57,6 +61,11 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     trace_speed: f64,
 
+    /// Takes token counts from a trace under another load than its own, row after row: for --trace-input and --trace-parameter.
+    /// Default: off
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    trace_lengths: Option<PathBuf>,
+
     /// Makes this input as long as the trace says: its one free dimension is the row's ContextTokens, at most LONGEST
     /// (default 131072). Needs generated input data. Default: off
     #[arg(long, value_name = "NAME[:LONGEST]", value_parser = token_input)]
@@ -75,10 +84,16 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<u32>(1, u64::from(u32::MAX)))]
     request_period: u32,
 
-    /// One stage of a load, such as `rate:100:30s` or `concurrency:8:500req`; repeat it for further stages. Default:
-    /// off
+    /// One stage of a load, such as `rate:100:30s` or `concurrency:8:500req`; repeat it for further stages. `pause:5s` before
+    /// a stage lets the server rest until then. Default: off
     #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
-    stage: Vec<Stage>,
+    stage: Vec<StageForm>,
+
+    /// Between stages without a pause: `overlap` starts the next load while requests of the last are outstanding, so that the
+    /// server sees no gap; `drain` waits for them first, so that it never has more than a stage asks for
+    #[arg(long, value_name = "overlap|drain", default_value = "overlap",
+        value_parser = one_of(&[("overlap", StageEdges::Overlap), ("drain", StageEdges::Drain)]))]
+    stage_edges: StageEdges,
 
     /// Finds the highest rate that the server sustains, then measures N rates (default 8) up to it and just past it.
     /// Default: off
@@ -119,8 +134,9 @@ pub struct LoadArgs {
         value_parser = one_of(&[("park", Wait::Park), ("spin", Wait::Spin), ("hybrid", Wait::Hybrid)]))]
     wait: Wait,
 
-    /// Seed of every random draw: gaps, data, sequences, mixes. The same seed and flags give the same load
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u64>(0, u64::MAX))]
+    /// Seed of every random draw: gaps, data, sequences, mixes. The same seed and flags give the same load; `time` takes
+    /// another each time, which is said
+    #[arg(long, value_name = "N|time", default_value = "1", value_parser = seed)]
     seed: u64,
 
     #[arg(short = 't', long = "old-start-concurrency", hide = true, value_parser = whole::<u32>(1, 100_000))]
@@ -131,6 +147,9 @@ pub struct LoadArgs {
 
     #[arg(short = 'd', long = "old-dynamic-concurrency", hide = true)]
     dynamic_concurrency: bool,
+
+    #[command(flatten)]
+    ranks: RanksArgs,
 }
 
 /// Kind of gaps, before the shape is known.
@@ -160,11 +179,24 @@ impl LoadArgs {
             cpus: self.cpus.clone().map(|list| list.0),
             worker_cpus: self.worker_cpus.clone().map(|list| list.0),
             sequences,
+            ranks: self.ranks.plan(),
+            lengths: self.trace_lengths.clone().map(|file| (file, self.tokens())),
         }
     }
 
+    fn tokens(&self) -> TokenUse {
+        TokenUse { input: self.trace_input.clone(), parameter: self.trace_parameter.clone() }
+    }
+
     /// What should be known of the load although it is no error.
-    pub fn note(&self) -> Option<String> {
+    pub fn notes(&self, given: &Given) -> Vec<String> {
+        let by_time = given.value("--seed").is_some_and(|seed| seed.eq_ignore_ascii_case("time"));
+        let seed =
+            by_time.then(|| format!("--seed {}: drawn from the clock; name it to have the same load again", self.seed));
+        self.note().into_iter().chain(seed).collect()
+    }
+
+    fn note(&self) -> Option<String> {
         (self.sync && self.mode().follows_schedule()).then(|| {
             "--sync: requests of a schedule leave when they are due, answered or not; no thread waits for an answer"
                 .into()
@@ -179,19 +211,18 @@ impl LoadArgs {
     /// The load that was asked for; where contradictory ones were, the first (a rule refuses them).
     fn mode(&self) -> LoadMode {
         let distribution = self.distribution();
-        if let Some(range) = self.request_rate_range {
+        if let Some(range) = self.request_rate_range.clone() {
             LoadMode::RequestRate { range, distribution }
         } else if let Some(file) = &self.request_intervals {
             LoadMode::Intervals(file.clone())
         } else if self.fixed_schedule {
             LoadMode::FixedSchedule
         } else if let Some(file) = &self.trace_replay {
-            let tokens = TokenUse { input: self.trace_input.clone(), parameter: self.trace_parameter.clone() };
-            LoadMode::TraceReplay { file: file.clone(), speed: self.trace_speed, tokens }
+            LoadMode::TraceReplay { file: file.clone(), speed: self.trace_speed, tokens: self.tokens() }
         } else if let Some(periodic) = self.periodic_concurrency_range {
             LoadMode::Periodic(Periodic { request_period: self.request_period, ..periodic })
-        } else if !self.stage.is_empty() {
-            LoadMode::Stages { stages: self.stage.clone(), distribution }
+        } else if !stages(&self.stage).is_empty() {
+            LoadMode::Stages { stages: stages(&self.stage), distribution, edges: self.stage_edges }
         } else if let Some(SweepForm { spacing, points }) = self.sweep {
             LoadMode::Sweep { spacing, points, distribution }
         } else {
@@ -202,10 +233,13 @@ impl LoadArgs {
     /// `--concurrency-range`, or what the older flags say in its place: `-t` where a load starts, `-d` that it grows from
     /// there, `-c` how far, which is without end if absent.
     fn concurrency(&self) -> Range<u32> {
-        let Range { start, end, step } = self.concurrency_range;
+        let Range { start, end, step, listed } = self.concurrency_range.clone();
+        if self.start_concurrency.is_none() && !self.dynamic_concurrency {
+            return Range { start, end, step, listed };
+        }
         let (start, end) = self.start_concurrency.map_or((start, end), |start| (start, Some(start)));
         let end = if self.dynamic_concurrency { self.end_concurrency.filter(|&end| end > 0) } else { end };
-        Range { start, end, step }
+        Range::with_step(start, end, step)
     }
 
     fn distribution(&self) -> Distribution {
@@ -229,6 +263,12 @@ impl LoadArgs {
             _ => asked,
         }
     }
+}
+
+/// A number, or `time`: milliseconds since the Unix epoch, the same however often the flag is read.
+fn seed(text: &str) -> Result<u64, String> {
+    static NOW: LazyLock<u64> = LazyLock::new(|| Timestamp::now().as_millisecond().unsigned_abs());
+    if text.eq_ignore_ascii_case("time") { Ok(*NOW) } else { integer(text, 0, u64::MAX) }
 }
 
 /// A shape of gamma gaps.

@@ -6,8 +6,11 @@ use clap::Args;
 
 use crate::cli::forms::precision;
 use crate::cli::goodput;
+use crate::cli::stop_rule::stop_rule;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
-use crate::plan::{DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, WindowRule};
+use crate::plan::{
+    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StopRule, WindowRule,
+};
 
 /// How long to measure, and when to believe it.
 #[derive(Args, Debug)]
@@ -57,6 +60,10 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "N", default_value = "-1", value_parser = percentile)]
     percentile: Percentile,
 
+    /// Percentiles that reports show beside perf_analyzer's four, such as 50,90,99,99.9,99.99. Default: none
+    #[arg(long, value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = percentiles)]
+    percentiles: Percentiles,
+
     /// Highest latency allowed, in milliseconds or as in 500us: a range ends at the first level above it. 0: no limit
     #[arg(short = 'l', long, value_name = "MS", default_value = "0", value_parser = period(MS, Duration::ZERO))]
     latency_threshold: Duration,
@@ -69,6 +76,11 @@ pub struct MeasurementArgs {
     /// Share of requests that may fail, such as 0.05 or 5%, before a level counts as failed
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     max_errors: f64,
+
+    /// Ends the run where more requests fail than that within some time, whatever --max-errors allows: such as
+    /// `errors>10% over 5s`, or `errors>10% over 5s of 20` to need 20 requests and no more; repeat it for more. Default: off
+    #[arg(long, value_name = "CONDITION", value_parser = stop_rule)]
+    stop_on: Vec<StopRule>,
 
     /// Measures until the confidence interval of a statistic is at most so wide to each side, or --max-trials windows
     /// are over: `p99:2%`, `avg:1%`, `throughput:1%`. Default: off
@@ -107,26 +119,15 @@ pub struct MeasurementArgs {
     /// models); repeat it for more. The report then has the rate and share of good requests; failures are none. Default: off
     #[arg(long, value_name = "FIGURE<TIME", value_parser = goodput::limit)]
     goodput: Vec<goodput::Limit>,
-
-    /// Repeats the same run over every placement of tensors, or over every way to reach the server, and compares.
-    /// Default: off
-    #[arg(long, value_name = "memory|transports",
-        value_parser = one_of(&[("memory", MatrixKind::Memory), ("transports", MatrixKind::Transports)]))]
-    matrix: Option<MatrixKind>,
-}
-
-/// Which dimension a matrix has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MatrixKind {
-    /// Placement of tensors.
-    Memory,
-    /// Way to the server.
-    Transports,
 }
 
 /// A percentile, or the average.
 #[derive(Clone, Copy, Debug)]
 struct Percentile(Option<f64>);
+
+/// Percentiles, ascending.
+#[derive(Clone, Debug)]
+struct Percentiles(Vec<f64>);
 
 #[derive(Clone, Copy, Debug)]
 enum WindowKind {
@@ -147,12 +148,14 @@ impl MeasurementArgs {
             level_time: (!self.max_level_time.is_zero()).then_some(self.max_level_time),
             percentile: self.percentile.0,
             further_percentiles: Vec::new(),
+            percentiles: self.percentiles.0.clone(),
             latency_threshold: (!self.latency_threshold.is_zero()).then_some(self.latency_threshold),
             binary_search: self.binary_search,
             request_count: (self.request_count > 0).then_some(self.request_count),
             warmup_requests: self.warmup_request_count,
             warmup: self.warmup_duration,
             max_errors: self.max_errors,
+            stop_on: self.stop_on.clone(),
             precision: self.precision,
             restarts: self.restarts,
             decoupled_latency: self.decoupled_latency,
@@ -161,11 +164,6 @@ impl MeasurementArgs {
             latency_to: self.latency_to,
             goodput: goodput::all(&self.goodput),
         }
-    }
-
-    /// Which dimension the run is repeated along.
-    pub fn matrix(&self) -> Option<MatrixKind> {
-        self.matrix
     }
 }
 
@@ -176,4 +174,20 @@ fn percentile(text: &str) -> Result<Percentile, String> {
         "-1" => Ok(Percentile(None)),
         _ => decimal(text, 1.0, 99.999).map(|number| Percentile(Some(number))).map_err(rule),
     }
+}
+
+/// Several, separated by commas.
+fn percentiles(text: &str) -> Result<Percentiles, String> {
+    let rule = |_| "it must be numbers from 0.001 to 99.9999, separated by commas".to_owned();
+    let mut all = match text {
+        "" => Vec::new(),
+        _ => text
+            .split(',')
+            .map(|word| decimal(word.trim(), 0.001, 99.9999))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(rule)?,
+    };
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    Ok(Percentiles(all))
 }

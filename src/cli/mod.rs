@@ -1,42 +1,56 @@
 //! The command line: typed flags, one struct for each section of the help, and how they become a plan.
 
+mod commands;
 mod compare;
+mod config;
 mod data;
 mod doctor;
 mod dynamic_grpc;
 mod embedded;
+mod folder;
 mod forms;
 mod getopt;
 mod goodput;
 mod help;
+mod lengths;
 mod load;
 mod measurement;
 mod model;
+mod models;
 mod openai;
 mod output;
+mod pages;
 mod range;
+mod ranks;
 mod requirement;
+mod rounds;
+mod said;
 mod sequences;
 mod server;
+mod shell;
+mod stop_rule;
 mod tfserving;
 mod tls;
 mod trace_summary;
+mod tracing;
+mod tune;
 mod values;
+mod variants;
+mod word;
 
-use std::error::Error as _;
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
-use crate::cli::getopt::{HelpForm, Line, shown};
-use crate::cli::measurement::MatrixKind;
+use crate::cli::getopt::{HelpForm, Line};
+use crate::cli::rounds::MatrixKind;
+use crate::cli::said::{given, said};
+use crate::cli::word::{Called, columns, help_of, refused};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Flag, Given, LoadMode, Matrix, MeasurementPlan, Plan,
-    ServiceKind, Target, TorchServePlan, TraceFiles, Words,
+    API_MAJOR, Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
+    ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TorchServePlan, TraceFiles, TunePlan, Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -48,8 +62,18 @@ pub enum Command {
     TraceSummary(TraceFiles),
     /// One result held against another.
     Compare(Comparison),
+    /// The best configuration.
+    Tune(Box<TunePlan>),
+    /// Pages of results.
+    Report(ReportOf),
+    /// A list of models.
+    Models(Box<Survey>),
     /// A look at the machine.
     Doctor(Checkup),
+    /// Several runs of a file, one after the other.
+    Runs(Vec<RunOfFile>),
+    /// These flags on standard output, as a file.
+    Config(String),
     /// This text on standard output.
     Help(String),
     /// This line on standard error, where perf_analyzer has it.
@@ -59,16 +83,15 @@ pub enum Command {
 /// The version of perf_analyzer whose flags and outputs are ours.
 const UPSTREAM_VERSION: &str = "2.51.0";
 
-/// Columns of the help text.
+/// Columns of the help text, where the terminal has no fewer.
 const HELP_WIDTH: usize = 110;
+/// Terminals have more; fewer columns make no text.
+const NARROWEST: usize = 40;
 
 /// What the help ends with.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
-    4 another load than asked for, 6 a requirement does not hold, 99 bad flags, bad input or no server, 130 interrupted twice or before the load. \
-    `triton-bench trace-summary FILE` summarises traces of a server, `triton-bench compare A B` \
-    holds results against each other, `triton-bench doctor` names what makes this machine \
-    unfit for measuring.";
+    4 another load than asked for, 6 a requirement does not hold, 99 bad flags, bad input or no server, 130 interrupted twice or before the load.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]
@@ -81,7 +104,6 @@ const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguou
     args_override_self = true,
     term_width = HELP_WIDTH,
     next_line_help = true,
-    after_help = AFTER_HELP
 )]
 struct Flags {
     #[command(flatten)]
@@ -93,11 +115,15 @@ struct Flags {
     #[command(flatten)]
     measurement: measurement::MeasurementArgs,
     #[command(flatten)]
+    rounds: rounds::RoundsArgs,
+    #[command(flatten)]
     data: data::DataArgs,
     #[command(flatten)]
     embedded: embedded::EmbeddedArgs,
     #[command(flatten)]
     server: server::ServerArgs,
+    #[command(flatten)]
+    tracing: tracing::TracingArgs,
     #[command(flatten)]
     dynamic_grpc: dynamic_grpc::DynamicGrpcArgs,
     #[command(flatten)]
@@ -106,6 +132,12 @@ struct Flags {
     openai: openai::OpenAiArgs,
     #[command(flatten)]
     output: output::OutputArgs,
+    #[command(flatten)]
+    pages: pages::PageArgs,
+    #[command(flatten)]
+    folder: folder::FolderArgs,
+    #[command(flatten)]
+    config: config::ConfigArgs,
 }
 
 /// Reads a command line, the program's name first.
@@ -113,142 +145,105 @@ struct Flags {
 /// # Errors
 /// One line that names the flag, its value and the rule that it breaks.
 pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
-    let command = command_of(codes);
-    let mut words = args.into_iter().skip(1).peekable();
-    if words.next_if(|word| word == help::WORD).is_some() {
-        return help::read(command, words);
+    let called = Called { run: command_of(codes), commands: commands::ALL };
+    let mut words = ranks::numbered(args.into_iter().skip(1)).into_iter().peekable();
+    for word in called.commands {
+        if words.next_if(|first| first == word.name).is_some() {
+            return (word.read)(&called, &mut words);
+        }
     }
-    if words.next_if(|word| word == trace_summary::WORD).is_some() {
-        return trace_summary::read(words);
-    }
-    if words.next_if(|word| word == compare::WORD).is_some() {
-        return compare::read(words);
-    }
-    if words.next_if(|word| word == doctor::WORD).is_some() {
-        return doctor::read(words);
-    }
-    match getopt::read(&command, words)? {
-        Line::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::SHORT.to_owned())),
-        Line::Help(HelpForm::Section(name)) => help::section(command, &name).map(Command::Help),
-        Line::Help(_) => Ok(Command::Help(help::whole(command))),
+    match getopt::read(&called.run, words)? {
+        Line::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(&called))),
+        Line::Help(HelpForm::Section(name)) => help::section(called.run, &name).map(Command::Help),
+        Line::Help(_) => Ok(Command::Help(help_of(called.run))),
         Line::Version => Ok(Command::Version(version(codes))),
         Line::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
-            let private = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--header="));
-            Err(help::stray(&strays, private))
+            Err(help::stray(&called, &strays, getopt::may_hold_secret(&words)))
         }
-        Line::Run(words, strays) => {
-            let mut plan = run(&command, words, codes)?;
-            let private = !plan.target.connection.headers.is_empty();
-            plan.notes.extend(stray(&strays, private));
-            Ok(Command::Run(Box::new(plan)))
-        }
+        Line::Run(words, strays) => config::command(&called.run, words, &strays, codes),
     }
 }
 
 /// The flags as clap knows them: for the help, the documentation and tests.
 pub fn command() -> clap::Command {
-    Flags::command().no_binary_name(true)
+    let commands = commands::ALL.iter().map(|word| word.name).collect::<Vec<_>>().join(", ");
+    let rule = format!("Commands, each with --help, in the place of the first flag: {commands}.");
+    Flags::command().no_binary_name(true).after_help(format!("{AFTER_HELP}\n\n{rule}"))
 }
 
 /// The flags under the name that the program was called by.
 fn command_of(codes: Codes) -> clap::Command {
+    let command = command().term_width(columns());
     match codes {
-        Codes::Own => command(),
-        Codes::PerfAnalyzers => command().name("perf_analyzer").override_usage("perf_analyzer -m MODEL [FLAGS]"),
+        Codes::Own => command,
+        Codes::PerfAnalyzers => command.name("perf_analyzer").override_usage("perf_analyzer -m MODEL [FLAGS]"),
     }
 }
 
 fn version(codes: Codes) -> String {
     let own = env!("CARGO_PKG_VERSION");
+    let commit = match env!("TRITON_BENCH_COMMIT") {
+        "" => String::new(),
+        commit => format!("commit {commit}, "),
+    };
     match codes {
-        Codes::Own => format!("triton-bench {own} (flags and reports of Perf Analyzer {UPSTREAM_VERSION})"),
-        Codes::PerfAnalyzers => format!("Perf Analyzer Version {UPSTREAM_VERSION} (triton-bench {own})"),
+        Codes::Own => {
+            format!(
+                "triton-bench {own} ({commit}Triton C API {API_MAJOR}, flags and reports of Perf Analyzer {UPSTREAM_VERSION})"
+            )
+        }
+        Codes::PerfAnalyzers => format!("Perf Analyzer Version {UPSTREAM_VERSION} ({commit}triton-bench {own})"),
     }
 }
 
 fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Plan> {
-    let matches = command.clone().try_get_matches_from(words).map_err(|error| refused(command, &error))?;
-    let flags = Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error))?;
-    let given = given(command, &matches);
-    let plan = Plan { words: said(command, &matches), ..flags.plan(&given, codes)? };
+    let (matches, flags) = matched(command, words.clone())?;
+    let variants = flags.rounds.variants()?;
+    if variants.is_empty() {
+        return one(command, (&matches, &flags), codes, false);
+    }
+    if flags.rounds.matrix().is_some() {
+        return Err(Error::usage("--matrix is a set of variants of its own: leave it or --variant out"));
+    }
+    let variants = variants::plans(command, (&words, variants), codes, |words| {
+        let (matches, flags) = matched(command, words)?;
+        one(command, (&matches, &flags), codes, true)
+    })?;
+    let notes = variants::notes(&variants);
+    Ok(Plan { words: said(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
+}
+
+fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches, Flags)> {
+    let matches = command
+        .clone()
+        .try_get_matches_from(words)
+        .map_err(|error| refused(command, &error, "triton-bench", "see --help"))?;
+    let flags =
+        Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error, "triton-bench", "see --help"))?;
+    Ok((matches, flags))
+}
+
+/// The plan of a run, or of one of its variants.
+fn one(
+    command: &clap::Command,
+    (matches, flags): (&ArgMatches, &Flags),
+    codes: Codes,
+    is_variant: bool,
+) -> Result<Plan> {
+    let given = given(command, matches);
+    let mut plan = Plan { words: said(command, matches), ..flags.plan(&given, codes)? };
+    if is_variant {
+        plan.rounds = Some(flags.rounds.plan());
+    }
+    // A round has one window.
+    let few = if plan.rounds.is_none() { too_few_windows(&plan.measurement, &plan.load.mode) } else { None };
+    plan.notes.extend(few);
     Draft { plan, given, codes }.validate()
-}
-
-/// Flags whose values may be secrets; what stands before a colon is a name.
-const SECRET: &[&str] = &["-H"];
-
-/// What the flags are, for whoever reads the result.
-fn said(command: &clap::Command, matches: &ArgMatches) -> Words {
-    let mut words = Words::default();
-    for arg in command.get_arguments() {
-        let (name, given) = (shown(arg), is_given(arg, matches));
-        let values: Vec<String> = values(arg, matches).map(|value| without_secret(&name, &value)).collect();
-        // What is neither said nor has a default.
-        if values.is_empty() && !given {
-            continue;
-        }
-        if given && values.is_empty() {
-            words.command_line.push(name.clone());
-        } else if given {
-            words.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
-        }
-        words.flags.push(Flag { name, values, given });
-    }
-    words
-}
-
-fn is_given(arg: &clap::Arg, matches: &ArgMatches) -> bool {
-    matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-}
-
-/// The values of a flag, given or by default; a switch has none.
-fn values(arg: &clap::Arg, matches: &ArgMatches) -> impl Iterator<Item = String> {
-    let raw = if arg.get_action().takes_values() { matches.get_raw(arg.get_id().as_str()) } else { None };
-    raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned())
-}
-
-fn without_secret(flag: &str, value: &str) -> String {
-    match value.split_once(':') {
-        Some((name, _)) if SECRET.contains(&flag) => format!("{name}:…"),
-        None if SECRET.contains(&flag) => "…".to_owned(),
-        _ => value.to_owned(),
-    }
-}
-
-/// Flags that stand on the command line, with their values.
-fn given(command: &clap::Command, matches: &ArgMatches) -> Given {
-    let mut given = Given::default();
-    for arg in command.get_arguments().filter(|arg| is_given(arg, matches)) {
-        given.insert(shown(arg), values(arg, matches).collect());
-    }
-    given
-}
-
-/// clap's refusal in one line: flag, value, rule, next step.
-fn refused(command: &clap::Command, error: &clap::Error) -> Error {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        _ => None,
-    };
-    let flag = text(ContextKind::InvalidArg).unwrap_or_default();
-    let long = flag.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
-    let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long));
-    let flag = arg.map_or_else(|| format!("--{long}"), shown);
-    let rule = match (error.source(), error.kind()) {
-        (Some(rule), _) => rule.to_string(),
-        (None, ErrorKind::InvalidUtf8) => return Error::usage("a value that must be text is not UTF-8; see --help"),
-        (None, _) => "it must not be empty".to_owned(),
-    };
-    if flag == "-H" {
-        return Error::usage(format!("{flag}: {rule}; see --help"));
-    }
-    let value = text(ContextKind::InvalidValue).unwrap_or_default();
-    Error::usage(format!("{flag} '{value}': {rule}; see --help"))
 }
 
 impl Flags {
     fn plan(&self, given: &Given, codes: Codes) -> Result<Plan> {
-        let matrix = self.measurement.matrix().map(|kind| match kind {
+        let matrix = self.rounds.matrix().map(|kind| match kind {
             MatrixKind::Memory => Matrix::Memory,
             MatrixKind::Transports => Matrix::Transports { running: self.server.url() },
         });
@@ -268,23 +263,32 @@ impl Flags {
         if let Some(sessions) = self.openai.sessions() {
             (load.mode, load.calls) = (LoadMode::Sessions(sessions), Calls::Asynchronous);
         }
-        // The trials of a matrix are its rounds.
-        notes.extend(if matrix.is_none() { too_few_windows(&measurement, &load.mode) } else { None });
-        notes.extend(self.load.note());
+        notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());
         Ok(Plan {
             target: self.target(in_process, given)?,
             load,
             data: self.data(given)?,
             measurement,
-            output: self.output.plan(),
+            output: self.folder.add_to(ReportPlan { pages: self.pages.plan(), ..self.output.plan() }),
+            tracing: self.tracing.plan(self.server.trace().as_ref()),
             gate,
             seed: self.load.seed(),
             words: Words::default(),
+            rounds: matrix.as_ref().map(|_| self.matrix_rounds(given)),
             matrix,
+            matrix_sizes: self.rounds.sizes(),
+            variants: Vec::new(),
             notes,
             model_notes: Vec::new(),
         })
+    }
+
+    /// The rounds of a matrix were once what --max-trials says.
+    fn matrix_rounds(&self, given: &Given) -> Rounds {
+        let rounds = self.rounds.plan();
+        let old = given.has("--max-trials") && !given.has("--rounds");
+        if old { Rounds { count: self.measurement.plan().max_trials, ..rounds } } else { rounds }
     }
 
     /// What requests carry. Payloads are generated where nothing else is asked for.
@@ -328,17 +332,6 @@ fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
     few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
 }
 
-/// What is said of words that belong to no flag, which often are a value torn apart: where that may be a header, which may
-/// hold a credential, they are not shown.
-fn stray(words: &[OsString], private: bool) -> Option<String> {
-    if private && !words.is_empty() {
-        let rule = "beside -H, whose value may have to be quoted";
-        return Some(format!("{} words that belong to no flag count for nothing, {rule}", words.len()));
-    }
-    let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    (!shown.is_empty()).then(|| format!("words that belong to no flag count for nothing: {}", shown.join(" ")))
-}
-
 /// What is worth a word although it is no error.
 fn notes(given: &Given) -> Vec<String> {
     const OLD: [(&str, &str); 4] = [
@@ -353,8 +346,8 @@ fn notes(given: &Given) -> Vec<String> {
         let rule = "a request is cancelled only while it is alone on its stream, which those of a sequence share";
         notes.push(format!("--cancel-after-us: {rule}"));
     }
-    let first_id = given.value("--sequence-id-range").and_then(|range| range.split(':').next());
-    if first_id.is_some_and(|first| first.trim_start_matches('0').is_empty()) {
+    let is_zero = |range: &str| range.split(':').next().is_some_and(|first| first.trim_start_matches('0').is_empty());
+    if given.value("--sequence-id-range").is_some_and(is_zero) {
         notes.push("--sequence-id-range starts at 0, which means no sequence: IDs start at 1".to_owned());
     }
     notes

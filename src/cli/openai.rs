@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::values::{integer, whole};
-use crate::data::{PromptForm, PromptSpec, TokenLength};
+use crate::cli::lengths::{length, prompt_length};
+use crate::cli::values::whole;
+use crate::data::{PromptForm, PromptLength, PromptSpec, TokenLength};
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 
 /// What is asked of services of the OpenAI kind.
@@ -15,18 +16,20 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "PATH", value_parser = endpoint)]
     endpoint: Option<String>,
 
-    /// Generates payloads in place of --input-data: prompts of so many tokens, normally distributed. Words stand for tokens.
-    /// Default: off
-    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = tokens)]
-    prompt_tokens: Option<TokenLength>,
+    /// Generates payloads in place of --input-data: prompts of so many tokens, for which words stand. Normally distributed, or
+    /// as in `lognormal:MEAN:STDDEV[:MIN:MAX]` (also normal, skew-normal with a third number, poisson:MEAN, uniform:MIN:MAX), or
+    /// as recorded in `trace:FILE.csv`, with its outputs. Default: off
+    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = prompt_length)]
+    prompt_tokens: Option<PromptLength>,
 
-    /// Most tokens of the outputs of generated payloads, their `max_tokens`. Default: as the server has it
-    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = tokens)]
+    /// Most tokens of the outputs of generated payloads, their `max_tokens`; distributed as those of --prompt-tokens can be.
+    /// Default: as recorded, or as the server has it
+    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     output_tokens: Option<TokenLength>,
 
-    /// How many different payloads are generated
-    #[arg(long, value_name = "N", default_value = "100", value_parser = whole::<u32>(1, 10_000_000))]
-    num_prompts: u32,
+    /// How many different payloads are generated. Default: 100, or as many as are recorded
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 10_000_000))]
+    num_prompts: Option<u32>,
 
     /// Plays conversations, so many at a time and each once: payloads of the same `session_id` are turns that follow each other,
     /// `delay` milliseconds after the answer before. Each turn sends all that was said before. Default: off
@@ -42,9 +45,12 @@ impl OpenAiArgs {
 
     /// What should be known of generated payloads.
     pub fn note(&self) -> Option<String> {
-        let TokenLength { mean, .. } = self.prompt_tokens?;
+        let length = match self.prompt_tokens.as_ref()? {
+            PromptLength::Drawn(length) => length.to_string(),
+            PromptLength::Recorded(_) => "as many words as tokens are recorded".to_owned(),
+        };
         Some(format!(
-            "--prompt-tokens: prompts are of {mean} words on average; how many tokens these are the server's tokenizer decides"
+            "--prompt-tokens: prompts are of {length}; how many tokens these are the server's tokenizer decides"
         ))
     }
 
@@ -56,7 +62,7 @@ impl OpenAiArgs {
             "completions" if !path.ends_with("chat/completions") => PromptForm::Prompt,
             _ => PromptForm::Messages,
         };
-        self.prompt_tokens.map(|prompt| PromptSpec {
+        self.prompt_tokens.clone().map(|prompt| PromptSpec {
             prompt,
             output: self.output_tokens,
             count: self.num_prompts,
@@ -69,13 +75,6 @@ impl OpenAiArgs {
         let endpoint = self.endpoint.clone().unwrap_or_default();
         OpenAiPlan { endpoint, streaming, sessions: self.session_concurrency.is_some() }
     }
-}
-
-/// `MEAN` or `MEAN:STDDEV`.
-fn tokens(text: &str) -> Result<TokenLength, String> {
-    const MOST: u64 = 10_000_000;
-    let (mean, deviation) = text.split_once(':').unwrap_or((text, "0"));
-    Ok(TokenLength { mean: integer(mean, 1, MOST)?, deviation: integer(deviation, 0, MOST)? })
 }
 
 /// A path, without the slash in front.
@@ -96,13 +95,6 @@ fn endpoint(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lengths_have_a_mean_and_perhaps_a_deviation() {
-        assert_eq!(tokens("550:150"), Ok(TokenLength { mean: 550, deviation: 150 }));
-        assert_eq!(tokens("5"), Ok(TokenLength { mean: 5, deviation: 0 }));
-        assert!(["", "0", "5:", ":5", "a", "5:-1", "1:2:3", "1.5"].iter().all(|text| tokens(text).is_err()));
-    }
 
     #[test]
     fn endpoints_are_paths() {

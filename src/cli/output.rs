@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 
 use crate::cli::requirement::requirement;
 use crate::cli::values::one_of;
-use crate::plan::{Decision, GatePlan, ReportPlan, Requirement};
+use crate::plan::{Decision, GatePlan, Pages, ReportPlan, Requirement};
 
 /// What is written where.
 #[derive(Args, Debug)]
@@ -25,6 +25,11 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     summary_file: Option<PathBuf>,
 
+    /// Goes on after the last finished level of an earlier run of the same plan, whose --summary-file this is; the result is written
+    /// there again unless --summary-file names another file. Default: off
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+
     /// What must hold, such as `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, or `p99<+5%` of --baseline's; judged on
     /// the confidence interval. Repeatable. Exit code 6 where one does not. Default: none
     #[arg(long, value_name = "CONDITION", action = ArgAction::Append, value_parser = requirement)]
@@ -34,9 +39,10 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// What a requirement counts as whose interval holds the bound. Default: its value decides, with a warning
-    #[arg(long, value_name = "pass|fail",
-        value_parser = one_of(&[("pass", Decision::Pass), ("fail", Decision::Fail)]))]
+    /// What a requirement counts as whose interval holds the bound; with `more` its level is measured again, up to twice, until it is
+    /// decided. Default: its value decides, with a warning
+    #[arg(long, value_name = "pass|fail|more",
+        value_parser = one_of(&[("pass", Decision::Pass), ("fail", Decision::Fail), ("more", Decision::More)]))]
     undecided: Option<Decision>,
 
     /// Writes what became of the requirements as JUnit's XML. Default: off
@@ -51,6 +57,11 @@ pub struct OutputArgs {
     /// describes them. Default: off
     #[arg(short = 'v', long, action = ArgAction::Count)]
     verbose: u8,
+
+    /// Shows a dashboard on the terminal while the run goes on, and the report after it; the key q ends the run as Ctrl-C does.
+    /// Default: off
+    #[arg(long)]
+    live: bool,
 
     /// Prints the version
     #[arg(long)]
@@ -77,9 +88,13 @@ impl OutputArgs {
         ReportPlan {
             csv: self.csv.clone(),
             verbose_csv: self.verbose_csv,
-            summary: self.summary_file.clone(),
+            summary: self.summary_file.clone().or_else(|| self.resume.clone()),
+            resume: self.resume.clone(),
+            pages: Pages::default(),
+            folder: None,
             profile_export: self.profile_export_file.clone(),
             verbosity: self.verbose,
+            live: self.live,
         }
     }
 }

@@ -1,23 +1,135 @@
-//! Reads `start[:end[:step]]`.
+//! Reads `start[:end[:step]]`, where a step may be a factor (`*2`), and lists of such.
 
 use std::fmt::Display;
 
 use crate::cli::values::{decimal, integer};
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Periodic, Range};
 
+/// Most values that a list may come to.
+const MOST_LISTED: usize = 1000;
+
 /// A range of concurrencies; `4` is that level alone, `4:0` has no end.
 pub fn concurrency(text: &str) -> Result<Range<u32>, String> {
-    range(text, |part| integer(part, 0, u64::from(MAX_CONCURRENCY)), 0, 1)
+    let read = |part: &str| integer(part, 0, u64::from(MAX_CONCURRENCY));
+    if !is_list(text) {
+        return range(text, read, 0, 1);
+    }
+    listed(text, Step::Add(1.0), |part| read(part).map(f64::from)).and_then(above_zero).map(|values| {
+        let values: Vec<u32> = values.into_iter().map(|value| value as u32).collect();
+        of_list(values, 1)
+    })
+}
+
+/// Batch sizes: a list of numbers and ranges, which double where they have no step of their own.
+pub fn batch_sizes(text: &str) -> Result<BatchSizes, String> {
+    let read = |part: &str| integer::<u32>(part, 1, u64::from(u32::MAX)).map(f64::from);
+    if !is_list(text) && !text.contains(':') {
+        return integer(text, 1, u64::from(u32::MAX)).map(|size| BatchSizes(vec![size]));
+    }
+    listed(text, Step::Times(2.0), read).map(|sizes| BatchSizes(sizes.into_iter().map(|size| size as u64).collect()))
+}
+
+/// Batch sizes, ascending; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchSizes(pub Vec<u64>);
+
+/// How one value of a range follows the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// By so much more.
+    Add(f64),
+    /// So many times as large.
+    Times(f64),
+}
+
+/// The values of a list of numbers and of ranges `start:end[:step]`, whose step is `+s`, `s` or `*f`, or `usual` where there is
+/// none: ascending, each once.
+///
+/// # Errors
+/// The rule that the text breaks.
+pub fn listed(text: &str, usual: Step, read: impl Fn(&str) -> Result<f64, String>) -> Result<Vec<f64>, String> {
+    let form = || "it must be a list of numbers and of ranges start:end[:step], such as 1,2,4:64:*2".to_owned();
+    let mut values = Vec::new();
+    for part in text.split(',') {
+        match part.split(':').collect::<Vec<_>>()[..] {
+            [""] => return Err(form()),
+            [value] => values.push(read(value)?),
+            [start, end] => spread((read(start)?, read(end)?), usual, &mut values)?,
+            [start, end, by] => spread((read(start)?, read(end)?), step(by)?, &mut values)?,
+            _ => return Err(form()),
+        }
+    }
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    Ok(values)
+}
+
+/// `+s`, `s` or `*f`.
+fn step(text: &str) -> Result<Step, String> {
+    if let Some(factor) = text.strip_prefix('*') {
+        let rule = |_| "a factor must be a number above 1, such as *2".to_owned();
+        return decimal(factor, 1.001, 1e6).map(Step::Times).map_err(rule);
+    }
+    let rule = |_| "the step must be above 0".to_owned();
+    decimal(text.trim_start_matches('+'), f64::MIN_POSITIVE, f64::MAX).map(Step::Add).map_err(rule)
+}
+
+/// Adds the values from `start` to `end`; a factor's are rounded where both ends are whole.
+fn spread((start, end): (f64, f64), by: Step, values: &mut Vec<f64>) -> Result<(), String> {
+    if end < start {
+        return Err(format!("the end, {end}, must not be below the start, {start}: a list has an end"));
+    }
+    let whole = start.fract() == 0.0 && end.fract() == 0.0;
+    for index in 0.. {
+        let value = match by {
+            Step::Add(step) => step.mul_add(f64::from(index), start),
+            Step::Times(factor) if whole => (start * factor.powi(index)).round(),
+            Step::Times(factor) => start * factor.powi(index),
+        };
+        if value > end * (1.0 + 1e-9) || (index > 0 && value <= 0.0) {
+            break;
+        }
+        values.push(value.min(end));
+        if values.len() > MOST_LISTED {
+            return Err(format!("these are more than {MOST_LISTED} values; take a larger step"));
+        }
+    }
+    Ok(())
+}
+
+fn is_list(text: &str) -> bool {
+    text.contains([',', '*', '+'])
+}
+
+fn above_zero(values: Vec<f64>) -> Result<Vec<f64>, String> {
+    match values.iter().any(|value| *value <= 0.0) {
+        true => Err("every value of a list must be above 0".to_owned()),
+        false => Ok(values),
+    }
+}
+
+/// A list that is not empty; one value is a range of its own.
+fn of_list<T: Copy>(values: Vec<T>, step: T) -> Range<T> {
+    let (start, end) = (values[0], values[values.len() - 1]);
+    let listed = if values.len() > 1 { values } else { Vec::new() };
+    Range { start, end: Some(end), step, listed }
 }
 
 /// A range of request rates; `100` is that level alone, `100:0` has no end.
 pub fn rate(text: &str) -> Result<Range<f64>, String> {
-    range(text, |part| decimal(part, 0.0, MAX_RATE), 0.0, 1.0)
+    let read = |part: &str| decimal(part, 0.0, MAX_RATE);
+    if is_list(text) && !text.contains("e+") {
+        return listed(text, Step::Add(1.0), read).and_then(above_zero).map(|values| of_list(values, 1.0));
+    }
+    range(text, read, 0.0, 1.0)
 }
 
 /// A periodic growth `start:end:step`, without its request period.
 pub fn periodic(text: &str) -> Result<Periodic, String> {
-    let Range { start, end, step } = concurrency(text)?;
+    let Range { start, end, step, listed } = concurrency(text)?;
+    if !listed.is_empty() {
+        return Err("it must be start:end or start:end:step: a periodic load grows by the same step".to_owned());
+    }
     let end = end.ok_or("the end must be above 0: it is the number of requests in all")?;
     if (end - start) % step != 0 {
         return Err(format!("the step must divide end - start, but {step} does not divide {}", end - start));
@@ -75,7 +187,7 @@ fn range<T: PartialOrd + Copy + Display>(
     if end != zero && end < start {
         return Err(format!("the end, {end}, must not be below the start, {start} (0 is without end)"));
     }
-    Ok(Range { start, end: (end != zero).then_some(end), step })
+    Ok(Range::with_step(start, (end != zero).then_some(end), step))
 }
 
 #[cfg(test)]
@@ -84,12 +196,45 @@ mod tests {
 
     #[test]
     fn parts_default_as_upstream_has_them() {
-        assert_eq!(concurrency("4"), Ok(Range { start: 4, end: Some(4), step: 1 }));
-        assert_eq!(concurrency("1:8"), Ok(Range { start: 1, end: Some(8), step: 1 }));
-        assert_eq!(concurrency("1:8:2"), Ok(Range { start: 1, end: Some(8), step: 2 }));
-        assert_eq!(concurrency("2:0"), Ok(Range { start: 2, end: None, step: 1 }));
-        assert_eq!(rate("0.5:2:0.5"), Ok(Range { start: 0.5, end: Some(2.0), step: 0.5 }));
-        assert_eq!(rate("10:0:5"), Ok(Range { start: 10.0, end: None, step: 5.0 }));
+        assert_eq!(concurrency("4"), Ok(Range::with_step(4, Some(4), 1)));
+        assert_eq!(concurrency("1:8"), Ok(Range::with_step(1, Some(8), 1)));
+        assert_eq!(concurrency("1:8:2"), Ok(Range::with_step(1, Some(8), 2)));
+        assert_eq!(concurrency("2:0"), Ok(Range::with_step(2, None, 1)));
+        assert_eq!(rate("0.5:2:0.5"), Ok(Range::with_step(0.5, Some(2.0), 0.5)));
+        assert_eq!(rate("10:0:5"), Ok(Range::with_step(10.0, None, 5.0)));
+    }
+
+    #[test]
+    fn lists_and_factors() {
+        let values = |text| concurrency(text).unwrap().listed;
+        assert_eq!(values("1,2,4,8"), [1, 2, 4, 8]);
+        assert_eq!(values("1:64:*2"), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(values("8,1:3,2"), [1, 2, 3, 8], "ascending, each once");
+        assert_eq!(values("1:10:+4"), [1, 5, 9]);
+        assert_eq!(values("1:10:*1.5"), [1, 2, 3, 5, 8]);
+        let range = concurrency("4,2").unwrap();
+        assert_eq!((range.start, range.end), (2, Some(4)));
+        assert_eq!(concurrency("4,4"), Ok(Range::with_step(4, Some(4), 1)));
+        assert_eq!(rate("0.5,10:40:*2").unwrap().listed, [0.5, 10.0, 20.0, 40.0]);
+        assert_eq!(batch_sizes("1,2,4:64"), Ok(BatchSizes(vec![1, 2, 4, 8, 16, 32, 64])));
+        assert_eq!(batch_sizes("8"), Ok(BatchSizes(vec![8])));
+        assert_eq!(batch_sizes("1:4:1"), Ok(BatchSizes(vec![1, 2, 3, 4])));
+        for (text, rule) in [
+            ("1,", "list of numbers"),
+            ("1,,2", "list of numbers"),
+            ("1:0:*2", "has an end"),
+            ("1:8:*1", "factor must be"),
+            ("1:8:*x", "factor must be"),
+            ("0,1", "above 0"),
+            ("1:100000:+1", "more than 1000"),
+            ("1,a", "whole number"),
+            ("1:2:3:4,5", "list of numbers"),
+        ] {
+            let error = concurrency(text).expect_err(text);
+            assert!(error.contains(rule), "{text}: {error}");
+        }
+        assert!(batch_sizes("0").is_err() && batch_sizes("1,x").is_err() && batch_sizes("").is_err());
+        assert!(periodic("1,2").unwrap_err().contains("same step"));
     }
 
     #[test]

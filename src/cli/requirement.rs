@@ -29,7 +29,8 @@ pub fn requirement(text: &str) -> Result<Requirement, String> {
     Ok(Requirement { text: text.to_owned(), of, relation, bound, level })
 }
 
-fn figure(name: &str) -> Option<Figure> {
+/// The figure of that name.
+pub fn figure(name: &str) -> Option<Figure> {
     match name {
         "errors" => Some(Figure::Errors),
         "throughput" => Some(Figure::Statistic(Statistic::Throughput)),

@@ -87,16 +87,17 @@ pub struct ServerArgs {
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = period(MS, MS))]
     metrics_interval: Duration,
 
-    /// What the server traces of requests; repeat it for both. Default: as the server has it
+    /// What the server traces of requests; repeat it for both. In this process TIMESTAMPS alone, into --trace-file. Default: as the
+    /// server has it; in this process OFF
     #[arg(long, value_name = "OFF|TIMESTAMPS|TENSORS", value_parser = one_of(&[
         ("OFF", None), ("TIMESTAMPS", Some(TraceLevel::Timestamps)), ("TENSORS", Some(TraceLevel::Tensors))]))]
     trace_level: Vec<Option<TraceLevel>>,
 
-    /// The server traces one request in so many. Default: as the server has it
+    /// One request in so many is traced. Default: as the server has it; in this process as many as cost 1% of a processor
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::from(u32::MAX)))]
     trace_rate: Option<u64>,
 
-    /// How many traces the server takes; -1 is no bound. Default: as the server has it
+    /// How many traces the server takes, or --trace-file gets; -1 is no bound. Default: as the server has it; in this process -1
     #[arg(long, value_name = "N", value_parser = trace_count)]
     trace_count: Option<i64>,
 

@@ -1,48 +1,52 @@
 //! The command `trace-summary`: its words.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::Parser;
+
 use crate::cli::Command;
+use crate::cli::values::whole;
+use crate::cli::word::{self, Word, Words};
 use crate::error::{Error, Result};
 use crate::plan::TraceFiles;
 
-/// The word in the place of the first flag.
-pub const WORD: &str = "trace-summary";
+/// This command.
+pub const WORD: Word = Word { name: "trace-summary", flags: word::flags::<TraceSummary>, read: |_, words| read(words) };
 
-const USAGE: &str = "\
-Summarises traces that a Triton server wrote: how long requests took, and where
+const AFTER: &str = "A server writes traces where it was started with --trace-config=triton,file=FILE, and traces requests as --trace-level, \
+    --trace-rate and --trace-count of a run ask for; in this process --trace-level TIMESTAMPS writes such a file. HTTP and gRPC requests are \
+    summarised apart, times are in microseconds.";
 
-Usage: triton-bench trace-summary [-t] FILE...
+/// Summarises traces that a Triton server wrote: how long requests took, and where.
+#[derive(Parser, Debug)]
+#[command(override_usage = "triton-bench trace-summary [FLAGS] FILE...", after_help = AFTER)]
+struct TraceSummary {
+    #[arg(hide = true)]
+    files: Vec<PathBuf>,
 
-  -t, --show-trace
-          Prints every trace too, with the time between its moments. Default: off
-  -h, --help
-          Prints this text
+    /// Prints every trace too, with the time between its moments. Default: off
+    #[arg(short = 't', long = "show-trace")]
+    each: bool,
 
-A server writes traces where it was started with --trace-config=triton,file=FILE, and traces requests as --trace-level,
---trace-rate and --trace-count of a run ask for. HTTP and gRPC requests are summarised apart, times are in microseconds.
-";
+    /// How many of each model's slowest traces are told
+    #[arg(long, value_name = "N", default_value = "3", value_parser = whole::<usize>(0, 1_000_000))]
+    slowest: usize,
 
-/// Reads the words after `trace-summary`.
-///
-/// # Errors
-/// Where there is no file, or a flag that is none of this command.
-pub fn read(words: impl Iterator<Item = OsString>) -> Result<Command> {
-    let (mut files, mut each, mut flags) = (Vec::new(), false, true);
-    for word in words {
-        match word.to_str() {
-            Some("--") if flags => flags = false,
-            Some("-t" | "--show-trace") if flags => each = true,
-            Some("-h" | "-?" | "--help") if flags => return Ok(Command::Help(USAGE.to_owned())),
-            Some(flag) if flags && flag.len() > 1 && flag.starts_with('-') => {
-                return Err(Error::usage(format!("{flag} is no flag of {WORD}; see triton-bench {WORD} --help")));
-            }
-            _ => files.push(PathBuf::from(word)),
+    /// Prints JSON in place of text, in microseconds. Default: off
+    #[arg(long)]
+    json: bool,
+
+    /// Writes the traces as a Chrome trace, which Perfetto opens. Default: off
+    #[arg(long = "trace-export", value_name = "FILE")]
+    export: Option<PathBuf>,
+}
+
+/// Reads the words after `trace-summary`: flags, and files.
+fn read(words: Words<'_>) -> Result<Command> {
+    word::read(WORD.name, words, |TraceSummary { files, each, slowest, json, export }| {
+        if files.is_empty() {
+            return Err(Error::usage("trace-summary needs a trace file: triton-bench trace-summary [FLAGS] FILE..."));
         }
-    }
-    if files.is_empty() {
-        return Err(Error::usage(format!("{WORD} needs a trace file: triton-bench {WORD} [-t] FILE...")));
-    }
-    Ok(Command::TraceSummary(TraceFiles { files, each }))
+        Ok(Command::TraceSummary(TraceFiles { files, each, slowest, json, export }))
+    })
 }

@@ -66,8 +66,10 @@ fn make_target() -> Target<'static> {
         decoupled: true,
         response_cache: false,
         composing: Vec::new(),
+        config: Default::default(),
     }));
     let spec = Box::leak(Box::new(CorpusSpec {
+        lengths: &[],
         source: &DataSource::Zero,
         shapes: &[],
         string_length: 0,

@@ -1,46 +1,15 @@
 //! Generated payloads for language models: prompts of so many words, in the form that an endpoint takes.
 
-use std::f64::consts::TAU;
-
+use crate::data::lengths::{MOST_TOKENS, PromptLength, TokenCounts};
 use crate::data::steps::{Loaded, Stream, Target, Value};
-use crate::data::strings;
+use crate::data::{PromptForm, PromptSpec, strings};
 use crate::error::{Error, Result};
 use crate::model::DataType;
 use crate::seed::{self, Purpose};
 use crate::shm::RegionBuilder;
 
-/// How many tokens: normally distributed, at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TokenLength {
-    /// The mean.
-    pub mean: u32,
-    /// The standard deviation.
-    pub deviation: u32,
-}
-
-/// Which field of a payload the prompt is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PromptForm {
-    /// `messages`, as chat completions have it.
-    Messages,
-    /// `prompt`, as completions have it.
-    Prompt,
-    /// `input`, as embeddings have it.
-    Input,
-}
-
-/// What payloads are to be generated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PromptSpec {
-    /// Length of the prompts. A word stands for a token.
-    pub prompt: TokenLength,
-    /// Most tokens of the outputs; as the server has it if absent.
-    pub output: Option<TokenLength>,
-    /// How many different ones.
-    pub count: u32,
-    /// Where in the payload they are.
-    pub form: PromptForm,
-}
+/// How many different prompts there are where nothing says so.
+const USUAL_PROMPTS: u32 = 100;
 
 /// Words of which most tokenizers make one token each.
 const WORDS: [&str; 96] = [
@@ -56,11 +25,11 @@ const WORDS: [&str; 96] = [
 /// Draws of one prompt before its words: the two of each length.
 const DRAWS: u64 = 4;
 
-/// Generates payloads, the same for the same seed, whatever else is asked for.
+/// Generates payloads, the same for the same seed, whatever else is asked for; `rows` are lengths that were recorded.
 ///
 /// # Errors
 /// Where the model's requests are no JSON documents, or memory is lacking.
-pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec) -> Result<Loaded> {
+pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts]) -> Result<Loaded> {
     let [input] = &target.model.inputs[..] else { return Err(unfit()) };
     if input.datatype != DataType::Json {
         return Err(unfit());
@@ -68,11 +37,13 @@ pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec) -> Result<Loaded> {
     let mut memory = RegionBuilder::within(target.spec.memory)?;
     let stream_seed = seed::derive(target.spec.seed, Purpose::Prompts);
     let (mut stream, mut text) = (Stream::default(), Vec::new());
-    for number in 0..spec.count {
+    let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
+    for number in 0..spec.count.unwrap_or(usual) {
         target.take_steps(1)?;
         let draws = Draws { seed: seed::hash(stream_seed, u64::from(number)) };
+        let lengths = draws.lengths(spec, rows.get(number as usize % rows.len().max(1)));
         text.clear();
-        document(&mut text, &target.model.id.name, spec, &draws);
+        document(&mut text, &target.model.id.name, (spec.form, lengths), &draws);
         let offset = memory.align()?;
         strings::append(&mut memory, &text)?;
         let shape = target.shapes.inputs[0].clone();
@@ -91,12 +62,15 @@ struct Draws {
 }
 
 impl Draws {
-    /// A length, from the draws `first` and the one after it.
-    fn length(&self, length: TokenLength, first: u64) -> u64 {
-        let unit = |number| seed::unit(seed::hash(self.seed, number));
-        // Box and Muller's transform; the logarithm's argument is never 0.
-        let normal = (-2.0 * (1.0 - unit(first)).ln()).sqrt() * (TAU * unit(first + 1)).cos();
-        (f64::from(length.mean) + normal * f64::from(length.deviation)).round().max(1.0) as u64
+    /// Words of the prompt, and most tokens of the output where there is such a bound.
+    fn lengths(&self, spec: &PromptSpec, row: Option<&TokenCounts>) -> (u64, Option<u64>) {
+        let most = u64::from(MOST_TOKENS);
+        let prompt = match (&spec.prompt, row) {
+            (PromptLength::Drawn(length), _) => length.draw(self.seed, 0),
+            (PromptLength::Recorded(_), row) => row.map_or(1, |row| row.context.clamp(1, most)),
+        };
+        let recorded = row.map(|row| row.generated.clamp(1, most));
+        (prompt, spec.output.map(|length| length.draw(self.seed, 2)).or(recorded))
     }
 
     fn word(&self, number: u64) -> &'static str {
@@ -104,23 +78,24 @@ impl Draws {
     }
 }
 
-fn document(out: &mut Vec<u8>, model: &str, spec: &PromptSpec, draws: &Draws) {
+fn document(out: &mut Vec<u8>, model: &str, (form, lengths): (PromptForm, (u64, Option<u64>)), draws: &Draws) {
+    let (words, output) = lengths;
     out.extend_from_slice(b"{\"model\":");
     serde_json::to_writer(&mut *out, model).expect("writing to memory cannot fail");
-    out.extend_from_slice(match spec.form {
+    out.extend_from_slice(match form {
         PromptForm::Messages => b",\"messages\":[{\"role\":\"user\",\"content\":\"",
         PromptForm::Prompt => b",\"prompt\":\"",
         PromptForm::Input => b",\"input\":\"",
     });
-    for number in 0..draws.length(spec.prompt, 0) {
+    for number in 0..words {
         if number > 0 {
             out.push(b' ');
         }
         out.extend_from_slice(draws.word(number).as_bytes());
     }
-    out.extend_from_slice(if spec.form == PromptForm::Messages { b"\"}]" } else { b"\"" });
-    if let Some(output) = spec.output {
-        out.extend_from_slice(format!(",\"max_tokens\":{}", draws.length(output, 2)).as_bytes());
+    out.extend_from_slice(if form == PromptForm::Messages { b"\"}]" } else { b"\"" });
+    if let Some(output) = output {
+        out.extend_from_slice(format!(",\"max_tokens\":{output}").as_bytes());
     }
     out.push(b'}');
 }
@@ -128,12 +103,14 @@ fn document(out: &mut Vec<u8>, model: &str, spec: &PromptSpec, draws: &Draws) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::lengths::{LengthShape, TokenLength};
 
     fn generated(spec: &PromptSpec, count: u64) -> Vec<serde_json::Value> {
         (0..count)
             .map(|number| {
                 let mut out = Vec::new();
-                document(&mut out, "m\"", spec, &Draws { seed: seed::hash(7, number) });
+                let draws = Draws { seed: seed::hash(7, number) };
+                document(&mut out, "m\"", (spec.form, draws.lengths(spec, None)), &draws);
                 serde_json::from_slice(&out).unwrap()
             })
             .collect()
@@ -141,24 +118,29 @@ mod tests {
 
     #[test]
     fn prompts_have_the_form_and_the_length_that_is_asked_for() {
-        let fixed = |mean| TokenLength { mean, deviation: 0 };
-        let spec = PromptSpec { prompt: fixed(12), output: Some(fixed(5)), count: 1, form: PromptForm::Messages };
+        let fixed = |mean| TokenLength::unbounded(LengthShape::Normal(mean, 0.0));
+        let spec = PromptSpec {
+            prompt: PromptLength::Drawn(fixed(12.0)),
+            output: Some(fixed(5.0)),
+            count: Some(1),
+            form: PromptForm::Messages,
+        };
         let chat = &generated(&spec, 1)[0];
         assert_eq!((&chat["model"], &chat["max_tokens"]), (&"m\"".into(), &5.into()));
         assert_eq!(chat["messages"][0]["role"], "user");
         assert_eq!(chat["messages"][0]["content"].as_str().unwrap().split(' ').count(), 12);
-        let plain = PromptSpec { output: None, form: PromptForm::Prompt, ..spec };
+        let plain = PromptSpec { output: None, form: PromptForm::Prompt, ..spec.clone() };
         assert!(generated(&plain, 1)[0]["prompt"].is_string() && generated(&plain, 1)[0]["max_tokens"].is_null());
-        let embedding = PromptSpec { form: PromptForm::Input, ..plain };
+        let embedding = PromptSpec { form: PromptForm::Input, ..plain.clone() };
         assert!(generated(&embedding, 1)[0]["input"].is_string());
     }
 
     #[test]
     fn lengths_are_spread_as_asked_and_never_below_one() {
         let spec = PromptSpec {
-            prompt: TokenLength { mean: 100, deviation: 20 },
-            output: Some(TokenLength { mean: 2, deviation: 50 }),
-            count: 1,
+            prompt: PromptLength::Drawn(TokenLength::unbounded(LengthShape::Normal(100.0, 20.0))),
+            output: Some(TokenLength::unbounded(LengthShape::Normal(2.0, 50.0))),
+            count: Some(1),
             form: PromptForm::Prompt,
         };
         let all = generated(&spec, 2000);
@@ -170,5 +152,19 @@ mod tests {
         assert!(all.iter().all(|one| one["max_tokens"].as_u64().unwrap() >= 1));
         assert_ne!(all[0], all[1]);
         assert_eq!(generated(&spec, 5), all[..5], "the same seed, the same prompts");
+    }
+
+    #[test]
+    fn recorded_lengths_are_kept() {
+        let spec = PromptSpec {
+            prompt: PromptLength::Recorded("trace.csv".into()),
+            output: None,
+            count: None,
+            form: PromptForm::Prompt,
+        };
+        let draws = Draws { seed: 1 };
+        let row = |context, generated| TokenCounts { context, generated };
+        assert_eq!(draws.lengths(&spec, Some(&row(150, 20))), (150, Some(20)));
+        assert_eq!(draws.lengths(&spec, Some(&row(0, u64::MAX))), (1, Some(u64::from(MOST_TOKENS))));
     }
 }

@@ -20,6 +20,18 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
+    /// Those of two loads.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            completed: self.completed + other.completed,
+            failed: self.failed + other.failed,
+            outstanding: self.outstanding + other.outstanding,
+            held_back: self.held_back + other.held_back,
+        }
+    }
+
     /// Whether every request is accounted for.
     pub fn adds_up(&self) -> bool {
         self.sent == self.completed + self.failed + self.outstanding

@@ -7,7 +7,7 @@ use crate::backend::{Backend, ClientSpec};
 use crate::data::PayloadId;
 use crate::load::feed::Feed;
 use crate::plan::Wait;
-use crate::record::{Observer, Recorder, Source};
+use crate::record::{Observer, Recorder, Source, TraceLog};
 
 /// Everything that the workers of a level share.
 pub struct LoadContext {
@@ -29,6 +29,8 @@ pub struct LoadContext {
     pub cancel_after: Option<Duration>,
     /// How long outstanding requests are waited for when the load ends.
     pub drain_limit: Duration,
+    /// Where requests go that the server traced.
+    pub traces: Option<Arc<TraceLog>>,
     /// Who else sees requests and responses.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -49,6 +51,7 @@ impl LoadContext {
             quota: None,
             cancel_after: None,
             drain_limit: DRAIN_LIMIT,
+            traces: None,
             observer: None,
         }
     }

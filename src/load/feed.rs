@@ -10,6 +10,7 @@ use crossbeam::utils::CachePadded;
 use crate::backend::Request;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
+use crate::load::lanes::OwnLanes;
 use crate::load::mix::Mix;
 use crate::load::sequence::{SequenceSpec, SequenceStep, Sequences};
 use crate::load::walk::{FirstPass, Walk};
@@ -29,6 +30,8 @@ pub struct PayloadIndex {
 pub struct Feed {
     models: Box<[PayloadIndex]>,
     mix: Mix,
+    /// Lanes of all processes together.
+    all_lanes: u64,
     order: Order,
 }
 
@@ -63,29 +66,43 @@ impl Feed {
     ///
     /// # Errors
     /// Where a model has no payload.
-    pub fn independent(models: Vec<PayloadIndex>, mix: Mix, (lanes, deal): (usize, Deal), first: u64) -> Result<Self> {
+    pub fn independent(
+        models: Vec<PayloadIndex>,
+        mix: Mix,
+        (lanes, deal): (impl Into<OwnLanes>, Deal),
+        first: u64,
+    ) -> Result<Self> {
+        let lanes: OwnLanes = lanes.into();
         check(&models, &mix, |index| !index.cycle.is_empty())?;
-        let passes: Vec<_> = models.iter().map(|_| (deal == Deal::OnDemand).then(FirstPass::default)).collect();
+        let passes: Vec<_> =
+            models.iter().map(|_| (deal == Deal::OnDemand).then(|| FirstPass::of(lanes.part))).collect();
         let walk = |(index, pass): (&PayloadIndex, &Option<FirstPass>), lane| {
-            Walk::new(index.cycle.len(), (lane, lanes), first, pass.as_ref()).into()
+            Walk::new(index.cycle.len(), (lane, lanes.all), first, pass.as_ref()).into()
         };
         let lane = |lane| Lane {
             draw: first.wrapping_add(lane as u64).into(),
             walks: models.iter().zip(&passes).map(|model| walk(model, lane)).collect(),
         };
-        let order = Order::Cycle((0..lanes).map(lane).collect());
-        Ok(Self { models: models.into(), mix, order })
+        let order = Order::Cycle(lanes.numbers().map(lane).collect());
+        Ok(Self { models: models.into(), mix, all_lanes: lanes.all as u64, order })
     }
 
     /// Requests in sequences, one live sequence per lane. A sequence goes to one model of the mix.
     ///
     /// # Errors
     /// Where a model has no stream or an empty one, or as [`Sequences::new`].
-    pub fn sequences(models: Vec<PayloadIndex>, mix: Mix, spec: SequenceSpec, lanes: usize) -> Result<Self> {
+    pub fn sequences(
+        models: Vec<PayloadIndex>,
+        mix: Mix,
+        spec: SequenceSpec,
+        lanes: impl Into<OwnLanes>,
+    ) -> Result<Self> {
+        let lanes = lanes.into();
         check(&models, &mix, |index| {
             !index.streams.is_empty() && index.streams.iter().all(|stream| !stream.is_empty())
         })?;
-        Ok(Self { models: models.into(), mix, order: Order::Sequences(Sequences::new(spec, lanes)?) })
+        let order = Order::Sequences(Sequences::new(spec, lanes)?);
+        Ok(Self { models: models.into(), mix, all_lanes: lanes.all as u64, order })
     }
 
     /// How many lanes there are.
@@ -101,7 +118,7 @@ impl Feed {
         match &self.order {
             Order::Cycle(lanes) => {
                 let Lane { draw, walks } = &lanes[lane];
-                let model = if walks.len() == 1 { 0 } else { self.draw(draw, lanes.len()) };
+                let model = if walks.len() == 1 { 0 } else { self.draw(draw) };
                 Request { payload: self.models[model].cycle[walks[model].next()], sequence: None }
             }
             Order::Sequences(sequences) => {
@@ -110,9 +127,9 @@ impl Feed {
         }
     }
 
-    fn draw(&self, draw: &AtomicU64, lanes: usize) -> usize {
+    fn draw(&self, draw: &AtomicU64) -> usize {
         let number = draw.load(Ordering::Relaxed);
-        draw.store(number.wrapping_add(lanes as u64), Ordering::Relaxed);
+        draw.store(number.wrapping_add(self.all_lanes), Ordering::Relaxed);
         self.mix.pick(number)
     }
 

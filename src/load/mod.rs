@@ -6,9 +6,12 @@ mod context;
 mod control;
 mod engine;
 pub mod feed;
+pub mod lanes;
 pub mod mix;
 pub mod open;
 pub mod pace;
+#[cfg(test)]
+mod parts_tests;
 pub mod payloads;
 mod periodic;
 pub mod recorded;

@@ -1,9 +1,13 @@
 //! Loads that files hold: intervals, schedules, traces. Read before the server is started, so that a bad file ends the run
 //! at once.
 
+use std::fs::File;
+use std::path::Path;
+
+use crate::data::{PromptLength, PromptSpec, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::payloads::timestamps;
-use crate::load::schedule::{Arrivals, TokenCounts, Trace, read_intervals, read_trace};
+use crate::load::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
 use crate::plan::{DataSource, LoadMode, Plan, TokenUse};
 
 /// What was recorded of the load in a file.
@@ -13,6 +17,8 @@ pub struct Recorded {
     pub arrivals: Option<Arrivals>,
     /// Token counts, where their use is asked for.
     pub rows: Vec<TokenCounts>,
+    /// Lengths of prompts, where these are recorded ones.
+    pub lengths: Vec<TokenCounts>,
 }
 
 impl Recorded {
@@ -21,7 +27,7 @@ impl Recorded {
     /// # Errors
     /// Where the file cannot be read or used, or the warm-up leaves nothing of it to measure.
     pub fn read(plan: &Plan) -> Result<Self> {
-        let of = |arrivals| Self { arrivals: Some(arrivals), rows: Vec::new() };
+        let of = |arrivals| Self { arrivals: Some(arrivals), ..Self::default() };
         let recorded = match (&plan.load.mode, &plan.data.source) {
             (LoadMode::Intervals(file), _) => of(read_intervals(file)?),
             (LoadMode::FixedSchedule, DataSource::Files(files)) => of(timestamps::read(files)?),
@@ -38,7 +44,10 @@ impl Recorded {
                 "--warmup-request-count {warmup}: warm-up requests are the first of the schedule, which has {length}; \
                  leave at least one to be measured"
             ))),
-            _ => Ok(recorded),
+            _ => {
+                let rows = if recorded.rows.is_empty() { rows(plan)? } else { recorded.rows };
+                Ok(Self { lengths: lengths(plan)?, rows, ..recorded })
+            }
         }
     }
 
@@ -49,6 +58,29 @@ impl Recorded {
                  lacks",
             ));
         }
-        Ok(Self { arrivals: Some(trace.arrivals), rows: trace.tokens })
+        Ok(Self { arrivals: Some(trace.arrivals), rows: trace.tokens, ..Self::default() })
+    }
+}
+
+/// The lengths of prompts that the plan takes from a trace.
+fn lengths(plan: &Plan) -> Result<Vec<TokenCounts>> {
+    let DataSource::Prompts(PromptSpec { prompt: PromptLength::Recorded(file), .. }) = &plan.data.source else {
+        return Ok(Vec::new());
+    };
+    counts(file).map_err(|error| error.context(format_args!("--prompt-tokens trace:{}", file.display())))
+}
+
+/// The token counts that inputs and parameters take from a trace under another load than its own.
+fn rows(plan: &Plan) -> Result<Vec<TokenCounts>> {
+    let Some((file, _)) = &plan.load.lengths else { return Ok(Vec::new()) };
+    counts(file).map_err(|error| error.context(format_args!("--trace-lengths {}", file.display())))
+}
+
+fn counts(file: &Path) -> Result<Vec<TokenCounts>> {
+    let opened = File::open(file).map_err(|error| Error::input(format!("cannot open the file: {error}")))?;
+    let trace = parse_trace(opened, 1.0)?;
+    match trace.tokens.is_empty() {
+        true => Err(Error::input("the columns ContextTokens and GeneratedTokens are lacking")),
+        false => Ok(trace.tokens),
     }
 }

@@ -142,8 +142,19 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
 impl PreparedLoad {
     /// Lets all workers go at once.
     pub fn go(self) -> RunningLoad {
-        let Self { mut load, lead_ns } = self;
-        load.started = Stamp::now().plus(lead_ns);
+        let start = Stamp::now().plus(self.lead_ns);
+        self.release(start)
+    }
+
+    /// Lets all workers go, so that the level starts at `start`, for which it waits.
+    pub fn go_at(self, start: Stamp) -> RunningLoad {
+        thread::sleep(Stamp(start.0.saturating_sub(self.lead_ns)).from_now());
+        self.release(start)
+    }
+
+    fn release(self, start: Stamp) -> RunningLoad {
+        let Self { mut load, .. } = self;
+        load.started = start;
         load.control.started.store(load.started.0, Ordering::Release);
         load.control.go.store(true, Ordering::Release);
         load.workers.iter().for_each(|worker| worker.thread().unpark());
@@ -212,6 +223,15 @@ impl RunningLoad {
     /// Stops sending and returns at once; outstanding requests still complete.
     pub fn halt(&self) {
         self.end();
+    }
+
+    /// Waits until the requests of a load that was halted are over, for `most` at most, or until `enough`.
+    pub fn drain(&self, most: Duration, enough: impl Fn() -> bool) {
+        let last = Stamp::now().plus_duration(most);
+        self.control.give_up_at.store(last.0, Ordering::Release);
+        while Stamp::now() < last && !enough() && !self.workers.iter().all(JoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Stops sending, waits for outstanding requests and ends the workers.

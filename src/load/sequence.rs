@@ -16,6 +16,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::backend::SequencePosition;
 use crate::error::{Error, Result};
+use crate::load::lanes::OwnLanes;
 use crate::plan::SequencePlan;
 use crate::seed::{self, Purpose};
 
@@ -57,12 +58,16 @@ pub struct SequenceSpec {
 pub struct Sequences {
     spec: SequenceSpec,
     lengths_seed: u64,
+    /// Lanes of all processes together.
+    all_lanes: u64,
     lanes: Box<[CachePadded<Lane>]>,
 }
 
 /// Where a lane is. Relaxed atomics are enough: calls for one lane are ordered by whoever makes them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lane {
+    /// Its number among all lanes.
+    number: u64,
     /// Sequences begun.
     begun: AtomicU64,
     /// Requests made in the sequence that is open.
@@ -89,7 +94,8 @@ impl Sequences {
     ///
     /// # Errors
     /// Where the ids are fewer than the lanes, start at 0 or do not fit 64 bits, or a length or variation is unusable.
-    pub fn new(spec: SequenceSpec, lanes: usize) -> Result<Self> {
+    pub fn new(spec: SequenceSpec, lanes: impl Into<OwnLanes>) -> Result<Self> {
+        let lanes: OwnLanes = lanes.into();
         let SequenceSpec { first_id, ids, length, seed } = spec;
         if first_id == 0 || first_id.checked_add(ids).is_none() {
             return Err(Error::usage(format!(
@@ -97,10 +103,11 @@ impl Sequences {
                 u64::MAX
             )));
         }
-        if ids < lanes as u64 {
+        if ids < lanes.all as u64 {
             return Err(Error::usage(format!(
-                "--sequence-id-range holds {ids} ids, but {lanes} sequences are alive at once and each needs its own: \
-                 widen the range or lower the concurrency (--num-of-sequences in rate modes)"
+                "--sequence-id-range holds {ids} ids, but {} sequences are alive at once and each needs its own: \
+                 widen the range or lower the concurrency (--num-of-sequences in rate modes)",
+                lanes.all
             )));
         }
         if let SequenceLength::About(length, percent) = length {
@@ -114,7 +121,12 @@ impl Sequences {
             }
         }
         let lengths_seed = seed::derive(seed, Purpose::SequenceLengths);
-        Ok(Self { spec, lengths_seed, lanes: (0..lanes).map(|_| CachePadded::default()).collect() })
+        let lane = |number: usize| {
+            let (begun, made, length) = Default::default();
+            CachePadded::new(Lane { number: number as u64, begun, made, length })
+        };
+        let own = lanes.numbers().map(lane).collect();
+        Ok(Self { spec, lengths_seed, all_lanes: lanes.all as u64, lanes: own })
     }
 
     /// How many lanes there are.
@@ -133,7 +145,7 @@ impl Sequences {
         if start {
             let number = state.begun.fetch_add(1, Ordering::Relaxed);
             length = match self.spec.length {
-                SequenceLength::Stream => stream_length(self.ordinal(lane, number), lane as u64 + number).max(1),
+                SequenceLength::Stream => stream_length(self.ordinal(lane, number), state.number + number).max(1),
                 SequenceLength::About(length, percent) => self.varied(length, percent, self.ordinal(lane, number)),
             };
             state.length.store(length, Ordering::Relaxed);
@@ -168,18 +180,18 @@ impl Sequences {
         let number = self.lanes[lane].begun.load(Ordering::Relaxed) - 1;
         SequenceStep {
             ordinal: self.ordinal(lane, number),
-            turn: lane as u64 + number,
+            turn: self.lanes[lane].number + number,
             step,
             position: SequencePosition { id: self.id(lane, number), start, end },
         }
     }
 
     fn ordinal(&self, lane: usize, number: u64) -> u64 {
-        number.wrapping_mul(self.lanes.len() as u64).wrapping_add(lane as u64)
+        number.wrapping_mul(self.all_lanes).wrapping_add(self.lanes[lane].number)
     }
 
     fn id(&self, lane: usize, number: u64) -> u64 {
-        let (lane, lanes) = (lane as u64, self.lanes.len() as u64);
+        let (lane, lanes) = (self.lanes[lane].number, self.all_lanes);
         // How many ids of the range fall to this lane; at least one, because there are as many as lanes.
         let own = (self.spec.ids - lane).div_ceil(lanes);
         self.spec.first_id + lane + number % own * lanes

@@ -12,14 +12,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
+use crate::ranks::Part;
+
 /// Up to so many entries, a lane goes on to the next ones as soon as it has had its own.
 const FEW_ENTRIES: u32 = 64;
 /// With more of them it goes so often through its own: what the client keeps for an entry and a lane is then at hand, and
 /// all lanes together touch no more than all entries.
 const ROUNDS: u32 = 256;
 
-/// How many entries were dealt to the lanes of a load in their first pass through the data.
-pub(super) type FirstPass = Arc<CachePadded<AtomicU64>>;
+/// How many entries were dealt to the lanes of a load in their first pass through the data, and which part of all is dealt here.
+#[derive(Clone, Debug)]
+pub(super) struct FirstPass {
+    dealt: Arc<CachePadded<AtomicU64>>,
+    part: Part,
+}
+
+impl FirstPass {
+    /// None yet.
+    pub(super) fn of(part: Part) -> Self {
+        Self { dealt: Arc::default(), part }
+    }
+}
 
 /// Where a lane is on its way. Calls must not overlap; there is neither a division nor a locked instruction in them once the
 /// first pass is over.
@@ -45,7 +58,7 @@ pub(super) struct Walk {
 /// A first pass in common, which begins with entry `offset`.
 #[derive(Debug)]
 struct Pass {
-    dealt: FirstPass,
+    entries: FirstPass,
     offset: u64,
 }
 
@@ -79,7 +92,7 @@ impl Walk {
             step: period.into(),
             round: 0.into(),
             passed: first_pass.is_none().into(),
-            pass: first_pass.map(|dealt| Pass { dealt: Arc::clone(dealt), offset }),
+            pass: first_pass.map(|entries| Pass { entries: entries.clone(), offset }),
         }
     }
 
@@ -120,7 +133,8 @@ impl Walk {
     fn deal(&self) -> Option<usize> {
         let entries = u64::from(self.entries);
         let entry = self.pass.as_ref().and_then(|pass| {
-            let number = pass.dealt.fetch_add(1, Ordering::Relaxed);
+            let FirstPass { dealt, part } = &pass.entries;
+            let number = dealt.fetch_add(1, Ordering::Relaxed) * part.size as u64 + part.rank as u64;
             (number < entries).then_some((number + pass.offset) % entries)
         });
         self.passed.store(entry.is_none(), Ordering::Relaxed);
@@ -211,7 +225,7 @@ mod tests {
     #[test]
     fn a_first_pass_in_common_deals_every_entry_once_however_fast_lanes_are() {
         for (entries, lanes) in [(1, 4), (4, 4), (5, 2), (12, 8), (1000, 4), (65, 80)] {
-            let pass = FirstPass::default();
+            let pass = FirstPass::of(Part::WHOLE);
             let lanes: Vec<Walk> = (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 7, Some(&pass))).collect();
             // The first lane is three times as fast as the others.
             let order = (0..).map(|turn: usize| if turn % 4 < 3 { 0 } else { turn / 4 % lanes.len() });

@@ -25,6 +25,8 @@ pub struct Reading {
     pub processors: BTreeMap<usize, Times>,
     /// Processor time of our processes, by number.
     pub busy: HashMap<i32, Duration>,
+    /// That of processes on this machine that measure together with this one: theirs is no disturbance.
+    pub beside: Duration,
     /// What our threads have met.
     pub waits: HashMap<i32, Waits>,
     /// How long control groups have stopped us.
@@ -78,6 +80,7 @@ pub struct Machine {
     /// Processors that threads of ours are pinned to.
     pinned: Vec<usize>,
     groups: Vec<PathBuf>,
+    neighbours: Vec<Pid>,
     scope: Mutex<Scope>,
 }
 
@@ -85,6 +88,8 @@ pub struct Machine {
 #[derive(Default)]
 struct Scope {
     processes: Vec<Pid>,
+    /// Those that measure together with this one, and all below them.
+    beside: Vec<Pid>,
     others_are_known: bool,
     processors: Vec<usize>,
     keeps_frequency: bool,
@@ -95,7 +100,29 @@ impl Machine {
     /// is not on.
     pub fn new(server: Server, pinned: &[usize]) -> Self {
         let groups = cgroup::folders("cpu");
-        Self { server, pinned: pinned.to_vec(), groups, scope: Mutex::default() }
+        Self { server, pinned: pinned.to_vec(), groups, neighbours: Vec::new(), scope: Mutex::default() }
+    }
+
+    /// The same, where other processes on it measure together with this one.
+    #[must_use]
+    pub fn beside(self, neighbours: &[i32]) -> Self {
+        Self { neighbours: neighbours.iter().copied().filter_map(Pid::from_raw).collect(), ..self }
+    }
+
+    /// Processor time of our processes so far, by number, where it can be told from that of others.
+    pub fn busy(&self) -> HashMap<i32, Duration> {
+        self.scope.lock().busy()
+    }
+}
+
+impl Scope {
+    fn known(&self) -> &[Pid] {
+        if self.others_are_known { &self.processes } else { &[] }
+    }
+
+    fn busy(&self) -> HashMap<i32, Duration> {
+        let each = self.known().iter();
+        each.filter_map(|pid| Some((pid.as_raw_nonzero().get(), processes::find(*pid)?.busy))).collect()
     }
 }
 
@@ -109,6 +136,8 @@ impl Gauge for Machine {
         let mut family: Vec<Pid> = family.collect();
         family.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
         family.dedup();
+        let beside = self.neighbours.iter().flat_map(|root| processes::below(*root, &all).into_iter().chain([*root]));
+        let beside: Vec<Pid> = beside.filter(|pid| !family.contains(pid)).collect();
         let allowed = |pid: &Pid| read(format!("/proc/{}/status", pid.as_raw_nonzero())).map(|text| allowed(&text));
         let mut processors: Vec<usize> =
             family.iter().filter_map(allowed).flatten().chain(self.pinned.clone()).collect();
@@ -117,7 +146,7 @@ impl Gauge for Machine {
         // Any other governor follows the load.
         let keeps_frequency =
             processors.first().and_then(|first| frequency::governor(*first)).as_deref() == Some("performance");
-        *self.scope.lock() = Scope { processes: family, others_are_known, processors, keeps_frequency };
+        *self.scope.lock() = Scope { processes: family, beside, others_are_known, processors, keeps_frequency };
     }
 
     fn read(&self) -> Reading {
@@ -126,15 +155,14 @@ impl Gauge for Machine {
         let mut processors = times(&read("/proc/stat").unwrap_or_default(), ticks);
         let at = Stamp::now();
         processors.retain(|number, _| scope.processors.contains(number));
-        let known: &[Pid] = if scope.others_are_known { &scope.processes } else { &[] };
-        let busy = known.iter().filter_map(|pid| Some((pid.as_raw_nonzero().get(), processes::find(*pid)?.busy)));
-        let busy = busy.collect();
+        let busy = scope.busy();
+        let beside = scope.beside.iter().filter_map(|pid| Some(processes::find(*pid)?.busy)).sum();
         let mut waits = HashMap::new();
-        for pid in known {
+        for pid in scope.known() {
             waits.extend(threads::of(*pid, MOST_THREADS - waits.len().min(MOST_THREADS)));
         }
         let khz = if scope.keeps_frequency { frequency::highest_khz(&scope.processors) } else { None };
-        Reading { at, processors, busy, waits, throttled: cgroup::throttled(&self.groups), khz }
+        Reading { at, processors, busy, beside, waits, throttled: cgroup::throttled(&self.groups), khz }
     }
 }
 

@@ -4,13 +4,17 @@
 //! that are not here.
 
 pub mod cgroup;
+pub mod counters;
 pub mod fitness;
 pub mod frequency;
 pub mod gauge;
+pub mod gpus;
 pub mod listener;
 pub mod processes;
 pub mod processors;
+pub mod thread_usage;
 pub mod threads;
+pub mod usage;
 
 use std::fs;
 use std::path::Path;

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::measure::summary::ClientSummary;
 
 /// Most blocks; then each two become one.
 const MOST: usize = 64;
 /// A block.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// How long it was, in seconds.
     pub seconds: f64,
@@ -19,6 +21,10 @@ pub struct Block {
     pub requests: u64,
     /// Sum of their headline latencies in nanoseconds.
     pub sum_ns: f64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// How late the latest request left, where they follow a schedule.
+    pub late_ns: Option<u64>,
     /// How often each latency of the histogram's occurs, ascending.
     counts: Vec<(u64, u64)>,
 }
@@ -31,6 +37,8 @@ impl Block {
             seconds: client.duration.as_secs_f64(),
             requests: client.requests,
             sum_ns: client.latency.sum_ns as f64,
+            failed: client.failed,
+            late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(100.0)),
             counts: recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
         }
     }
@@ -45,7 +53,27 @@ impl Block {
         let sum_ns = latencies.iter().sum::<u64>();
         counts.iter().for_each(|(value, count)| whole.histogram.record_n(*value, *count).unwrap());
         whole.sum_ns += u128::from(sum_ns);
-        Self { seconds, requests: latencies.len() as u64, sum_ns: sum_ns as f64, counts }
+        let requests = latencies.len() as u64;
+        Self { seconds, requests, sum_ns: sum_ns as f64, counts, ..Self::default() }
+    }
+
+    /// How often each latency occurs, ascending.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter().copied()
+    }
+
+    /// The latency that was asked for, in nanoseconds: the mean, or a percentile (0 to 100). None without requests.
+    pub fn latency_ns(&self, percentile: Option<f64>) -> Option<f64> {
+        let Some(percentile) = percentile else {
+            return (self.requests > 0).then(|| self.sum_ns / self.requests as f64);
+        };
+        let (all, _) = self.up_to(u64::MAX);
+        let mut left = (all as f64 * percentile / 100.0).ceil().max(1.0);
+        let holds = |(_, count): &(u64, u64)| {
+            left -= *count as f64;
+            left <= 0.0
+        };
+        self.counts().find(holds).map(|(ns, _)| ns as f64)
     }
 
     /// Latencies that were counted, and those of them that are at most `ns`.
@@ -55,11 +83,20 @@ impl Block {
     }
 
     /// Adds the block that follows.
-    fn absorb(&mut self, other: &Self) {
+    pub(super) fn absorb(&mut self, other: &Self) {
         self.seconds += other.seconds;
         self.requests += other.requests;
         self.sum_ns += other.sum_ns;
+        self.failed += other.failed;
+        self.late_ns = self.late_ns.max(other.late_ns);
         self.recount(other, u64::saturating_add);
+    }
+
+    /// Adds what another process has of the same time.
+    pub(super) fn join(&mut self, other: &Self) {
+        let seconds = self.seconds.max(other.seconds);
+        self.absorb(other);
+        self.seconds = seconds;
     }
 
     /// Takes away a part of it.
@@ -67,6 +104,7 @@ impl Block {
         self.seconds -= part.seconds;
         self.requests = self.requests.saturating_sub(part.requests);
         self.sum_ns -= part.sum_ns;
+        self.failed = self.failed.saturating_sub(part.failed);
         self.recount(part, u64::saturating_sub);
         self
     }
@@ -82,7 +120,7 @@ impl Block {
 }
 
 /// Blocks that abut.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Blocks {
     each: Vec<Block>,
     /// The length that they have, in seconds; that of the first where it was not told.
@@ -117,6 +155,20 @@ impl Blocks {
         } else {
             later.each.iter().for_each(|block| self.push(block.clone()));
         }
+    }
+
+    /// Adds what another process has of the same time, block by block. Where it has more of them, the last are one.
+    pub(super) fn join(&mut self, other: &Self) {
+        let gather = |blocks: &mut Vec<Block>, most: usize| {
+            while blocks.len() > most.max(1) {
+                let last = blocks.pop().unwrap_or_default();
+                blocks.iter_mut().next_back().into_iter().for_each(|block| block.absorb(&last));
+            }
+        };
+        let mut others = other.each.clone();
+        gather(&mut self.each, others.len());
+        gather(&mut others, self.each.len());
+        self.each.iter_mut().zip(&others).for_each(|(block, other)| block.join(other));
     }
 
     /// What remains of the whole after these blocks is the last one.
@@ -162,6 +214,19 @@ mod tests {
         assert_eq!(blocks.each.iter().map(|block| block.requests).sum::<u64>(), 2_500 * 2_501 / 2);
         assert_eq!(blocks.each[0].up_to(u64::MAX), (64 * 65 / 2, 64 * 65 / 2));
         assert_eq!(blocks.each[0].up_to(999_000), (64 * 65 / 2, 0));
+    }
+
+    #[test]
+    fn a_block_tells_its_latencies() {
+        let mut latencies: Vec<u64> = (1..=100).map(|ms| ms * 1_000_000).collect();
+        let block = Block::of_latencies(1.0, &mut latencies, &mut crate::record::Distribution::empty());
+        let is = |percentile, ms: f64| {
+            let ns = block.latency_ns(percentile).unwrap();
+            assert!((ns / (ms * 1e6) - 1.0).abs() < 0.002, "{percentile:?}: {ns}");
+        };
+        is(None, 50.5);
+        [(0.0, 1.0), (50.0, 50.0), (99.0, 99.0), (100.0, 100.0)].into_iter().for_each(|(p, ms)| is(Some(p), ms));
+        assert_eq!((Block::default().latency_ns(None), Block::default().latency_ns(Some(99.0))), (None, None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::gauge::{Gauge, Reading};
 use crate::machine::processors::Times;
 use crate::machine::threads::{self, Waits};
+use crate::machine::usage::{self, Usage};
 
 /// The kernel counts in ticks of 10 ms. What is told by fewer than so many for a processor may be rounding.
 const SHORTEST_WINDOW: Duration = Duration::from_millis(50);
@@ -137,6 +138,8 @@ impl fmt::Display for Disturbance {
 pub(super) struct Sentry<'a> {
     gauge: Option<&'a dyn Gauge>,
     last: Option<Reading>,
+    /// That of the first edge.
+    first: Option<Reading>,
     /// The highest frequency of the level.
     khz: u64,
 }
@@ -144,7 +147,7 @@ pub(super) struct Sentry<'a> {
 impl<'a> Sentry<'a> {
     /// Where no gauge is, nothing is a disturbance.
     pub(super) fn new(gauge: Option<&'a dyn Gauge>) -> Self {
-        Self { gauge, last: None, khz: 0 }
+        Self { gauge, last: None, first: None, khz: 0 }
     }
 
     /// The first window begins soon.
@@ -157,7 +160,21 @@ impl<'a> Sentry<'a> {
         let now = self.gauge?.read();
         self.khz = self.khz.max(now.khz.unwrap_or(0));
         let before = self.last.replace(now);
+        if self.first.is_none() {
+            self.first.clone_from(&self.last);
+        }
         between(&before?, self.last.as_ref()?, self.khz)
+    }
+
+    /// What the client's and the server's processes have had since the first edge, where that is known.
+    pub(super) fn usage(&self) -> (Option<Usage>, Option<Usage>) {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return (None, None) };
+        usage::between((first.at, &first.busy), (last.at, &last.busy))
+    }
+
+    /// The last edge is the first of another level.
+    pub(super) fn begin(&mut self) {
+        self.first.clone_from(&self.last);
     }
 }
 
@@ -219,7 +236,7 @@ fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; 
 /// keeps time with the ticks is at work whenever the kernel looks, or never; so what others had is the smaller of both tellings.
 fn others(before: &Reading, after: &Reading, spent: &Times, capacity: f64) -> Option<f64> {
     let had = after.busy.iter().filter_map(|(pid, now)| now.checked_sub(*before.busy.get(pid)?));
-    let ours = had.sum::<Duration>().as_secs_f64();
+    let ours = (had.sum::<Duration>() + after.beside.saturating_sub(before.beside)).as_secs_f64();
     let not_idle = capacity - (spent.idle + spent.interrupts + spent.stolen).as_secs_f64();
     let others = not_idle.min(spent.busy.as_secs_f64()) - ours;
     (!after.busy.is_empty()).then_some(others.max(0.0))
@@ -263,7 +280,7 @@ pub(crate) mod sample {
                 *stopped += at - last;
             }
             let (processors, busy, waits) = Default::default();
-            Reading { at, processors, busy, waits, throttled: Some(*stopped), khz: None }
+            Reading { at, processors, busy, beside: Duration::ZERO, waits, throttled: Some(*stopped), khz: None }
         }
     }
 }

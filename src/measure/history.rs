@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::counters::Counted;
+use crate::measure::course::Course;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::precision::{intervals, is_precise};
+use crate::measure::rank_part::RankPart;
 use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable};
@@ -24,6 +26,8 @@ pub(super) struct WindowSet {
     pub(super) readings: Option<MetricsFold>,
     /// The same, in blocks of time.
     pub(super) blocks: Blocks,
+    /// What each process has of it, where several have measured it.
+    pub(super) ranks: Vec<RankPart>,
 }
 
 impl WindowSet {
@@ -31,7 +35,7 @@ impl WindowSet {
     pub(super) fn uncut(client: ClientSummary, readings: Option<MetricsFold>) -> Self {
         let mut blocks = Blocks::default();
         blocks.push(Block::of(&client));
-        Self { client, readings, blocks }
+        Self { client, readings, blocks, ranks: Vec::new() }
     }
 
     /// Takes the stretch that follows into this one.
@@ -44,7 +48,9 @@ impl WindowSet {
             }
             (all, more) => all.or_else(|| more.clone()),
         };
-        Self { client: merge(self.client, &later.client), readings, blocks: self.blocks }
+        let mut ranks = self.ranks;
+        ranks.iter_mut().zip(&later.ranks).for_each(|(rank, more)| rank.absorb(more));
+        Self { client: merge(self.client, &later.client), readings, blocks: self.blocks, ranks }
     }
 
     /// The summary of a level whose result this is; not judged yet.
@@ -71,6 +77,8 @@ impl WindowSet {
             server,
             further_servers,
             server_span,
+            breakdown: Vec::new(),
+            cost: None,
             gpus,
             host,
             intervals,
@@ -79,6 +87,11 @@ impl WindowSet {
             disturbances,
             restarts: None,
             verdict,
+            windows: Vec::new(),
+            course: Course::default(),
+            ranks: Vec::new(),
+            client_usage: None,
+            server_usage: None,
         }
     }
 }
@@ -105,15 +118,14 @@ impl WindowSet {
         use crate::measure::summary::sample;
         let mut blocks = Blocks::default();
         (0..16).for_each(|_| blocks.push(Block::of(&sample::client(requests / 16, latency_ns))));
-        Self { client: sample::client(requests, latency_ns), readings: None, blocks }
+        Self { client: sample::client(requests, latency_ns), readings: None, blocks, ranks: Vec::new() }
     }
 }
 
 impl WindowSet {
     /// How well its figures are known.
     pub(super) fn intervals(&self, plan: &MeasurementPlan) -> Vec<Known> {
-        let asked = plan.percentile.into_iter().chain(plan.further_percentiles.iter().copied());
-        intervals(&self.blocks, &self.client, asked)
+        intervals(&self.blocks, &self.client, plan.asked_percentiles())
     }
 }
 

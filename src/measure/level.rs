@@ -10,17 +10,22 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::load::{LoadReport, RunningLoad};
 use crate::measure::backlog::{BacklogTrend, OutstandingSamples, settle_rates};
+use crate::measure::cost::CostMeter;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
-use crate::measure::disturbance::Sentry;
+use crate::measure::disturbance::{Disturbance, Sentry};
 use crate::measure::history::WindowSet;
-use crate::measure::measurement::Measurement;
+use crate::measure::log::Log;
+use crate::measure::measurement::{Measurement, Moment};
+use crate::measure::pulse::Pulse;
 use crate::measure::slicer::Slicer;
 use crate::measure::stall::StallWatch;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Evidence, judge};
+use crate::measure::waterfall::Tracing;
 use crate::measure::window::{WindowFacts, summarize};
 use crate::measure::windows::Windows;
 use crate::model::statistics::StatisticsSnapshot;
@@ -46,6 +51,8 @@ pub struct LevelRun {
     pub gap_variation: f64,
     /// How long a rate is sent for, where that is known.
     pub sending: Option<Duration>,
+    /// What is traced of its requests.
+    pub tracing: Tracing,
 }
 
 /// A level, and what became of all its requests.
@@ -69,9 +76,6 @@ const COUNT_POLL: Duration = Duration::from_millis(1);
 const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 /// Threads that were recording when a window ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
-/// The start of a load is left out for at most this long, or a tenth of a window.
-const RAMP_LIMIT: Duration = Duration::from_millis(500);
-
 /// Whoever interrupts waits for outstanding requests no longer than this.
 const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -81,13 +85,18 @@ struct Trials<'a> {
     run: &'a LevelRun,
     running: &'a RunningLoad,
     history: Windows,
+    log: Log,
     sentry: Sentry<'a>,
+    /// Measures what inferences cost, from the first window's start on, where that is asked for.
+    cost: Option<CostMeter>,
     counters: Counters,
     boundaries: Vec<Stamp>,
     /// The open window's blocks.
     slicer: Slicer,
     /// Looks at the requests under way in an open loop.
     under_way: Cell<OutstandingSamples>,
+    /// Keeps in touch with other processes, where there are any.
+    pulse: Pulse<'a>,
 }
 
 /// Measures a load that has just been started, and stops it.
@@ -108,13 +117,12 @@ fn measure_with(
     counters: Counters,
 ) -> Result<MeasuredLevel> {
     let mut trials = Trials::new(measurement, run, &running, counters);
-    let ended = if run.finite { trials.until_finished() } else { trials.until_stable() };
+    let ended = trials.until_ended();
     let ended = trials.read_to_the_end(ended);
     let held_back = running.report().held_back;
-    let Trials { history, boundaries, under_way, counters, .. } = trials;
-    if measurement.interrupts.load(Ordering::Relaxed) > 0 {
-        running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
-    }
+    let (began, usage) = (running.started(), trials.sentry.usage());
+    let Trials { history, log, boundaries, under_way, counters, mut cost, .. } = trials;
+    limit_drain(measurement, &mut running);
     let stopped = if ended.is_ok() { running.stop() } else { running.abandon() };
     let Some(result) = history.result() else {
         return Err(ended
@@ -122,13 +130,13 @@ fn measure_with(
             .or(stopped.err())
             .unwrap_or_else(|| Error::server("the load ended before its first window")));
     };
-    let (ending, trouble) = match (ended, &stopped) {
+    let (ending, mut trouble) = match (ended, &stopped) {
         (Ok(ending), Ok(_)) => (ending, None),
         (Ok(_), Err(error)) => (Ending::Failed, Some(error.clone())),
         (Err(error), _) if measurement.interrupts.load(Ordering::Relaxed) > 0 => (Ending::Interrupted, Some(error)),
         (Err(error), _) => (Ending::Failed, Some(error)),
     };
-    let evidence = Evidence {
+    let mut evidence = Evidence {
         percentile: measurement.plan.percentile,
         precision: measurement.plan.precision,
         disagreement: history.disagreement(measurement.plan),
@@ -137,7 +145,7 @@ fn measure_with(
         outstanding: under_way.get().mean(),
         held_back,
     };
-    let intervals = result.intervals(measurement.plan);
+    let (each, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
@@ -146,9 +154,29 @@ fn measure_with(
         counted = counted.map(|counted| Counted { other_span: None, ..counted });
     }
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
+    let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
+    run.tracing.fill(&mut summary, end, run.facts.headline, *run.recorder.spec());
+    summary.cost = cost.as_mut().and_then(CostMeter::result);
     summary.disturbances = history.disturbances();
+    (summary.windows, summary.course) = log.finish(began, summary.disturbances.windows);
+    (summary.client_usage, summary.server_usage) = usage;
     summary.verdict = judge(&summary, &evidence);
-    Ok(MeasuredLevel { summary, requests: stopped.unwrap_or_default(), boundaries, trouble })
+    let mut requests = stopped.unwrap_or_default();
+    if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
+        let finished = together::finish((&mut summary, &mut evidence), (&mut requests, &each), ranks);
+        trouble = trouble.or(finished.err());
+    }
+    Ok(MeasuredLevel { summary, requests, boundaries, trouble })
+}
+
+/// Whoever has asked for the end does not wait long for what is outstanding.
+fn limit_drain(measurement: &Measurement<'_>, running: &mut RunningLoad) {
+    if measurement.interrupts.load(Ordering::Relaxed) > 0 {
+        running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
+    }
+    if measurement.ranks.is_some() && interrupt::is_terminated() {
+        running.limit_drain(Duration::ZERO);
+    }
 }
 
 impl<'a> Trials<'a> {
@@ -158,11 +186,14 @@ impl<'a> Trials<'a> {
             run,
             running,
             history: Windows::new(measurement.plan),
+            log: Log::default(),
             sentry: Sentry::new(measurement.gauge),
+            cost: None,
             counters,
             boundaries: Vec::new(),
             slicer: Slicer::new(Stamp::now(), Stamp::NEVER),
             under_way: Cell::default(),
+            pulse: Pulse::of(measurement),
         }
     }
 
@@ -174,6 +205,7 @@ impl<'a> Trials<'a> {
         drop(self.measurement.readings());
         self.sentry.prepare();
         self.sentry.edge();
+        self.cost = self.run.tracing.cost.then(CostMeter::begin);
         let start = self.running.started();
         self.boundaries.push(start);
         self.slicer = Slicer::new(start, Stamp::NEVER);
@@ -185,9 +217,9 @@ impl<'a> Trials<'a> {
         {
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed());
             trend.look(elapsed, self.running.under_way());
-            self.slicer.look(&self.run.recorder, &self.run.facts);
+            self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher);
             stall.look(elapsed, completed.all(), self.running.under_way());
-            self.measurement.watcher.progress(1);
+            self.measurement.watcher.progress(&|| self.moment(None, start));
             thread::sleep(COUNT_POLL);
         }
         self.running.settle_if_stranded();
@@ -197,23 +229,17 @@ impl<'a> Trials<'a> {
         self.counters.ask();
         thread::sleep(GRACE);
         let sends = self.running.sends();
-        self.close((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &trend));
-        Ok(self.early_ending().unwrap_or(Ending::Complete))
+        let (window, disturbance) = self.cut((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &trend));
+        self.boundaries.push(end);
+        self.whole(window, disturbance)
     }
 
     /// Windows that abut, until they agree or there are enough.
     fn until_stable(&mut self) -> Result<Ending> {
         self.sentry.prepare();
         self.leave_out_start();
-        let plan = self.measurement.plan;
         let mut start = self.end_now();
-        self.counters.ask();
-        drop(self.measurement.readings());
-        self.boundaries.push(start);
-        self.slicer = Slicer::new(start, self.planned_end(start));
-        let (_, block_end) = self.run.recorder.next_window(self.slicer.end());
-        self.slicer.put_off(block_end);
-        self.sentry.edge();
+        self.open_first(start, self.planned_end(start));
         loop {
             let end = match self.wait_for_end(start) {
                 Ok(end) => end,
@@ -222,35 +248,32 @@ impl<'a> Trials<'a> {
                     return Err(error);
                 }
             };
-            self.counters.ask();
+            if let Some(ending) = self.pulse.is_over_with()? {
+                return Ok(ending);
+            }
+            if !self.pulse.has_settled() {
+                self.counters.ask();
+            }
             thread::sleep(GRACE);
             self.close((start, end), self.planned_end(end), |_| ());
             start = end;
-            if let Some(ending) = self.early_ending() {
-                return Ok(ending);
-            }
-            if let Some(ending) = self.history.decide(plan) {
+            let ending = self.early_ending().or_else(|| self.history.decide(self.measurement.plan));
+            if let Some(ending) = self.pulse.settle(ending)? {
                 return Ok(ending);
             }
         }
     }
 
-    /// Lets the load get going: every slot has been used, or the patience for that is over.
-    fn leave_out_start(&self) {
-        let started = Stamp::now();
-        let warmup = self.measurement.plan.warmup;
-        let limit = match self.measurement.plan.window {
-            WindowRule::Time(length) => RAMP_LIMIT.min(length / 10),
-            WindowRule::Count(_) => RAMP_LIMIT,
-        };
-        let over = |length: Duration| Stamp::now() - started >= length;
-        while !self.is_interrupted() && !self.running.is_finished() {
-            let ramped = self.run.recorder.completed().all() >= self.run.ramp || over(warmup + limit);
-            if over(warmup) && ramped {
-                break;
-            }
-            thread::sleep(COUNT_POLL.min(limit));
-        }
+    /// The first window begins at `start`, where what the load did before it was closed.
+    fn open_first(&mut self, start: Stamp, planned_end: Stamp) {
+        self.counters.ask();
+        drop(self.measurement.readings());
+        self.boundaries.push(start);
+        self.slicer = Slicer::new(start, planned_end);
+        let (_, block_end) = self.run.recorder.next_window(self.slicer.end());
+        self.slicer.put_off(block_end);
+        self.sentry.edge();
+        self.cost = self.run.tracing.cost.then(CostMeter::begin);
     }
 
     fn planned_end(&self, start: Stamp) -> Stamp {
@@ -275,7 +298,7 @@ impl<'a> Trials<'a> {
         loop {
             self.running.settle_if_stranded();
             self.counters.look()?;
-            if let Some(end) = self.slicer.look(&self.run.recorder, &self.run.facts) {
+            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok(end);
             }
             if self.is_full(start)
@@ -286,7 +309,7 @@ impl<'a> Trials<'a> {
                 return Ok(self.end_now());
             }
             let look_up = if timed { WINDOW_POLL } else { COUNT_POLL };
-            self.measurement.watcher.progress(self.history.closed() + 1);
+            self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
             let looks = self.under_way.get().and(self.running.under_way());
             self.under_way.set(looks);
             thread::sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
@@ -302,6 +325,22 @@ impl<'a> Trials<'a> {
     /// Closes the window in the recorder and remembers it, as `correct` leaves it; the next one ends at `next_end`, or later
     /// where that has passed meanwhile.
     fn close(&mut self, (start, end): (Stamp, Stamp), next_end: Stamp, correct: impl FnOnce(&mut ClientSummary)) {
+        let (window, disturbance) = self.cut((start, end), next_end, correct);
+        // What is measured only because others need more is shown.
+        if let Some(further) = self.pulse.further() {
+            return self.measurement.watcher.window(self.history.closed() + further, &window.client);
+        }
+        self.keep(window, disturbance);
+        self.boundaries.push(end);
+    }
+
+    /// Closes the window in the recorder, and opens the next one.
+    fn cut(
+        &mut self,
+        (start, end): (Stamp, Stamp),
+        next_end: Stamp,
+        correct: impl FnOnce(&mut ClientSummary),
+    ) -> (WindowSet, Option<Disturbance>) {
         (self.measurement.settle)();
         let mut next = Slicer::new(end, next_end);
         let (tally, block_end) = self.run.recorder.next_window(next.end());
@@ -309,51 +348,53 @@ impl<'a> Trials<'a> {
         let readings = self.measurement.readings();
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         correct(&mut client);
-        self.measurement.watcher.window(self.history.closed() + 1, &client);
         let disturbance = self.sentry.edge();
+        if let Some(cost) = &mut self.cost {
+            cost.window(client.requests * client.batch_size);
+        }
         let blocks = mem::replace(&mut self.slicer, next).blocks(&client);
-        self.history.push(WindowSet { client, readings, blocks }, disturbance, self.measurement.plan);
-        self.boundaries.push(end);
+        (WindowSet { client, readings, blocks, ranks: Vec::new() }, disturbance)
     }
 
-    /// Waits for the last reading of the server's counters; a run that was interrupted does without it where it fails.
-    fn read_to_the_end(&mut self, ended: Result<Ending>) -> Result<Ending> {
-        match (ended?, self.counters.wait()) {
-            (Ending::Interrupted, _) => Ok(Ending::Interrupted),
-            (ending, read) => read.map(|()| ending),
-        }
+    /// Remembers a window that has ended.
+    fn keep(&mut self, window: WindowSet, disturbance: Option<Disturbance>) {
+        let (watcher, plan) = (self.measurement.watcher, self.measurement.plan);
+        watcher.window(self.history.closed() + 1, &window.client);
+        window.blocks.each().last().into_iter().for_each(|block| watcher.block(block));
+        self.log.push(&window.client, &window.blocks, disturbance, plan);
+        self.history.push(window, disturbance, plan);
     }
 
-    /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.
-    fn close_tail(&mut self, start: Stamp) {
-        thread::sleep(WINDOW_POLL);
-        self.running.settle_if_stranded();
-        let end = self.end_now();
-        let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
-        if client.failed > 0 {
-            let readings = self.measurement.readings();
-            self.history.push(WindowSet::uncut(client, readings), None, self.measurement.plan);
-            self.boundaries.push(end);
-        }
+    /// How far the level is in its window, which began at `start`.
+    fn moment(&self, window: Option<usize>, start: Stamp) -> Moment {
+        let completed = self.run.recorder.completed();
+        Moment { window, elapsed: Stamp::now() - start, completed, under_way: self.running.under_way() }
     }
 
+    /// Whether there is nothing more to wait for: the user has asked for the end, or other processes are done, too.
     fn is_interrupted(&self) -> bool {
-        self.measurement.interrupts.load(Ordering::Relaxed) > 0
+        self.pulse.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0
     }
 
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
         let window = self.history.latest()?;
         let unasked = self.running.is_stranded() || (!self.run.finite && self.running.is_finished());
-        if self.is_interrupted() {
+        if self.measurement.interrupts.load(Ordering::Relaxed) > 0 {
             Some(Ending::Interrupted)
-        } else if self.measurement.exceeds_errors(window.requests, window.failed) || unasked {
+        } else if self.measurement.exceeds_errors(window.requests, window.failed)
+            || self.measurement.breaker.is_open()
+            || unasked
+        {
             Some(Ending::Failed)
         } else {
             None
         }
     }
 }
+
+mod edges;
+mod together;
 
 #[cfg(test)]
 mod tests;

@@ -6,12 +6,15 @@ use std::time::Duration;
 use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::machine::gauge::Gauge;
+use crate::measure::blocks::Block;
+use crate::measure::breaker::Breaker;
 use crate::measure::collect::Collector;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::Models;
 use crate::measure::summary::ClientSummary;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::MeasurementPlan;
+use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
 
 /// Errors are judged before a window's end only after so much of it.
@@ -31,8 +34,12 @@ pub struct Measurement<'a> {
     pub metrics: Option<&'a Collector>,
     /// Tells what others take from this machine, where that is to be seen.
     pub gauge: Option<&'a dyn Gauge>,
+    /// Ends the run where too many requests fail.
+    pub breaker: Breaker<'a>,
     /// Told of every window as it ends.
     pub watcher: &'a dyn Watcher,
+    /// The other processes that measure with this one, where there are any.
+    pub ranks: Option<&'a Ranks>,
     /// Waits until everything that has completed is recorded, also by those who look at requests later.
     pub settle: &'a dyn Fn(),
 }
@@ -42,11 +49,32 @@ pub trait Watcher {
     /// Another window has ended; `trial` counts from 1.
     fn window(&self, trial: usize, window: &ClientSummary);
 
-    /// Time goes by in window number `trial`.
-    fn progress(&self, trial: usize);
+    /// A block of the open window is over.
+    fn block(&self, block: &Block);
+
+    /// Time goes by; `look` tells how far the level is, for whoever shows that.
+    fn progress(&self, look: &dyn Fn() -> Moment);
+}
+
+/// How far a level is at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// The window that is open, from 1; none where the level is one window.
+    pub window: Option<usize>,
+    /// How long that has been open.
+    pub elapsed: Duration,
+    /// Requests that were over in it.
+    pub completed: Completed,
+    /// Requests under way, where the load follows a schedule.
+    pub under_way: u64,
 }
 
 impl Measurement<'_> {
+    /// The other processes, where all share one load.
+    pub(super) fn joint(&self) -> Option<&Ranks> {
+        self.ranks.filter(|ranks| ranks.is_joint())
+    }
+
     /// The server's metrics since the last call, where they are collected.
     pub(super) fn readings(&self) -> Option<MetricsFold> {
         self.metrics.map(Collector::advance)
@@ -54,8 +82,10 @@ impl Measurement<'_> {
 
     /// Whether what was begun at `start` need not be waited for: too many of its requests failed.
     pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
-        let Completed { succeeded, failed, .. } = recorder.completed();
-        failed > 0 && Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
+        let (completed, now) = (recorder.completed(), Stamp::now());
+        let Completed { succeeded, failed, .. } = completed;
+        self.breaker.look(now, completed)
+            || (failed > 0 && now - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed))
     }
 
     /// Whether more requests failed than may.

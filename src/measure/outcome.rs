@@ -111,7 +111,10 @@ fn of_reason(reason: &InvalidReason) -> Outcome {
         InvalidReason::Interrupted => Outcome::Interrupted,
         InvalidReason::Unstable(_) => Outcome::Unstable,
         InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_) => Outcome::Overloaded,
-        InvalidReason::RateNotReached(..) | InvalidReason::IssuersLate(_) => Outcome::Undelivered,
+        InvalidReason::RateNotReached(..)
+        | InvalidReason::IssuersLate(_)
+        | InvalidReason::RankLate(..)
+        | InvalidReason::RankWithout(_) => Outcome::Undelivered,
         InvalidReason::TooFewSamples(..) | InvalidReason::Imprecise(..) => Outcome::Imprecise,
         InvalidReason::LittlesLaw(_) => Outcome::Inconsistent,
     }

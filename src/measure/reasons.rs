@@ -48,6 +48,10 @@ pub enum InvalidReason {
     Imprecise(Precision, Option<f64>),
     /// Too few samples for a percentile: percentile, samples, samples needed.
     TooFewSamples(f64, u64, u64),
+    /// Of several processes that share the load, this one sent too many requests late: its number, share of requests, 0 to 1.
+    RankLate(usize, f64),
+    /// Of several processes that share the load, no request of this one succeeded: its number.
+    RankWithout(usize),
     /// Rate times latency differs from the requests under way by this share (signed).
     LittlesLaw(f64),
 }
@@ -62,7 +66,8 @@ impl InvalidReason {
             Self::RateNotReached(..) => "rate_not_reached",
             Self::Overloaded(..) => "overloaded",
             Self::HeldBack(_) => "held_back",
-            Self::IssuersLate(_) => "issuers_late",
+            Self::IssuersLate(_) | Self::RankLate(..) => "issuers_late",
+            Self::RankWithout(_) => "no_valid_requests",
             Self::BrokenOff => "broken_off",
             Self::Unstable(_) => "unstable",
             Self::Imprecise(..) => "imprecise",
@@ -82,6 +87,10 @@ impl InvalidReason {
                 "give issuing threads more processors (--max-threads, --worker-cpus) or lower the rate"
             }
             Self::Overloaded(_, completed) => return advice::slower(completed),
+            Self::RankLate(..) => {
+                "give that rank's machine more room (fewer ranks on it, --max-threads), or lower the rate"
+            }
+            Self::RankWithout(_) => "see what that rank's machine says, and whether it reaches the server",
             Self::HeldBack(_) => {
                 "raise --max-outstanding (with --serial-sequences: --num-of-sequences) or lower the rate"
             }
@@ -115,6 +124,10 @@ impl fmt::Display for InvalidReason {
                 write!(f, "{count} requests waited because of --max-outstanding or --serial-sequences")
             }
             Self::IssuersLate(share) => write!(f, "{:.1}% of the requests left more than 1 ms late", share * 100.0),
+            Self::RankLate(rank, share) => {
+                write!(f, "rank {rank} sent {:.1}% of its requests more than 1 ms late", share * 100.0)
+            }
+            Self::RankWithout(rank) => write!(f, "no request of rank {rank} succeeded"),
             Self::BrokenOff => f.write_str("the load broke off before its end"),
             Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
             Self::Unstable(Some(apart)) => write!(f, "{apart}"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
+use crate::measure::measurement::Watcher;
 use crate::measure::summary::ClientSummary;
 use crate::measure::window::{WindowFacts, summarize};
 use crate::record::Recorder;
@@ -56,8 +57,12 @@ impl Slicer {
         if end.plus_duration(last) > self.window_end { self.window_end } else { end }
     }
 
-    /// Opens the next block where one is over. Returns when the window ended, if it has.
-    pub(super) fn look(&mut self, recorder: &Recorder, facts: &WindowFacts) -> Option<Stamp> {
+    /// Opens the next block where one is over, and tells `watcher` of that. Returns when the window ended, if it has.
+    pub(super) fn look(
+        &mut self,
+        (recorder, facts): (&Recorder, &WindowFacts),
+        watcher: &dyn Watcher,
+    ) -> Option<Stamp> {
         if Stamp::now() < self.end {
             return None;
         }
@@ -65,8 +70,10 @@ impl Slicer {
             return Some(self.end);
         }
         let (tally, end) = recorder.next_block(self.end_after(self.end));
-        self.blocks.push(Block::of(&summarize(tally, self.start, self.end - self.start, facts)));
+        let block = Block::of(&summarize(tally, self.start, self.end - self.start, facts));
         (self.start, self.end) = (self.end, end);
+        watcher.block(&block);
+        self.blocks.push(block);
         None
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The next stage's clients are opened while the stage before it still runs. At the boundary the next load starts, and only
 //! then the one before it stops sending: the server sees no pause and is not drained. What was outstanding then completes
-//! beside the next stage's requests and counts for no stage, because it completes after its own stage's end.
+//! beside the next stage's requests and counts for no stage, because it completes after its own stage's end. A stage with a *rest*
+//! before it waits for what is outstanding, and then for so long.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
@@ -12,13 +13,15 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
+use crate::machine::usage::Usage;
 use crate::measure::backlog::{BacklogTrend, settle_rates};
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
-use crate::measure::disturbance::Sentry;
+use crate::measure::disturbance::{Disturbance, Sentry};
 use crate::measure::history::WindowSet;
 use crate::measure::level::{LevelRun, MeasuredLevel};
-use crate::measure::measurement::Measurement;
+use crate::measure::log::Log;
+use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::slicer::Slicer;
 use crate::measure::summary::{Disturbances, Ending, LevelSummary};
@@ -28,6 +31,10 @@ use crate::plan::StageLength;
 
 /// How often a waiting stage looks around.
 const STAGE_POLL: Duration = Duration::from_millis(1);
+/// How long requests of a stage may hold up the next one, where it is to find the server idle.
+const LONGEST_DRAIN: Duration = Duration::from_secs(600);
+/// How often a rest looks around.
+const REST_POLL: Duration = Duration::from_millis(20);
 /// Threads that were recording when a stage ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
 
@@ -39,6 +46,8 @@ pub struct StageRun {
     pub length: StageLength,
     /// Its load.
     pub prepared: PreparedLoad,
+    /// How long the server rests before it, once it is idle; none where it is not to be idle.
+    pub rest: Option<Duration>,
 }
 
 /// A stage under way, or over.
@@ -62,7 +71,10 @@ pub trait Director {
     fn begun(&self, number: usize);
 
     /// A stage is over, though requests of it may still be outstanding.
-    fn ended(&self, summary: &LevelSummary);
+    ///
+    /// # Errors
+    /// What keeps the next from going on.
+    fn ended(&self, summary: &LevelSummary) -> Result<()>;
 }
 
 /// Measures `count` stages, at least one. Ends early when the user interrupts, when a client breaks, or when more requests of
@@ -94,7 +106,8 @@ struct Over {
     end: Stamp,
     ending: Ending,
     readings: Option<MetricsFold>,
-    disturbances: Disturbances,
+    disturbance: Option<Disturbance>,
+    usage: (Option<Usage>, Option<Usage>),
     /// Number of the stage that runs already.
     next: Option<usize>,
 }
@@ -126,20 +139,55 @@ impl Play<'_> {
                 drop(stage.load.stop());
                 return Ok(());
             }
-            let end = stage.end();
+            let end = stage.end(self.measurement);
             self.counters.ask();
-            // The next load starts before this one stops, so that the server sees no pause.
-            current = next.filter(|_| ending == Ending::Complete).map(Stage::begin);
+            let next = next.filter(|_| ending == Ending::Complete);
+            let resting = next.as_ref().and_then(|next| next.rest);
+            // Where there is no rest, the next load starts before this one stops, so that the server sees no pause.
+            let mut later = None;
+            match resting {
+                None => current = next.map(Stage::begin),
+                Some(_) => later = next,
+            }
             stage.load.halt();
             thread::sleep(GRACE);
             let next = current.is_some().then_some(number);
-            let disturbances = Disturbances::of_one(self.sentry.edge());
-            self.over = Some(Over { stage, end, ending, readings: self.measurement.readings(), disturbances, next });
+            let disturbance = self.sentry.edge();
+            let (usage, readings) = (self.sentry.usage(), self.measurement.readings());
+            self.sentry.begin();
+            self.over = Some(Over { stage, end, ending, readings, disturbance, usage, next });
             if current.is_none() {
                 self.settle();
             }
+            if let (Some(next), Some(rest)) = (later, resting) {
+                current = self.begin_after(rest, next, number);
+            }
         }
         Ok(())
+    }
+
+    /// Begins a stage once everything that is outstanding has been answered, and `rest` has gone by. None begins after an interrupt.
+    fn begin_after(&mut self, rest: Duration, next: StageRun, number: usize) -> Option<Stage> {
+        let is_interrupted = || self.measurement.interrupts.load(Ordering::Relaxed) > 0;
+        let (last, _, trouble) = self.played.last()?;
+        if trouble.is_some() {
+            return None;
+        }
+        last.load.drain(LONGEST_DRAIN, is_interrupted);
+        let until = Stamp::now().plus_duration(rest);
+        while Stamp::now() < until && !is_interrupted() {
+            thread::sleep(until.from_now().min(REST_POLL));
+        }
+        if is_interrupted() {
+            return None;
+        }
+        self.counters.ask();
+        self.director.begun(number);
+        let stage = Stage::begin(next);
+        drop(self.measurement.readings());
+        let _ = self.sentry.edge();
+        self.sentry.begin();
+        Some(stage)
     }
 
     /// Sums up the stage that ended last as soon as the server's counters have come. Returns whether the next may go on.
@@ -175,7 +223,7 @@ impl Play<'_> {
         let counted = self.counters.between(over.stage.load.started(), over.end);
         let (stage, next, summary) = over.summarize(self.measurement, counted);
         self.measurement.watcher.window(self.played.len() + 1, &summary.client);
-        self.director.ended(&summary);
+        let trouble = trouble.or(self.director.ended(&summary).err());
         if let (Some(next), None) = (next, &trouble) {
             self.director.begun(next);
         }
@@ -185,7 +233,7 @@ impl Play<'_> {
 
 impl Stage {
     fn begin(run: StageRun) -> Self {
-        let StageRun { level, length, prepared } = run;
+        let StageRun { level, length, prepared, rest: _ } = run;
         let load = prepared.go();
         let planned_end = match length {
             StageLength::Time(length) => load.started().plus_duration(length),
@@ -200,7 +248,7 @@ impl Stage {
 
     /// Waits until the stage is over, or may not go on.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
-        while self.slicer.borrow_mut().look(&self.level.recorder, &self.level.facts).is_none() {
+        while self.look(measurement).is_none() {
             if !may_go_on() {
                 return Ending::Failed;
             }
@@ -219,14 +267,23 @@ impl Stage {
             let elapsed = Stamp::now() - self.load.started();
             trend.look(elapsed, self.load.under_way());
             self.trend.set(trend);
+            measurement.watcher.progress(&|| {
+                let (completed, under_way) = (self.level.recorder.completed(), self.load.under_way());
+                Moment { window: None, elapsed, completed, under_way }
+            });
             thread::sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
         }
         Ending::Complete
     }
 
+    /// Opens the next block where one is over. Returns when the stage ended, if its time is over.
+    fn look(&self, measurement: &Measurement<'_>) -> Option<Stamp> {
+        self.slicer.borrow_mut().look((&self.level.recorder, &self.level.facts), measurement.watcher)
+    }
+
     /// When the stage ended, which may be now.
-    fn end(&self) -> Stamp {
-        if let Some(end) = self.slicer.borrow_mut().look(&self.level.recorder, &self.level.facts) {
+    fn end(&self, measurement: &Measurement<'_>) -> Stamp {
+        if let Some(end) = self.look(measurement) {
             return end;
         }
         // What was recorded after the open block's end belongs to the stage, too.
@@ -253,7 +310,7 @@ impl Over {
         measurement: &Measurement<'_>,
         counted: Option<Counted>,
     ) -> (Stage, Option<usize>, LevelSummary) {
-        let Self { stage, end, ending, readings, disturbances, next } = self;
+        let Self { stage, end, ending, readings, disturbance, usage, next } = self;
         let start = stage.load.started();
         (measurement.settle)();
         let mut client = summarize(stage.level.recorder.close(), start, end - start, &stage.level.facts);
@@ -272,12 +329,19 @@ impl Over {
             held_back: stage.load.report().held_back,
         };
         let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
-        let window = WindowSet { client, readings, blocks };
+        blocks.each().last().into_iter().for_each(|block| measurement.watcher.block(block));
+        let mut log = Log::default();
+        log.push(&client, &blocks, disturbance, measurement.plan);
+        let window = WindowSet { client, readings, blocks, ranks: Vec::new() };
         let (client, intervals) = (&window.client, window.intervals(measurement.plan));
         let limit = check_with(measurement.plan, client, &intervals);
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
         let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
-        summary.disturbances = disturbances;
+        let LevelRun { tracing, facts, recorder, .. } = &stage.level;
+        tracing.fill(&mut summary, end, facts.headline, *recorder.spec());
+        summary.disturbances = Disturbances::of_one(disturbance);
+        (summary.windows, summary.course) = log.finish(start, 1);
+        (summary.client_usage, summary.server_usage) = usage;
         summary.verdict = judge(&summary, &evidence);
         (stage, next, summary)
     }
@@ -303,10 +367,13 @@ mod tests {
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
     use crate::machine::gauge::Gauge;
+    use crate::measure::blocks::Block;
+    use crate::measure::breaker::Breaker;
     use crate::measure::disturbance::sample::Quota;
     use crate::measure::measurement::Watcher;
     use crate::measure::server::Models;
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
+    use crate::measure::waterfall::Tracing;
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
     use crate::plan::Distribution;
@@ -316,7 +383,8 @@ mod tests {
 
     impl Watcher for Silent {
         fn window(&self, _: usize, _: &ClientSummary) {}
-        fn progress(&self, _: usize) {}
+        fn block(&self, _: &Block) {}
+        fn progress(&self, _: &dyn Fn() -> Moment) {}
     }
 
     fn stage(backend: &Arc<NullBackend>, load: LevelLoad, length: StageLength) -> StageRun {
@@ -330,6 +398,7 @@ mod tests {
                 threads: 1,
                 max_outstanding: 100,
                 serial: false,
+                part: crate::ranks::Part::WHOLE,
                 until: None,
                 spin: DEFAULT_SPIN,
             }),
@@ -362,35 +431,44 @@ mod tests {
                 baseline: None,
                 gap_variation: 0.0,
                 sending: None,
+                tracing: Tracing::default(),
             },
             length,
             prepared: prepare(context, shape).unwrap(),
+            rest: None,
         }
     }
 
     struct Script {
         backend: Arc<NullBackend>,
         stages: Vec<(LevelLoad, StageLength)>,
+        rest: Option<Duration>,
         told: RefCell<Vec<String>>,
     }
 
     impl Director for Script {
         fn prepare(&self, number: usize) -> Result<StageRun> {
-            Ok(stage(&self.backend, self.stages[number].0, self.stages[number].1))
+            let run = stage(&self.backend, self.stages[number].0, self.stages[number].1);
+            Ok(StageRun { rest: self.rest, ..run })
         }
         fn begun(&self, number: usize) {
             self.told.borrow_mut().push(format!("begun {number}"));
         }
-        fn ended(&self, _: &LevelSummary) {
+        fn ended(&self, _: &LevelSummary) -> Result<()> {
             self.told.borrow_mut().push("ended".to_owned());
+            Ok(())
         }
     }
 
     fn run(stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
-        run_on(None, stages, interrupts)
+        run_on((None, None), stages, interrupts)
     }
 
-    fn run_on(gauge: Option<&dyn Gauge>, stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
+    fn run_on(
+        (gauge, rest): (Option<&dyn Gauge>, Option<Duration>),
+        stages: &[(LevelLoad, StageLength)],
+        interrupts: usize,
+    ) -> Vec<MeasuredLevel> {
         let backend = Arc::new(NullBackend);
         let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
@@ -402,10 +480,13 @@ mod tests {
             metrics: None,
             gauge,
             interrupts: &interrupts,
+            breaker: Breaker::new(&[]),
             watcher: &Silent,
             settle: &|| (),
+            ranks: None,
         };
-        let director = Script { backend: Arc::clone(&backend), stages: stages.to_vec(), told: RefCell::default() };
+        let director =
+            Script { backend: Arc::clone(&backend), stages: stages.to_vec(), rest, told: RefCell::default() };
         let played = measure_stages(&measurement, stages.len(), &director).unwrap();
         let order = |number: usize| [format!("begun {number}"), "ended".to_owned()];
         assert_eq!(*director.told.borrow(), (0..played.len()).flat_map(order).collect::<Vec<_>>());
@@ -416,9 +497,19 @@ mod tests {
     fn a_disturbed_stage_is_marked() {
         let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 3];
         let quota = Quota::stopping(&[false, true]);
-        let levels = run_on(Some(&quota), &stages, 0);
+        let levels = run_on((Some(&quota), None), &stages, 0);
         let found: Vec<_> = levels.iter().map(|level| level.summary.disturbances.disturbed).collect();
         assert_eq!(found, [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_rest_is_kept_between_stages() {
+        let stages = [(LevelLoad::Concurrency(1), StageLength::Requests(50)); 3];
+        let rest = Duration::from_millis(60);
+        let edges: Vec<Vec<Stamp>> =
+            run_on((None, Some(rest)), &stages, 0).into_iter().map(|level| level.boundaries).collect();
+        assert_eq!(edges.len(), 3);
+        assert!(edges.windows(2).all(|pair| pair[1][0] - pair[0][1] >= rest), "{edges:?}");
     }
 
     const LONG: StageLength = StageLength::Time(Duration::from_millis(300));

@@ -1,4 +1,6 @@
 //! What a level came to: everything that the reports read.
+//!
+// budget: one list of all figures, each with the sentence that is its description in the schema.
 
 use std::time::Duration;
 
@@ -7,12 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
+use crate::machine::usage::Usage;
+use crate::measure::breakdown::Breakdown;
+use crate::measure::cost::Cost;
+use crate::measure::course::{Course, WindowRow};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::Interval;
 
+pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
 pub use crate::record::{Distribution, Generated};
 
 /// The load of one level, as reports name it.
@@ -211,36 +218,6 @@ pub struct ServerSummary {
     pub composing: Vec<ServerSummary>,
 }
 
-/// What one GPU's metrics came to over the windows; `None` where the server did not say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GpuMetrics {
-    /// The GPU's UUID.
-    pub uuid: String,
-    /// Mean utilisation, 0 to 1.
-    pub utilization: Option<f64>,
-    /// Mean power in watts.
-    pub power_watts: Option<f64>,
-    /// Largest memory use in bytes.
-    pub memory_used_bytes: Option<u64>,
-    /// Memory in bytes.
-    pub memory_total_bytes: Option<u64>,
-}
-
-/// What the server's machine and queues came to over the windows; `None` where the server did not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HostMetrics {
-    /// Mean utilisation of the processors, 0 to 1.
-    pub cpu_utilization: Option<f64>,
-    /// Largest memory use in bytes.
-    pub cpu_memory_used_bytes: Option<u64>,
-    /// Memory in bytes.
-    pub cpu_memory_total_bytes: Option<u64>,
-    /// Mean number of requests that waited for the model.
-    pub pending_requests: Option<f64>,
-    /// Largest number of requests that waited for the model.
-    pub pending_requests_max: Option<f64>,
-}
-
 /// Why a level's measurement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -330,6 +307,33 @@ pub struct Restarts {
     pub figures: Vec<Between>,
 }
 
+/// What one process had of a level whose load several shared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankSummary {
+    /// Its number.
+    pub rank: usize,
+    /// The machine that it ran on.
+    pub host: String,
+    /// Requests that succeeded in the windows that make the result.
+    pub requests: u64,
+    /// Requests that failed in them.
+    pub failed: u64,
+    /// Requests that succeeded a second.
+    pub request_rate: f64,
+    /// Median of the headline latency, in nanoseconds; absent without requests.
+    pub p50_ns: Option<f64>,
+    /// Its 99th percentile.
+    pub p99_ns: Option<f64>,
+    /// How late its latest request left, where they follow a schedule.
+    pub late_ns: Option<u64>,
+    /// Processors that were busy for it in the mean.
+    pub processors: Option<f64>,
+    /// How far the clock of rank 0 is ahead of its own, in nanoseconds.
+    pub clock_offset_ns: i64,
+    /// By how much that may be wrong either way.
+    pub clock_error_ns: u64,
+}
+
 /// One level, measured.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LevelSummary {
@@ -345,6 +349,12 @@ pub struct LevelSummary {
     #[serde(rename = "server_span_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
     pub server_span: Option<Duration>,
+    /// Where the time of the requests went, for each model that they were for; empty where that was not asked for.
+    #[serde(default)]
+    pub breakdown: Vec<Breakdown>,
+    /// What an inference costs this machine, where that was asked for and the server is in this process.
+    #[serde(default)]
+    pub cost: Option<Cost>,
     /// GPU metrics, where collected.
     pub gpus: Option<Vec<GpuMetrics>>,
     /// Processor, memory and queue metrics, where collected.
@@ -362,6 +372,21 @@ pub struct LevelSummary {
     pub disturbances: Disturbances,
     /// Whether its numbers can be believed.
     pub verdict: Verdict,
+    /// Its windows in order, those that do not count among them.
+    #[serde(default)]
+    pub windows: Vec<WindowRow>,
+    /// Slices of its time, for pictures.
+    #[serde(default)]
+    pub course: Course,
+    /// What the client's process had of the machine, where that is known; the server in it included.
+    #[serde(default)]
+    pub client_usage: Option<Usage>,
+    /// What the server's processes had, where they are on this machine and known: in process, those of its models.
+    #[serde(default)]
+    pub server_usage: Option<Usage>,
+    /// What each process had of the load, where several shared it.
+    #[serde(default)]
+    pub ranks: Vec<RankSummary>,
 }
 
 /// An entry of a mix, as reports name it.
@@ -448,6 +473,8 @@ pub(crate) mod sample {
             server: None,
             further_servers: Vec::new(),
             server_span: None,
+            breakdown: Vec::new(),
+            cost: None,
             gpus: None,
             host: None,
             intervals: Vec::new(),
@@ -456,6 +483,11 @@ pub(crate) mod sample {
             limit: None,
             disturbances: Disturbances::default(),
             verdict: Verdict::Valid,
+            windows: Vec::new(),
+            course: Course::default(),
+            client_usage: None,
+            server_usage: None,
+            ranks: Vec::new(),
         }
     }
 
@@ -468,12 +500,14 @@ pub(crate) mod sample {
             level_time: None,
             percentile: None,
             further_percentiles: Vec::new(),
+            percentiles: Vec::new(),
             latency_threshold: None,
             binary_search: false,
             request_count: None,
             warmup_requests: 0,
             warmup: Duration::ZERO,
             max_errors: 0.0,
+            stop_on: Vec::new(),
             precision: None,
             restarts: 1,
             decoupled_latency: DecoupledLatency::Last,

@@ -139,6 +139,29 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
     sum
 }
 
+/// What two processes saw of the same time, as one: counts and rates are added up, distributions merged.
+pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
+    let entries = one.entries.iter().cloned().zip(&other.entries).map(|(one, other)| join(one, other)).collect();
+    let end = |client: &ClientSummary| client.start.plus_duration(client.duration);
+    let (start, end) = (one.start.min(other.start), end(&one).max(end(other)));
+    let rates = |client: &ClientSummary| client.open_loop.as_ref().map(OpenLoopSummary::rates);
+    let rates = rates(&one).zip(rates(other));
+    let mut all = merge(one, other);
+    (all.entries, all.start, all.duration) = (entries, start, end - start);
+    if let (Some(open), Some((one, other))) = (&mut all.open_loop, rates) {
+        let sum = |part: usize| one[part] + other[part];
+        (open.requested_rate, open.achieved_rate, open.completed_rate) = (sum(0), sum(1), sum(2));
+    }
+    all
+}
+
+impl OpenLoopSummary {
+    /// Requested, achieved and completed.
+    fn rates(&self) -> [f64; 3] {
+        [self.requested_rate, self.achieved_rate, self.completed_rate]
+    }
+}
+
 fn merge_each(pairs: [(&mut Distribution, &Distribution); 2]) {
     for (sum, window) in pairs {
         sum.merge(window);
@@ -163,6 +186,19 @@ mod tests {
         assert_eq!(per_second(3, Duration::ZERO), 0.0);
         let client = ClientSummary { duration: Duration::ZERO, ..sample::client(3, 1) };
         assert_eq!((client.throughput(), client.request_rate()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_processes_saw_of_one_time_adds_up() {
+        let (mut fast, slow) = (sample::client(300, 1_000_000), sample::client(100, 4_000_000));
+        fast.entries = vec![sample::client(300, 1_000_000)];
+        let other = ClientSummary { entries: vec![slow.clone()], start: fast.start.plus(500_000_000), ..slow };
+        let both = join(fast.clone(), &other);
+        assert_eq!((both.requests, both.start, both.duration), (400, fast.start, Duration::from_millis(1_500)));
+        assert_eq!((both.entries[0].requests, both.latency.count()), (400, 400));
+        assert!((both.latency.mean_ns() - 1_750_000.0).abs() < 1.0);
+        // The mean of percentiles would be another one.
+        assert!(both.latency.percentile_ns(70.0) < 1_100_000 && both.latency.percentile_ns(80.0) > 3_900_000);
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::model::DataType;
 use crate::model::json::{ConfigJson, Dimension, Kind, MetadataJson, SettingsJson, StepJson, TensorJson};
+use crate::model::{ConfigMark, DataType};
 
 /// A model by name and, if asked for, version. No version means the latest that is ready.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ModelId {
     /// Name in the repository.
     pub name: String,
@@ -110,6 +110,8 @@ pub struct ModelSpec {
     pub sequences: bool,
     /// Models that this ensemble's steps name, without repeats.
     pub composing: Vec<ModelId>,
+    /// By what its configuration is known again.
+    pub config: ConfigMark,
 }
 
 impl ModelSpec {
@@ -127,6 +129,7 @@ impl ModelSpec {
             response_cache: false,
             sequences: false,
             composing: Vec::new(),
+            config: ConfigMark::default(),
         }
     }
 
@@ -153,8 +156,9 @@ impl ModelSpec {
     pub fn from_json(id: &ModelId, metadata: &Value, config: &Value) -> Result<Self> {
         let refuse = |what, error| Error::server(format!("model '{id}': its {what} cannot be read: {error}"));
         let metadata = MetadataJson::deserialize(metadata).map_err(|error| refuse("metadata", error))?;
+        let mark = ConfigMark::of(config);
         let config = ConfigJson::deserialize(config).map_err(|error| refuse("configuration", error))?;
-        Self::new(id, metadata, &config)
+        Ok(Self { config: mark, ..Self::new(id, metadata, &config)? })
     }
 
     /// The same of JSON that was read already.
@@ -182,6 +186,7 @@ impl ModelSpec {
             decoupled: config.model_transaction_policy.decoupled,
             response_cache: config.response_cache.enable,
             composing: config.ensemble_scheduling.as_ref().map_or_else(Vec::new, |ensemble| composing(&ensemble.step)),
+            config: ConfigMark::default(),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Add;
 
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
@@ -14,6 +15,9 @@ use crate::model::json::{Number, or_default};
 
 /// Most models and versions that one answer of a server is believed to tell of.
 const MOST_MODELS: usize = 100_000;
+
+/// Most sizes of batches that one answer is believed to tell of one model.
+pub const MOST_BATCHES: usize = 10_000;
 
 /// A count of events and the time they took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +38,14 @@ impl CountedTime {
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { count: growth(earlier.count, self.count), ns: growth(earlier.ns, self.ns) }
+    }
+}
+
+impl Add for CountedTime {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { count: self.count.saturating_add(other.count), ns: self.ns.saturating_add(other.ns) }
     }
 }
 
@@ -60,6 +72,9 @@ pub struct ModelStatistics {
     pub cache_hit: CountedTime,
     /// Misses of the response cache: lookup and insertion time.
     pub cache_miss: CountedTime,
+    /// Executions by the size of their batch, in inferences.
+    #[serde(default)]
+    pub batches: BTreeMap<u64, u64>,
 }
 
 impl ModelStatistics {
@@ -78,6 +93,30 @@ impl ModelStatistics {
             compute_output: self.compute_output.since(earlier.compute_output),
             cache_hit: self.cache_hit.since(earlier.cache_hit),
             cache_miss: self.cache_miss.since(earlier.cache_miss),
+            batches: (self.batches.iter())
+                .map(|(size, now)| (*size, growth(earlier.batches.get(size).copied().unwrap_or(0), *now)))
+                .filter(|(_, executions)| *executions > 0)
+                .collect(),
+        }
+    }
+
+    /// What two servers counted, each member by itself.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut batches = self.batches.clone();
+        other.batches.iter().for_each(|(size, count)| *batches.entry(*size).or_default() += count);
+        Self {
+            inferences: self.inferences.saturating_add(other.inferences),
+            executions: self.executions.saturating_add(other.executions),
+            success: self.success + other.success,
+            fail: self.fail + other.fail,
+            queue: self.queue + other.queue,
+            compute_input: self.compute_input + other.compute_input,
+            compute_infer: self.compute_infer + other.compute_infer,
+            compute_output: self.compute_output + other.compute_output,
+            cache_hit: self.cache_hit + other.cache_hit,
+            cache_miss: self.cache_miss + other.cache_miss,
+            batches,
         }
     }
 
@@ -194,6 +233,15 @@ struct ModelJson {
     execution_count: Number,
     #[serde(default, deserialize_with = "or_default")]
     inference_stats: TimesJson,
+    #[serde(default, deserialize_with = "or_default")]
+    batch_stats: Vec<BatchJson>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BatchJson {
+    batch_size: Number,
+    compute_infer: CountedJson,
 }
 
 #[derive(Default, Deserialize)]
@@ -236,6 +284,9 @@ impl From<&ModelJson> for ModelStatistics {
             compute_output: times.compute_output.read(),
             cache_hit: times.cache_hit.read(),
             cache_miss: times.cache_miss.read(),
+            batches: (json.batch_stats.iter().take(MOST_BATCHES))
+                .map(|row| (row.batch_size.unsigned(), row.compute_infer.count.unsigned()))
+                .collect(),
         }
     }
 }

@@ -152,6 +152,7 @@ fn a_request_is_recorded_before_anybody_sees_it() {
         threads: 1,
         max_outstanding: 8,
         serial: false,
+        part: crate::ranks::Part::WHOLE,
         until: None,
         spin: DEFAULT_SPIN,
     };

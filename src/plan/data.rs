@@ -10,8 +10,10 @@ use crate::shm::{Allowance, Placement, Placements};
 /// What requests carry.
 #[derive(Clone, Debug)]
 pub struct DataPlan {
-    /// Batch elements per request.
+    /// Batch elements per request; of several sizes, the first.
     pub batch_size: u64,
+    /// Every size that is measured, ascending.
+    pub batch_sizes: Vec<u64>,
     /// Whether that was asked for, and is no default.
     pub batch_given: bool,
     /// Where values come from.
@@ -68,6 +70,7 @@ impl DataPlan {
             string_length: self.string_length,
             string_data: self.string_data.as_deref(),
             random_ranges: &self.random_ranges,
+            lengths: &[],
             seed,
             memory,
         }

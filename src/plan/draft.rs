@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
 use crate::exit::Codes;
-use crate::plan::{Plan, validate};
+use crate::plan::Plan;
 
 /// A plan that has not been held against the rules yet, with the flags that it was made from.
 #[derive(Clone, Debug)]
@@ -15,20 +14,6 @@ pub struct Draft {
     pub given: Given,
     /// Whose habits the program follows.
     pub codes: Codes,
-}
-
-impl Draft {
-    /// Holds the draft against every rule that can be checked before the model is known.
-    ///
-    /// # Errors
-    /// The message of the first rule that is broken: the flags, their values, the rule.
-    pub fn validate(mut self) -> Result<Plan> {
-        validate::check(&self)?;
-        let (known, open) = validate::notes(&self);
-        self.plan.notes.extend(known);
-        self.plan.model_notes = open;
-        Ok(self.plan)
-    }
 }
 
 /// The flags that were given, as opposed to defaults: name as in the help (`--async`, `-m`) and values as written.
@@ -54,6 +39,11 @@ impl Given {
     /// The last value of `flag` as it was written.
     pub fn value(&self, flag: &str) -> Option<&str> {
         self.0.get(flag)?.last().map(String::as_str)
+    }
+
+    /// The values of `flag` as they were written.
+    pub fn values(&self, flag: &str) -> impl Iterator<Item = &str> {
+        self.0.get(flag).into_iter().flatten().map(String::as_str)
     }
 
     /// `flag` with its last value as it was written, for messages.

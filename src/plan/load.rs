@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::backend::CorrelationForm;
+use crate::plan::ranks::RanksPlan;
 
 /// When requests leave.
 #[derive(Clone, Debug)]
@@ -28,6 +29,10 @@ pub struct LoadPlan {
     pub worker_cpus: Option<Vec<usize>>,
     /// How sequences are made.
     pub sequences: SequencePlan,
+    /// What it has to do with other processes.
+    pub ranks: RanksPlan,
+    /// A trace whose token counts requests have one after the other, under another load than its own.
+    pub lengths: Option<(PathBuf, TokenUse)>,
 }
 
 /// Most requests that may be outstanding at once in a closed loop.
@@ -36,6 +41,14 @@ pub const MAX_CONCURRENCY: u32 = 100_000;
 pub const MAX_RATE: f64 = 1e8;
 
 impl LoadPlan {
+    /// What the token counts of a trace decide of each request, where there is one.
+    pub fn tokens(&self) -> Option<&TokenUse> {
+        match (&self.mode, &self.lengths) {
+            (LoadMode::TraceReplay { tokens, .. }, _) => Some(tokens).filter(|tokens| tokens.is_any()),
+            (_, lengths) => lengths.as_ref().map(|(_, tokens)| tokens),
+        }
+    }
+
     /// The highest concurrency that a range without an end grows to.
     pub fn most_concurrency(&self, synchronous: bool) -> u32 {
         let threads = u32::try_from(self.max_threads).unwrap_or(u32::MAX);
@@ -107,6 +120,9 @@ pub enum LoadMode {
         stages: Vec<Stage>,
         /// Gaps between sends in stages of a rate.
         distribution: Distribution,
+        /// What happens where one ends and the next begins.
+        #[serde(default)]
+        edges: StageEdges,
     },
     /// Finds the highest rate that the server sustains, then measures rates up to it and just past it.
     Sweep {
@@ -151,6 +167,17 @@ impl LoadMode {
             Self::RequestRate { range, .. } => range.end != Some(range.start),
             Self::Sweep { .. } => true,
             _ => false,
+        }
+    }
+
+    /// How many levels are measured one after the other, where none fails; none where that is not known.
+    pub fn levels(&self, binary: bool) -> Option<usize> {
+        match self {
+            Self::Concurrency(range) => range.levels(binary),
+            Self::RequestRate { range, .. } => range.levels(binary),
+            Self::Stages { stages, .. } => Some(stages.len()),
+            Self::Sweep { points, .. } => Some(*points as usize),
+            _ => Some(1),
         }
     }
 
@@ -213,9 +240,18 @@ pub struct Stage {
     pub load: StageLoad,
     /// For how long.
     pub length: StageLength,
+    /// How long the server rests before it.
+    #[serde(default, with = "crate::seconds", skip_serializing_if = "Duration::is_zero")]
+    #[schemars(with = "f64")]
+    pub pause: Duration,
 }
 
 impl Stage {
+    /// How long the server rests before it, where it is to be idle by then; none where the stage before goes over into it.
+    pub fn rest(&self, edges: StageEdges) -> Option<Duration> {
+        (edges == StageEdges::Drain || !self.pause.is_zero()).then_some(self.pause)
+    }
+
     /// Requests outstanding; none where a rate is held.
     pub fn concurrency(&self) -> Option<u32> {
         match self.load {
@@ -223,6 +259,17 @@ impl Stage {
             StageLoad::RequestRate(_) => None,
         }
     }
+}
+
+/// What happens where a stage ends and the next begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageEdges {
+    /// What is outstanding completes beside the next stage's requests: the server sees no pause.
+    #[default]
+    Overlap,
+    /// What is outstanding is waited for: the server sees no more than either stage asks for.
+    Drain,
 }
 
 /// What a stage holds.
@@ -259,8 +306,8 @@ pub enum Spacing {
     Geometric,
 }
 
-/// `start:end:step`; without an end the range grows until the latency threshold is met.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// `start:end:step`; without an end the range grows until the latency threshold is met. Or a list of values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Range<T> {
     /// First value.
     pub start: T,
@@ -268,6 +315,16 @@ pub struct Range<T> {
     pub end: Option<T>,
     /// Stride, or the precision of a binary search.
     pub step: T,
+    /// The values, ascending, where a list or a factor names them: then only the first and the last of the rest count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listed: Vec<T>,
+}
+
+impl<T> Range<T> {
+    /// Values with a stride.
+    pub fn with_step(start: T, end: Option<T>, step: T) -> Self {
+        Self { start, end, step, listed: Vec::new() }
+    }
 }
 
 /// How gaps between sends are drawn.

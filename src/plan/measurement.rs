@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
+use crate::plan::StopRule;
+
 /// How long to measure, and when to believe it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MeasurementPlan {
@@ -23,6 +25,9 @@ pub struct MeasurementPlan {
     pub percentile: Option<f64>,
     /// Further percentiles whose interval is told.
     pub further_percentiles: Vec<f64>,
+    /// Percentiles that reports show beside the usual (`--percentiles`), ascending.
+    #[serde(default)]
+    pub percentiles: Vec<f64>,
     /// Largest latency allowed.
     #[serde(rename = "latency_threshold_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
@@ -39,6 +44,9 @@ pub struct MeasurementPlan {
     pub warmup: Duration,
     /// Share of failed requests (0 to 1) above which a level fails.
     pub max_errors: f64,
+    /// What ends the run early.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_on: Vec<StopRule>,
     /// Windows go on until this statistic is known well enough, or `max_trials` is reached.
     pub precision: Option<Precision>,
     /// How often a level is measured, the model loaded anew in between.
@@ -53,6 +61,14 @@ pub struct MeasurementPlan {
     pub latency_to: LatencyEnd,
     /// What a request must keep to be a good one.
     pub goodput: Goodput,
+}
+
+impl MeasurementPlan {
+    /// Percentiles that were asked for, whatever for; some may be there twice.
+    pub fn asked_percentiles(&self) -> impl Iterator<Item = f64> {
+        let listed = self.percentiles.iter().chain(&self.further_percentiles).copied();
+        self.percentile.into_iter().chain(listed)
+    }
 }
 
 /// What a request must keep to be a good one: figures below these.

@@ -10,16 +10,24 @@ mod connection;
 mod data;
 mod draft;
 mod dynamic_grpc;
+mod folder;
 mod load;
 mod measurement;
 mod model_rules;
 mod openai;
+mod picture;
+mod ranks;
 mod requirement;
+mod rounds;
+mod run_of_file;
 mod search;
 mod server;
+mod stop_rule;
 mod target;
 mod tfserving;
 mod torchserve;
+mod tracing;
+mod tune;
 mod validate;
 mod words;
 
@@ -34,22 +42,31 @@ pub use connection::{Compression, Connection, CredentialFile, Protocol, TensorFo
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
+pub use folder::{ReportFolder, ReportPart};
 pub use load::{
     Calls, Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
-    StageLength, StageLoad, TokenInput, TokenUse, Wait,
+    StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
     DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic,
     WindowRule,
 };
 pub use openai::OpenAiPlan;
+pub use picture::{Pages, Picture, PictureFile, ReportOf};
+pub use ranks::RanksPlan;
 pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Requirement};
+pub use rounds::{Order, Rounds, Variant};
+pub use run_of_file::RunOfFile;
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
-pub use target::{MetricsPlan, MixEntry, ServiceKind, Target, TraceLevel, TraceSettings};
+pub use stop_rule::StopRule;
+pub use target::{API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings};
 pub use tfserving::TfServingPlan;
 pub use torchserve::TorchServePlan;
-pub use words::{Flag, Words};
+pub use tracing::{TraceFilePlan, TracingPlan};
+pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan};
+pub use validate::LOADS;
+pub use words::{Flag, OF_OUTPUT, OF_THE_GATE, Words};
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]
@@ -64,6 +81,8 @@ pub struct Plan {
     pub measurement: MeasurementPlan,
     /// What is written where.
     pub output: ReportPlan,
+    /// What is traced of its requests.
+    pub tracing: TracingPlan,
     /// What it is held against.
     pub gate: GatePlan,
     /// Seed of every random draw.
@@ -72,6 +91,12 @@ pub struct Plan {
     pub words: Words,
     /// The same run several times over, along one dimension.
     pub matrix: Option<Matrix>,
+    /// Bytes of inputs with free dimensions, which a matrix goes through; none where the other flags say.
+    pub matrix_sizes: Vec<u64>,
+    /// Several ways to do the run, the reference first; none where there is one.
+    pub variants: Vec<Variant>,
+    /// How variants, or cells of a matrix, take turns; none where there are none.
+    pub rounds: Option<Rounds>,
     /// What the user should know about the flags, one sentence each; said on standard error before the run.
     pub notes: Vec<String>,
     /// The same, as far as it depends on the models.
@@ -85,6 +110,13 @@ impl Plan {
         // perf_analyzer's callers know how many windows a level takes.
         let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
         self.measurement.on_disturbance.get_or_insert(usual);
+        self
+    }
+
+    /// The same with requests of another batch size.
+    #[must_use]
+    pub fn with_batch_size(mut self, size: u64) -> Self {
+        (self.data.batch_size, self.data.batch_sizes) = (size, vec![size]);
         self
     }
 }
@@ -117,6 +149,12 @@ pub struct TraceFiles {
     pub files: Vec<PathBuf>,
     /// Every trace is printed, too.
     pub each: bool,
+    /// So many of the slowest traces of each model are told.
+    pub slowest: usize,
+    /// JSON is printed in place of text.
+    pub json: bool,
+    /// The traces are written here in Chrome's form.
+    pub export: Option<PathBuf>,
 }
 
 /// What is written where.
@@ -128,8 +166,16 @@ pub struct ReportPlan {
     pub verbose_csv: bool,
     /// The result as JSON.
     pub summary: Option<PathBuf>,
+    /// The result of an earlier run to go on with.
+    pub resume: Option<PathBuf>,
+    /// Pictures and tables for people.
+    pub pages: Pages,
+    /// A folder of reports in inference-perf's form.
+    pub folder: Option<ReportFolder>,
     /// Raw records as JSON.
     pub profile_export: Option<PathBuf>,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
+    /// A dashboard is shown while the run goes on.
+    pub live: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, ServiceKind, TokenInput, TokenUse};
+use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, ServiceKind, TokenInput};
 
 /// One rule: when it is broken, and what is said then, after the model's name.
 struct Rule {
@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |plan, model| model.sequences && token_use(plan).is_some_and(TokenUse::is_any),
+        broken: |plan, model| model.sequences && plan.load.tokens().is_some(),
         message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
     },
     Rule {
@@ -142,15 +142,8 @@ fn sequences(plan: &Plan) -> u64 {
     }
 }
 
-fn token_use(plan: &Plan) -> Option<&TokenUse> {
-    match &plan.load.mode {
-        LoadMode::TraceReplay { tokens, .. } => Some(tokens),
-        _ => None,
-    }
-}
-
 fn token_input(plan: &Plan) -> Option<&TokenInput> {
-    token_use(plan)?.input.as_ref()
+    plan.load.tokens()?.input.as_ref()
 }
 
 /// Why the length of the input that a trace decides cannot be decided.

@@ -40,6 +40,8 @@ pub enum Decision {
     Pass,
     /// As not held.
     Fail,
+    /// Its level is measured further until it is decided; then, its value decides.
+    More,
 }
 
 /// A condition on a figure.

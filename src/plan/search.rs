@@ -67,6 +67,26 @@ impl LevelValue for f64 {
     }
 }
 
+/// Of more levels nobody counts the rest.
+const MOST_COUNTED: u32 = 10_000;
+
+impl<T: LevelValue> Range<T> {
+    /// How many levels a search has where none fails; none where that is not known.
+    pub(super) fn levels(&self, binary: bool) -> Option<usize> {
+        if !self.listed.is_empty() {
+            return Some(self.listed.len());
+        }
+        let end = self.end?;
+        if binary && self.start < end {
+            return None;
+        }
+        let within = |index| T::nth(self.start, self.step, index)?.within(end);
+        let more =
+            (1..=MOST_COUNTED).take_while(|index| within(*index).is_some_and(|value| value > self.start)).count();
+        (more < MOST_COUNTED as usize).then_some(more + 1)
+    }
+}
+
 /// The levels of a range, in the order in which they are measured.
 ///
 /// *Linear*: start, start + step, … to the end (for ever without one), until a level fails. *Binary*: the start, which
@@ -179,7 +199,25 @@ mod tests {
     }
 
     fn range<T>(start: T, end: Option<T>, step: T) -> Range<T> {
-        Range { start, end, step }
+        Range::with_step(start, end, step)
+    }
+
+    #[test]
+    fn levels_are_counted_where_they_are_known() {
+        for (start, end, step) in [(1, 8, 1), (1, 8, 3), (4, 4, 1), (5, 4, 1), (1, 10_000, 7)] {
+            let range = range(start, Some(end), step);
+            assert_eq!(range.levels(false), Some(run_long(range.clone())), "{range:?}");
+        }
+        assert_eq!(range(0.1, Some(0.5), 0.1).levels(false), Some(5));
+        assert_eq!((range(1, None, 1).levels(false), range(1, Some(1 << 20), 1).levels(false)), (None, None));
+        assert_eq!((range(1, Some(8), 1).levels(true), range(8, Some(8), 1).levels(true)), (None, Some(1)));
+    }
+
+    /// How many levels a search has where all pass.
+    fn run_long(range: Range<u32>) -> usize {
+        let mut search = Search::new(range, false);
+        let first = search.next(None);
+        std::iter::successors(first, |_| search.next(Some(Outcome::Pass))).count()
     }
 
     #[test]

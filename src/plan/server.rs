@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of the embedded server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerPlan {
     /// Install directory: holds `lib/libtritonserver.so` and `backends/`.
     pub directory: PathBuf,
@@ -61,7 +61,7 @@ pub struct ServerPlan {
 }
 
 /// What the embedded server logs, and where.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerLog {
     /// Least severe level.
     pub level: LogLevel,

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, DynamicGrpcPlan, OpenAiPlan, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
+use crate::plan::{Connection, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
+
+/// The major version of Triton's C API that this program speaks.
+pub const API_MAJOR: u32 = 1;
 
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,4 +200,13 @@ pub struct MetricsPlan {
     pub url: Option<String>,
     /// Time between two readings.
     pub interval: Duration,
+}
+
+/// What the command `models` lists.
+#[derive(Debug)]
+pub struct Survey {
+    /// Where the server is; its model counts for nothing.
+    pub plan: Plan,
+    /// The one model that is asked for; all where absent.
+    pub only: Option<String>,
 }

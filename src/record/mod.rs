@@ -14,6 +14,7 @@ mod raw;
 mod recorder;
 mod sample;
 mod tally;
+mod traces;
 
 pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS};
 pub use capture::{Capture, Destination};
@@ -28,3 +29,4 @@ pub use raw::{RawRecord, RawResponse};
 pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};
 pub use tally::{Completed, Tally};
+pub use traces::{KeptTrace, TraceLog, TracedRequest};

@@ -16,17 +16,22 @@ use crate::measure::summary::{
 use crate::plan::LoadMode;
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
-use crate::report::{Interrupts, SafeFile, Table, generation, load_name, load_value, percentiles, periodic, restarts};
+use crate::report::{
+    Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
+    periodic, restarts, variants,
+};
 use crate::result::{RunResult, Setup};
+use crate::stdio::{acts, shown};
 
 /// Writes every file that can be written. Levels in which nothing succeeded have no row.
 ///
 /// # Errors
 /// Where files cannot be written: all of these.
 pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
-    let files = match &result.periodic {
-        Some(periodic) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
-        None => files(path, &result.setup, &result.levels),
+    let files = match (&result.periodic, &result.variants) {
+        (Some(periodic), _) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
+        (None, Some(variants)) => vec![(path.to_owned(), variants::rows(variants))],
+        (None, None) => files(path, &result.setup, &result.levels),
     };
     let written = files.iter().map(|(path, table)| write_file((path, interrupts), table));
     written.fold(Ok(()), Error::both)
@@ -48,8 +53,11 @@ fn write_table(path: &Path, interrupts: Interrupts, table: &Table) -> std::io::R
 }
 
 /// Spreadsheets calculate what begins like a formula, whoever wrote it: names come from the command line and from servers. An
-/// apostrophe in front makes text of it. Numbers stay as they are.
+/// apostrophe in front makes text of it. Numbers stay as they are; what would act on a terminal is escaped.
 fn inert(cell: &str) -> Cow<'_, str> {
+    if cell.contains(|letter| acts(letter) && !matches!(letter, '\t' | '\r' | '\n')) {
+        return Cow::Owned(inert(&shown(cell)).into_owned());
+    }
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && cell.parse::<f64>().is_err();
     if is_formula { Cow::Owned(format!("'{cell}")) } else { Cow::Borrowed(cell) }
 }
@@ -116,10 +124,12 @@ impl<'a> Columns<'a> {
 }
 
 fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
-    let percentile = setup.measurement.percentile;
     let mut columns = Columns { columns: Vec::new() };
     let name = levels.first().map_or("Concurrency", |level| load_name(level.load));
     columns.add(name, |level| load_value(level.load));
+    if has_several_batch_sizes(levels.iter().copied()) {
+        columns.add("Batch Size", |level| level.client.batch_size.to_string());
+    }
     columns.add("Inferences/Second", |level| significant(level.client.throughput()));
     if setup.decoupled {
         columns.add("Response Throughput", |level| significant(level.client.response_throughput()));
@@ -134,12 +144,13 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
         mix_columns(&mut columns, levels);
     }
     columns.add("Client Recv", |level| receive_us(setup, level).to_string());
-    for percentile in percentiles(percentile) {
+    for percentile in percentiles(&setup.measurement) {
         columns.add(format!("p{percentile} latency"), move |level| at(&level.client.latency, percentile));
     }
     if setup.detail.verbose_csv {
         verbose_columns(&mut columns, setup, levels);
     }
+    breakdown::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     generation::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     if setup.detail.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
@@ -388,9 +399,9 @@ mod tests {
     use crate::measure::reasons::InvalidReason;
     use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::plan::{Stage, StageLength, StageLoad};
+    use crate::plan::{Stage, StageEdges, StageLength, StageLoad};
     use crate::report::file::scratch::{NEVER, Scratch};
-    use crate::report::sample as plans;
+    use crate::report::tests::sample as plans;
 
     /// The largest value of its histogram bucket, so that mean and percentiles agree.
     const LATENCY_NS: u64 = 11_001_855;
@@ -593,6 +604,7 @@ mod tests {
             ("+1e+06", "+1e+06"),
             ("-inf", "-inf"),
             ("a=b", "a=b"),
+            ("=\u{1b}[31m\u{202e}", "'=\\u{1b}[31m\\u{202e}"),
             ("", ""),
         ] {
             assert_eq!(inert(cell), written);
@@ -617,10 +629,11 @@ mod tests {
     #[test]
     fn stages_have_their_number_and_kind_in_their_order() {
         let mut setup = plans::setup();
-        let stage = |load| Stage { load, length: StageLength::Requests(9) };
+        let stage = |load| Stage { load, length: StageLength::Requests(9), pause: std::time::Duration::ZERO };
         setup.mode = LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
             distribution: crate::plan::Distribution::Constant,
+            edges: StageEdges::Overlap,
         };
         let rate = LevelSummary { load: LevelLoad::RequestRate(50.5), ..level(1, 50) };
         let levels = [level(4, 95), rate, level(1, 0), level(2, 10)];

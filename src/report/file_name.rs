@@ -38,7 +38,8 @@ impl FileNames {
     }
 }
 
-fn harmless(text: &str, longest: usize) -> String {
+/// A name of at most so many bytes that is a plain file's.
+pub fn harmless(text: &str, longest: usize) -> String {
     let kept = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let name: String = text.chars().map(|letter| if kept(letter) { letter } else { '_' }).collect();
     let name = name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"));

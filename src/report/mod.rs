@@ -1,13 +1,21 @@
 //! Reports: each a function from the plan and the summaries to text, and the files that hold them.
 
+mod breakdown;
+pub mod chrome;
 pub mod compare;
 pub mod console;
 pub mod csv;
+mod draw;
 pub mod export;
+pub mod figures;
 mod file;
 mod file_name;
 mod generation;
-pub mod matrix;
+pub mod html;
+mod inert;
+pub mod lifecycle;
+pub mod live;
+pub mod markdown;
 mod number;
 mod partial;
 pub mod periodic;
@@ -15,26 +23,31 @@ pub mod progress;
 pub mod remarks;
 pub mod requirements;
 mod restarts;
-#[cfg(test)]
-pub(crate) mod sample;
 pub mod summary;
-pub mod traces;
 #[cfg(test)]
-mod upstream;
+pub(crate) mod tests;
+pub mod trace_file;
+pub mod traces;
+pub mod tune;
+pub mod variants;
 
 use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::LevelLoad;
+use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::plan::MeasurementPlan;
 
-pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file};
+pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
 pub use number::significant;
 pub use partial::remove_partial_files;
 
-/// The percentiles of a report in ascending order: the usual ones and the one asked for.
-fn percentiles(asked: Option<f64>) -> Vec<f64> {
+/// The percentiles of a report: the usual ones and the one that the run looks at in ascending order, where perf_analyzer has
+/// them, then those that were asked for besides.
+pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
     let mut all = PERCENTILES.to_vec();
-    all.extend(asked);
+    all.extend(plan.percentile);
     all.sort_by(f64::total_cmp);
     all.dedup();
+    let further: Vec<f64> = plan.percentiles.iter().copied().filter(|asked| !all.contains(asked)).collect();
+    all.extend(further);
     all
 }
 
@@ -49,9 +62,21 @@ fn load_name(load: LevelLoad) -> &'static str {
     }
 }
 
+/// Whether levels differ in their batch size.
+fn has_several_batch_sizes<'a>(levels: impl IntoIterator<Item = &'a LevelSummary>) -> bool {
+    let mut sizes = levels.into_iter().map(|level| level.client.batch_size);
+    let first = sizes.next();
+    sizes.any(|size| Some(size) != first)
+}
+
 /// How messages call a level.
 pub fn level_name(load: LevelLoad) -> String {
     format!("{} {}", load_name(load).to_lowercase(), load_value(load))
+}
+
+/// The same, with the batch size where there are several: `concurrency 4, batch size 2`.
+pub fn level_and_batch(load: LevelLoad, batch_size: Option<u64>) -> String {
+    level_name(load) + &batch_size.map(|size| format!(", batch size {size}")).unwrap_or_default()
 }
 
 /// The level's value.

@@ -8,11 +8,10 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::error::{Error, Result};
-use crate::measure::summary::LevelLoad;
 use crate::report::number::significant;
-use crate::report::{Interrupts, SafeFile, level_name};
+use crate::report::{Interrupts, SafeFile, level_and_batch};
 use crate::result::{Checked, Judgement, RunResult, Unit};
-use crate::stdio::shown;
+use crate::stdio::{acts, shown};
 
 /// The lines, with an empty one at the end; nothing where there are no requirements.
 pub fn text(all: &[Checked]) -> String {
@@ -30,9 +29,10 @@ pub fn text(all: &[Checked]) -> String {
 
 /// `, concurrency 4: 12.3 ms, 95% confidence 12.0 to 12.9 [undecided]`.
 fn details(checked: &Checked) -> String {
-    let mut text = checked.level.map(|load: LevelLoad| format!(", {}", level_name(load))).unwrap_or_default();
+    let mut text = checked.variant.as_ref().map(|name| format!(", '{}'", shown(name))).unwrap_or_default();
+    text += &level(checked).map(|level| format!(", {level}")).unwrap_or_default();
     if let Some(value) = checked.value {
-        let show = |value: f64| number(value, checked.unit);
+        let show = |value: f64| number(value, checked.unit, reference(checked));
         let known = checked.interval.map_or_else(
             || "not known how well".to_owned(),
             |known| format!("95% confidence {} to {}", show(known.low), show(known.high)),
@@ -48,12 +48,38 @@ fn details(checked: &Checked) -> String {
     text
 }
 
-fn number(value: f64, unit: Unit) -> String {
+fn level(checked: &Checked) -> Option<String> {
+    checked.level.map(|load| level_and_batch(load, checked.batch_size))
+}
+
+/// The value of a requirement and its interval, for a table.
+pub fn cells(checked: &Checked) -> (String, String) {
+    let show = |value: f64| number(value, checked.unit, reference(checked));
+    let interval = checked.interval.map(|known| format!("{} to {}", show(known.low), show(known.high)));
+    (checked.value.map(show).unwrap_or_default(), interval.unwrap_or_else(|| "not known".to_owned()))
+}
+
+/// What became of it, in words.
+pub fn word(checked: &Checked) -> &'static str {
+    match (checked.passes, checked.outcome) {
+        (true, Judgement::Undecided) => "undecided, passes",
+        (false, Judgement::Undecided) => "undecided, fails",
+        (true, _) => "holds",
+        (false, _) => "does not hold",
+    }
+}
+
+/// What a change is held against.
+fn reference(checked: &Checked) -> &'static str {
+    if checked.variant.is_some() { "reference" } else { "baseline" }
+}
+
+fn number(value: f64, unit: Unit, reference: &str) -> String {
     match unit {
         Unit::PerSecond => format!("{} infer/sec", significant(value)),
         Unit::Nanoseconds => format!("{} usec", significant(value / 1e3)),
         Unit::Share => format!("{}%", significant(100.0 * value)),
-        Unit::Ratio => format!("{:.3} of the baseline's", value),
+        Unit::Ratio => format!("{value:.3} of the {reference}'s"),
     }
 }
 
@@ -86,8 +112,9 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     let attributes = suite.iter().map(|(name, value)| (*name, value.as_str()));
     writer.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(attributes)))?;
     for checked in all {
-        let level = checked.level.map_or_else(|| "no level".to_owned(), level_name);
-        let (name, class) = (plain(&checked.text), plain(&format!("{model} {level}")));
+        let level = level(checked).unwrap_or_else(|| "no level".to_owned());
+        let variant = checked.variant.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+        let (name, class) = (plain(&checked.text), plain(&format!("{model}{variant} {level}")));
         let case = [("name", name.as_str()), ("classname", class.as_str())];
         writer.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
         let told = plain(details(checked).trim_start_matches(", "));
@@ -103,21 +130,24 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// XML has no way to say most control characters.
+/// XML has no way to say most control characters, and those that turn the direction of writing would turn what stands around them.
 fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+    text.chars().map(|character| if acts(character) { '\u{fffd}' } else { character }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample as plans;
+    use crate::measure::summary::LevelLoad;
+    use crate::report::tests::sample as plans;
     use crate::stats::Interval;
 
     fn checked() -> Checked {
         Checked {
             text: "p99<20ms".to_owned(),
+            variant: None,
             level: Some(LevelLoad::Concurrency(4)),
+            batch_size: None,
             unit: Unit::Nanoseconds,
             value: Some(12_345_678.0),
             interval: Some(Interval { low: 12e6, high: 13e6 }),
@@ -154,6 +184,8 @@ Requirements:
             versions: Vec::new(),
             platform: String::new(),
             max_batch_size: 0,
+            backend: String::new(),
+            config_hash: None,
         }];
         let mut result = plans::result(&setup, &[]);
         result.requirements = vec![checked(), Checked { passes: false, ..checked() }];

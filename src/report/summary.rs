@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::report::{Interrupts, SafeFile, file};
+use crate::report::{Interrupts, SafeFile, file, inert};
 use crate::result::RunResult;
 use crate::stdio::note;
 
@@ -31,7 +31,7 @@ pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Res
 
 fn write_file(path: &Path, interrupts: Interrupts, result: &RunResult) -> io::Result<()> {
     let mut file = io::BufWriter::new(SafeFile::create(path, interrupts)?);
-    serde_json::to_writer(&mut file, result)?;
+    inert::write(&mut file, result)?;
     file.write_all(b"\n")?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
 }

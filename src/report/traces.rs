@@ -1,9 +1,14 @@
 //! Summaries of a server's traces, in the form that Triton's own summary script has.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
+use serde_json::json as value;
+
+use crate::report::chrome::{Group, Slice};
+use crate::report::number::percent;
 use crate::stdio::shown;
-use crate::traces::{Frontend, ModelSpans, Trace};
+use crate::traces::{Frontend, ModelSpans, ModelStages, Stage, Trace};
 
 /// One model's averages, in whole microseconds.
 pub fn summary(sum: &ModelSpans) -> String {
@@ -53,4 +58,46 @@ pub fn moments(trace: &Trace) -> String {
         before = Some(moment.ns);
     }
     text
+}
+
+/// One model's stages: a row each, and the slowest traces.
+pub fn table(model: &ModelStages) -> String {
+    let heads = ["mean", "p50", "p90", "p95", "p99", "share"].map(|head| format!("{head:>10}")).concat();
+    let protocol = match model.protocol {
+        "none" => String::new(),
+        some => format!(", {some}"),
+    };
+    let (name, version) = (shown(&model.model), shown(&model.version));
+    let mut text = format!("Stages of {name} ({version}){protocol}, us:\n\t{:16}{heads}\n", "Stage");
+    for Stage { name, mean_us, p50_us, p90_us, p95_us, p99_us, share } in &model.stages {
+        let times = [mean_us, p50_us, p90_us, p95_us, p99_us].map(|us| format!("{us:>10.1}")).concat();
+        let _ = writeln!(text, "\t{name:16}{times}{:>10}", percent(*share));
+    }
+    for slow in &model.slowest {
+        let id = slow.id.map_or_else(|| "without id".to_owned(), |id| id.to_string());
+        let stages: Vec<String> = slow.stages.iter().map(|(name, us)| format!("{name} {us:.1}")).collect();
+        let _ = writeln!(text, "\tSlow: trace {id}: {:.1}us ({})", slow.latency_us, stages.join(", "));
+    }
+    text
+}
+
+/// The stages of a file's models as a line of JSON.
+pub fn json(file: &Path, models: &[ModelStages]) -> String {
+    format!("{}\n", value!({"file": file.display().to_string(), "models": models}))
+}
+
+/// A trace's moments as slices: from each to the next, within one from the first to the last.
+pub fn groups(traces: &[Trace]) -> Vec<Group> {
+    let group = |trace: &Trace| {
+        let (first, last) = (trace.moments.first()?, trace.moments.last()?);
+        let name = format!("{} ({})", trace.model, trace.version);
+        let whole = Slice { name: name.clone(), span: (first.ns, last.ns) };
+        let steps = trace.moments.windows(2).map(|pair| Slice {
+            name: format!("{} to {}", pair[0].name, pair[1].name),
+            span: (pair[0].ns, pair[1].ns),
+        });
+        let about = value!({"trace": trace.id, "parent": trace.parent});
+        Some(Group { process: name, slices: std::iter::once(whole).chain(steps).collect(), about })
+    };
+    traces.iter().filter_map(group).collect()
 }

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::measure::outcome::Outcome;
 use crate::measure::precision::{PERCENTILES, value};
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::Statistic;
+use crate::result::level::is_same_level;
 use crate::result::ratio::ratio;
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
@@ -15,6 +19,8 @@ use crate::stats::Interval;
 pub struct LevelChange {
     /// Its load.
     pub load: LevelLoad,
+    /// Its batch size, where the reference has several.
+    pub batch_size: Option<u64>,
     /// Its figures; none where one of the levels is not valid.
     pub figures: Vec<Change>,
     /// What both levels came to.
@@ -37,7 +43,8 @@ pub struct Change {
 }
 
 /// What a change means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// Worse by more than the margin, for sure.
     Worse,
@@ -62,30 +69,47 @@ impl fmt::Display for Direction {
 
 /// In what two setups differ, so that their figures mean different things.
 pub fn differences(one: &Setup, other: &Setup) -> Vec<String> {
+    [differences_of_work(one, other), differences_of_machines(one, other)].concat()
+}
+
+/// In what the two measured differ.
+pub fn differences_of_work(one: &Setup, other: &Setup) -> Vec<String> {
     let models = |setup: &Setup| setup.models.iter().map(|model| model.name.clone()).collect::<Vec<_>>().join(", ");
     let values = |setup: &Setup| {
-        let host = &setup.host;
         [
             ("models", models(setup)),
             ("service", setup.service_kind.clone()),
             ("batch size", setup.batch_size.to_string()),
             ("latency", setup.headline.word().to_owned()),
             ("calls", if setup.synchronous { "synchronous" } else { "asynchronous" }.to_owned()),
-            ("processor", host.processor.clone().unwrap_or_default()),
-            ("processors", host.processors.to_string()),
         ]
     };
-    let pairs = values(one).into_iter().zip(values(other)).filter(|((_, one), (_, other))| one != other);
+    unequal(values(one), values(other))
+}
+
+/// In what the machines differ on which it was measured.
+pub fn differences_of_machines(one: &Setup, other: &Setup) -> Vec<String> {
+    let values = |setup: &Setup| {
+        let host = &setup.host;
+        [("processor", host.processor.clone().unwrap_or_default()), ("processors", host.processors.to_string())]
+    };
+    unequal(values(one), values(other))
+}
+
+fn unequal<const N: usize>(one: [(&str, String); N], other: [(&str, String); N]) -> Vec<String> {
+    let pairs = one.into_iter().zip(other).filter(|((_, one), (_, other))| one != other);
     pairs.map(|((name, one), (_, other))| format!("{name}: '{one}' and '{other}'")).collect()
 }
 
 /// What became of every level that both results have; changes up to `margin` count as none.
 pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
     let pairs = reference.levels.iter().filter_map(|level| {
-        let same = other.levels.iter().find(|candidate| candidate.load == level.load)?;
+        let same = other.levels.iter().find(|candidate| is_same_level(candidate, level))?;
         Some((level, same))
     });
-    pairs.map(|(one, other)| level(one, other, margin)).collect()
+    let change =
+        |(one, other)| LevelChange { batch_size: reference.telling_batch_size(one), ..level(one, other, margin) };
+    pairs.map(change).collect()
 }
 
 fn level(one: &LevelSummary, other: &LevelSummary, margin: f64) -> LevelChange {
@@ -98,7 +122,7 @@ fn level(one: &LevelSummary, other: &LevelSummary, margin: f64) -> LevelChange {
         }
         false => Vec::new(),
     };
-    LevelChange { load: one.load, figures, outcomes }
+    LevelChange { load: one.load, batch_size: None, figures, outcomes }
 }
 
 fn figure(of: Statistic, one: &LevelSummary, other: &LevelSummary, margin: f64) -> Change {
@@ -106,16 +130,17 @@ fn figure(of: Statistic, one: &LevelSummary, other: &LevelSummary, margin: f64) 
     let known = [one, other].map(|level| Known::find(&level.intervals, of));
     let interval = ratio((values[1], known[1]), (values[0], known[0]));
     let ratio = if values[0] > 0.0 { values[1] / values[0] } else { f64::NAN };
-    Change { of, values, ratio, interval, verdict: direction(of, interval, margin) }
+    Change { of, values, ratio, interval, verdict: direction(of == Statistic::Throughput, interval, margin) }
 }
 
-/// Two one-sided tests: a ratio is the same where all of its interval is within the margin, on the scale of factors.
-fn direction(of: Statistic, interval: Option<Interval>, margin: f64) -> Direction {
+/// What the interval of a ratio means, of a figure of which more is better, or less. Two one-sided tests: it is the same where
+/// all of its interval is within the margin, on the scale of factors.
+pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin: f64) -> Direction {
     let Some(Interval { low, high }) = interval else { return Direction::Undecided };
     let (above, below) = (1.0 + margin, 1.0 / (1.0 + margin));
-    let (more, less) = match of {
-        Statistic::Throughput => (Direction::Better, Direction::Worse),
-        _ => (Direction::Worse, Direction::Better),
+    let (more, less) = match more_is_better {
+        true => (Direction::Better, Direction::Worse),
+        false => (Direction::Worse, Direction::Better),
     };
     if low > above {
         more
@@ -132,7 +157,7 @@ fn direction(of: Statistic, interval: Option<Interval>, margin: f64) -> Directio
 mod tests {
     use super::*;
     use crate::measure::summary::{Ending, sample};
-    use crate::report::sample as plans;
+    use crate::report::tests::sample as plans;
 
     /// Requests of so many nanoseconds, known to within `half`.
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {

@@ -1,19 +1,18 @@
 //! From what a run came to, to the exit code.
 
 use crate::exit::{self, Codes};
-use crate::measure::matrix::MatrixRow;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::LoadMode;
-use crate::result::RunResult;
+use crate::result::{RunResult, VariantsResult};
 
 impl RunResult {
     /// The code to end with: the gravest thing that can be said of the run.
     pub fn exit_code(&self, codes: Codes) -> u8 {
         let failed = self.periodic.as_ref().is_some_and(|periodic| periodic.outcome == Outcome::Failed);
-        let broken = |row: &MatrixRow| row.problem.is_some() && !row.rounds.is_empty();
+        let broken = self.variants.as_ref().is_some_and(VariantsResult::has_failures);
         // Where the server is gone, a sweep may have no level to show for it.
-        if self.server_gone || failed || self.tables.iter().flat_map(|table| &table.rows).any(broken) {
+        if self.server_gone || failed || broken {
             return exit::NO_VALID_REQUESTS;
         }
         match of_levels(&self.setup.mode, codes, &self.levels) {

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::exit::Codes;
-use crate::measure::matrix::MatrixTable;
 use crate::measure::outcome::Outcome;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::SweepResult;
 use crate::plan::MeasurementPlan;
+use crate::result::variants::VariantsFile;
 use crate::result::{Checked, PeriodicResult, RunResult, Setup};
 
 /// The form's version: it grows where a reader of the one before would misunderstand a file.
@@ -22,6 +22,9 @@ pub const VERSION: u32 = 1;
 
 /// A result's file is no larger than this: 20 levels of 1 000 windows are below a hundredth of it.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// What the JSON of a result stands between in a report.
+const EMBEDDED: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
 
 /// A level in a file: what was measured, and what follows from it, for readers.
 #[derive(Serialize, JsonSchema)]
@@ -59,18 +62,18 @@ impl<'a> LevelFile<'a> {
             text: reason.to_string(),
             remedy: reason.remedy(plan),
         });
-        Self { outcome: Outcome::of(level), figures: figures(level), reasons: told.collect(), level }
+        Self { outcome: Outcome::of(level), figures: figures(level, plan), reasons: told.collect(), level }
     }
 }
 
-fn figures(level: &LevelSummary) -> BTreeMap<String, f64> {
+fn figures(level: &LevelSummary, plan: &MeasurementPlan) -> BTreeMap<String, f64> {
     let client = &level.client;
     let mut all = BTreeMap::from([
         ("throughput".to_owned(), client.throughput()),
         ("errors".to_owned(), client.failed_share()),
         ("avg".to_owned(), client.latency.mean_ns()),
     ]);
-    let percentiles = PERCENTILES.into_iter().chain([99.9]);
+    let percentiles = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles());
     all.extend(percentiles.map(|p| (format!("p{p}"), client.latency.percentile_ns(p) as f64)));
     all
 }
@@ -90,8 +93,8 @@ struct ResultFile<'a> {
     sweep: &'a Option<SweepResult>,
     /// What a periodic load came to.
     periodic: &'a Option<PeriodicResult>,
-    /// The same load several ways (`--matrix`): a table for each level.
-    tables: &'a [MatrixTable],
+    /// What variants (`--variant`, `--matrix`) came to, which have no levels but cells.
+    variants: Option<VariantsFile<'a>>,
     /// What became of the requirements (`--require`).
     requirements: &'a [Checked],
     /// Whether the server went away while it was measured.
@@ -107,7 +110,7 @@ impl Serialize for RunResult {
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,
             periodic: &self.periodic,
-            tables: &self.tables,
+            variants: self.variants.as_ref().map(VariantsFile::of),
             requirements: &self.requirements,
             server_gone: self.server_gone,
         };
@@ -116,7 +119,7 @@ impl Serialize for RunResult {
 }
 
 impl RunResult {
-    /// Reads a file that `--summary-file` wrote.
+    /// Reads a file that `--summary-file` wrote, or a report that holds one.
     ///
     /// # Errors
     /// Where it cannot be read, is no result, or is one of a later version.
@@ -130,12 +133,23 @@ impl RunResult {
             return Err(refuse(format!("it has {} bytes, more than any result", about.len())));
         }
         let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-        let Version { schema } = serde_json::from_str(&text).map_err(|error| refuse(format!("no result: {error}")))?;
+        let text = embedded(&text).unwrap_or(&text);
+        let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {
             return Err(refuse(format!("its form is of version {schema}, and this program reads up to {VERSION}")));
         }
-        serde_json::from_str(&text).map_err(|error| refuse(format!("no result: {error}")))
+        let read: Self = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
+        match read.variants.as_ref().is_none_or(|variants| variants.is_consistent()) {
+            true => Ok(read),
+            false => Err(refuse("no result: a round in it is not of every variant".to_owned())),
+        }
     }
+}
+
+/// The result that a report is about; none where the text is no report.
+fn embedded(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once(EMBEDDED.0).filter(|_| text.starts_with("<!DOCTYPE html>"))?;
+    after.split_once(EMBEDDED.1).map(|(json, _)| json)
 }
 
 #[derive(Deserialize)]

@@ -8,6 +8,7 @@ use crate::measure::precision::{CONFIDENCE, value};
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::{Bound, Decision, Figure, GatePlan, LevelName, Requirement, Statistic};
 use crate::result::RunResult;
+use crate::result::level::is_same_level;
 use crate::result::ratio::ratio;
 use crate::stats::{Interval, share_interval};
 
@@ -16,8 +17,14 @@ use crate::stats::{Interval, share_interval};
 pub struct Checked {
     /// As it was written.
     pub text: String,
+    /// The variant that it was held against, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// The level; none where there is no such one.
     pub level: Option<LevelLoad>,
+    /// Its batch size, where the run has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_size: Option<u64>,
     /// What the value is.
     pub unit: Unit,
     /// The figure's value, as a share of the baseline's where it is held against that. Rates are a second, latencies in
@@ -62,7 +69,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    fn of(figure: Figure) -> Self {
+    pub(super) fn of(figure: Figure) -> Self {
         match figure {
             Figure::Errors => Self::Share,
             Figure::Statistic(Statistic::Throughput) => Self::PerSecond,
@@ -72,11 +79,11 @@ impl Unit {
 }
 
 /// A figure as it is held against a bound.
-struct Found {
-    unit: Unit,
-    value: f64,
-    interval: Option<Interval>,
-    bound: f64,
+pub(super) struct Found {
+    pub(super) unit: Unit,
+    pub(super) value: f64,
+    pub(super) interval: Option<Interval>,
+    pub(super) bound: f64,
 }
 
 impl RunResult {
@@ -88,14 +95,20 @@ impl RunResult {
             let levels: Vec<_> = self.levels.iter().filter(is_meant).collect();
             match levels.is_empty() {
                 true => vec![unjudged(requirement, None, "there is no such level")],
-                false => levels.into_iter().map(|level| check(plan, requirement, level, baseline)).collect(),
+                false => levels
+                    .into_iter()
+                    .map(|level| Checked {
+                        batch_size: self.telling_batch_size(level),
+                        ..check(plan, requirement, level, baseline)
+                    })
+                    .collect(),
             }
         });
         self.requirements = judged.collect();
     }
 }
 
-fn is_named(load: LevelLoad, name: LevelName) -> bool {
+pub(super) fn is_named(load: LevelLoad, name: LevelName) -> bool {
     match (load, name) {
         (LevelLoad::Concurrency(one), LevelName::Concurrency(other)) => one == other,
         (LevelLoad::RequestRate(one), LevelName::Rate(other)) => (one - other).abs() <= 1e-9 * other,
@@ -103,10 +116,12 @@ fn is_named(load: LevelLoad, name: LevelName) -> bool {
     }
 }
 
-fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> Checked {
+pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> Checked {
     Checked {
         text: requirement.text.clone(),
+        variant: None,
         level,
+        batch_size: None,
         unit: Unit::of(requirement.of),
         value: None,
         interval: None,
@@ -117,15 +132,44 @@ fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> 
     }
 }
 
+/// Of the requirements of a level that its intervals do not decide, the one that is easiest to decide, and how many times longer the
+/// windows would have to be for that: intervals get narrower with the root of the time. None where all are decided.
+pub fn time_to_decide<'a>(
+    plan: &'a GatePlan,
+    level: &LevelSummary,
+    baseline: Option<&RunResult>,
+) -> Option<(&'a str, f64)> {
+    let is_meant = |requirement: &&Requirement| requirement.level.is_none_or(|name| is_named(level.load, name));
+    let open = plan.requirements.iter().filter(is_meant).filter_map(|requirement| {
+        let found = find(requirement, level, baseline).ok()?;
+        if judged(plan, requirement, level.load, &found).outcome != Judgement::Undecided {
+            return None;
+        }
+        let gap = (found.value - found.bound).abs();
+        let times = found.interval.map_or(LONGER.0, |known| ((known.high - known.low) / 2.0 / gap).powi(2) * MARGIN);
+        Some((&*requirement.text, times.clamp(LONGER.0, LONGER.1)))
+    });
+    open.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+/// How many times longer a level is measured to decide a requirement: at least, and at most.
+const LONGER: (f64, f64) = (2.0, 10.0);
+/// Intervals are estimates; with as much more time they probably leave the bound out.
+const MARGIN: f64 = 1.3;
+
 fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Checked {
     let outcome = Outcome::of(level);
     if !outcome.is_comparable() {
         return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
     }
-    let found = match find(requirement, level, baseline) {
-        Ok(found) => found,
-        Err(note) => return unjudged(requirement, Some(level.load), note),
-    };
+    match find(requirement, level, baseline) {
+        Ok(found) => judged(plan, requirement, level.load, &found),
+        Err(note) => unjudged(requirement, Some(level.load), note),
+    }
+}
+
+/// What became of a requirement of a figure that was found.
+pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad, found: &Found) -> Checked {
     let holds = |value: f64| requirement.relation.holds(value, found.bound);
     let outcome = match found.interval.map(|known| (holds(known.low), holds(known.high))) {
         Some((true, true)) => Judgement::Passed,
@@ -133,17 +177,31 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, basel
         _ => Judgement::Undecided,
     };
     let passes = match (outcome, plan.undecided) {
-        (Judgement::Undecided, Some(decision)) => decision == Decision::Pass,
-        (Judgement::Undecided, None) => holds(found.value),
+        (Judgement::Undecided, Some(Decision::Pass)) => true,
+        (Judgement::Undecided, Some(Decision::Fail)) => false,
+        (Judgement::Undecided, Some(Decision::More) | None) => holds(found.value),
         (outcome, _) => outcome == Judgement::Passed,
     };
-    let note = (outcome == Judgement::Undecided && plan.undecided.is_none()).then(|| {
+    let by_value = matches!(plan.undecided, None | Some(Decision::More));
+    let note = (outcome == Judgement::Undecided && by_value).then(|| {
         let word = if passes { "within" } else { "beyond" };
         format!("its value is {word} the bound, which decides here; measure longer to be sure")
     });
-    let Found { unit, value, interval, bound } = found;
-    let (text, level) = (requirement.text.clone(), Some(level.load));
-    Checked { text, level, unit, value: Some(value), interval, bound: Some(bound), outcome, passes, note }
+    let &Found { unit, value, interval, bound } = found;
+    let (text, level) = (requirement.text.clone(), Some(load));
+    Checked {
+        text,
+        variant: None,
+        level,
+        batch_size: None,
+        unit,
+        value: Some(value),
+        interval,
+        bound: Some(bound),
+        outcome,
+        passes,
+        note,
+    }
 }
 
 /// The figure that a requirement is about; where there is none, why.
@@ -156,7 +214,7 @@ fn find(requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunRe
     };
     let baseline = baseline.ok_or("there is no baseline")?;
     let level =
-        baseline.levels.iter().find(|other| other.load == level.load).ok_or("the baseline has no such level")?;
+        baseline.levels.iter().find(|other| is_same_level(other, level)).ok_or("the baseline has no such level")?;
     if !Outcome::of(level).is_comparable() {
         return Err("the baseline's level is not valid");
     }

@@ -5,8 +5,12 @@ mod exit_code;
 mod file;
 mod gate;
 mod host;
+mod level;
 mod ratio;
 mod setup;
+mod tune;
+mod variant_gate;
+pub mod variants;
 
 use std::sync::Arc;
 
@@ -15,13 +19,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::load::{LoadReport, PeriodicBatch};
-use crate::measure::matrix::MatrixTable;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::SweepResult;
 
-pub use gate::{Checked, Judgement, Unit};
+pub use gate::{Checked, Judgement, Unit, time_to_decide};
+pub use level::is_same_level;
 pub use setup::{ModelIdentity, Setup};
+pub use tune::{CandidateResult, Figures, LatencyAt, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
+pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,8 +41,9 @@ pub struct RunResult {
     pub sweep: Option<SweepResult>,
     /// What a periodic load came to, which has no levels.
     pub periodic: Option<PeriodicResult>,
-    /// The same load several ways (`--matrix`): a table for each level.
-    pub tables: Vec<MatrixTable>,
+    /// What variants (`--variant`, `--matrix`) came to, which have no levels but cells.
+    #[serde(default)]
+    pub variants: Option<VariantsResult>,
     /// What became of the requirements (`--require`).
     pub requirements: Vec<Checked>,
     /// Whether the server went away while it was measured.
@@ -44,6 +51,12 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// The batch size of a level, where levels differ in it.
+    pub fn telling_batch_size(&self, level: &LevelSummary) -> Option<u64> {
+        let own = level.client.batch_size;
+        self.levels.iter().any(|other| other.client.batch_size != own).then_some(own)
+    }
+
     /// Nothing yet.
     pub fn new(setup: Arc<Setup>) -> Self {
         Self {
@@ -51,7 +64,7 @@ impl RunResult {
             levels: Vec::new(),
             sweep: None,
             periodic: None,
-            tables: Vec::new(),
+            variants: None,
             requirements: Vec::new(),
             server_gone: false,
         }

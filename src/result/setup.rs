@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::ClientTimes;
+use crate::backend::{ClientTimes, ServerIdentity};
 use crate::clock::Stamp;
 use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::ModelSpec;
@@ -51,6 +51,9 @@ pub struct Setup {
     /// How the report names the client's share of a request.
     #[serde(skip)]
     pub client_times: Option<ClientTimes>,
+    /// What the server calls itself, where it tells.
+    #[serde(default)]
+    pub server: Option<ServerIdentity>,
     /// The models that requests are for, and those that these call.
     pub models: Vec<ModelIdentity>,
     /// Whether the model is decoupled.
@@ -84,7 +87,7 @@ pub struct Detail {
 }
 
 /// Which model it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelIdentity {
     /// Its name.
     pub name: String,
@@ -94,6 +97,13 @@ pub struct ModelIdentity {
     pub platform: String,
     /// Largest batch; 0 where it does not batch.
     pub max_batch_size: u64,
+    /// The backend that runs it, such as `python`; empty where that is not told.
+    #[serde(default)]
+    pub backend: String,
+    /// SHA-256 of its configuration as JSON with sorted keys, auto-completed parts included; absent where the server does not tell
+    /// it so (gRPC).
+    #[serde(default)]
+    pub config_hash: Option<String>,
 }
 
 impl Setup {
@@ -116,6 +126,7 @@ impl Setup {
             synchronous: plan.is_synchronous(&[]),
             service_kind: String::new(),
             client_times: None,
+            server: None,
             models: Vec::new(),
             decoupled: false,
             sequences: false,
@@ -141,6 +152,8 @@ impl ModelIdentity {
             versions: model.versions.clone(),
             platform: model.platform.clone(),
             max_batch_size: model.max_batch_size,
+            backend: model.config.backend.clone(),
+            config_hash: model.config.hash.clone(),
         }
     }
 }

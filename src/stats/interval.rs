@@ -37,6 +37,16 @@ pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> 
     Some(Interval { low: ((middle - half) / scale).max(0.0), high: ((middle + half) / scale).min(1.0) })
 }
 
+/// Interval of how much larger the share of `own` (hits, all) is than that of `theirs` (Newcombe 1998, method 10: from Wilson's
+/// intervals of both). None where one side has nothing to have a share of.
+pub fn share_difference(own: (u64, u64), theirs: (u64, u64), confidence: f64) -> Option<Interval> {
+    let known = |(hits, all): (u64, u64)| Some((hits as f64 / all as f64, share_interval(hits, all, confidence)?));
+    let ((p, own), (q, theirs)) = (known(own)?, known(theirs)?);
+    let below = (p - own.low).hypot(theirs.high - q);
+    let above = (own.high - p).hypot(q - theirs.low);
+    Some(Interval { low: p - q - below, high: p - q + above })
+}
+
 /// Interval of a percentile (0 to 100) from order statistics: where the sample of rank `r` among `n` lies in its distribution
 /// is a beta variable of `r` and `n + 1 - r`, whatever the distribution, which tells the ranks between which the percentile
 /// lies (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).
@@ -111,6 +121,14 @@ mod tests {
         let some = share_interval(10, 100, 0.95).unwrap();
         assert!((some.low - 0.0552).abs() < 1e-4 && (some.high - 0.1744).abs() < 1e-4, "{some:?}");
         assert_eq!(share_interval(0, 0, 0.95), None);
+    }
+
+    #[test]
+    fn differences_of_shares_are_newcombes() {
+        // Newcombe's example (a): 56/70 against 48/80: 0.0524 to 0.3339.
+        let known = share_difference((56, 70), (48, 80), 0.95).unwrap();
+        assert!((known.low - 0.0524).abs() < 1e-4 && (known.high - 0.3339).abs() < 1e-4, "{known:?}");
+        assert_eq!(share_difference((0, 0), (1, 2), 0.95), None);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod read;
 mod spans;
+mod stages;
 
 pub use read::{Trace, read};
 pub use spans::{Frontend, ModelSpans, add_up};
+pub use stages::{ModelStages, Stage, stages};

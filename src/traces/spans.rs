@@ -36,6 +36,8 @@ pub struct Spans {
     pub infer: Option<u64>,
     /// Of that: handing out outputs.
     pub output: Option<u64>,
+    /// In the hands of models that it calls, where it does not compute itself: the steps of an ensemble.
+    pub called: Option<u64>,
 }
 
 /// What the traces of one model add up to.
@@ -51,6 +53,8 @@ pub struct ModelSpans {
     pub count: u64,
     /// Their sums.
     pub spans: Spans,
+    /// Each of them, with its number in the file.
+    pub each: Vec<(Option<i64>, Spans)>,
 }
 
 /// The moments of one trace under names without case, blanks and punctuation: `grpc wait/read start` of old servers and
@@ -110,11 +114,66 @@ impl Moments {
             input: self.between("computestart", "computeinputend"),
             infer: self.between("computeinputend", "computeoutputstart"),
             output: self.between("computeoutputstart", "computeend"),
+            called: None,
         }
+    }
+
+    /// From when to when the request was in the hands of the server's core.
+    fn handled(&self) -> Option<(u64, u64)> {
+        Some((*self.0.get("requeststart")?, *self.0.get("requestend")?))
+    }
+
+    /// From when to when it waited and was computed itself.
+    fn own(&self) -> Option<(u64, u64)> {
+        let start = self.0.get("queuestart").or_else(|| self.0.get("computestart"))?;
+        Some((*start, *self.0.get("computeend")?))
+    }
+
+    /// How long requests that it made, `calls`, were handled while it was not computed itself.
+    fn called(&self, calls: &[(u64, u64)]) -> Option<u64> {
+        let (start, end) = self.handled()?;
+        let mut spans: Vec<(u64, u64)> = calls.iter().map(|(from, to)| (*from.max(&start), *to.min(&end))).collect();
+        let own = self.own().map_or(0, |(from, to)| to.saturating_sub(from));
+        spans.extend(self.own());
+        spans.sort_unstable();
+        let (mut covered, mut reached) = (0_u64, 0);
+        for (from, to) in spans {
+            covered += to.saturating_sub(from.max(reached));
+            reached = reached.max(to);
+        }
+        covered.checked_sub(own).filter(|called| *called > 0)
     }
 }
 
 impl Spans {
+    /// The whole: of a request from outside from its first byte to its last, of others in the hands of the server's core.
+    pub fn whole(&self) -> u64 {
+        self.total.or(self.handler).unwrap_or(0)
+    }
+
+    /// Its parts, in the order of a request's way; what they do not account for comes last.
+    pub fn parts(&self) -> Vec<(&'static str, u64)> {
+        let mut parts: Vec<(&str, u64)> = [
+            ("receive", self.receive),
+            ("queue", self.queue),
+            ("compute input", self.input),
+            ("compute", self.infer),
+            ("compute output", self.output),
+            ("called models", self.called),
+            ("send", self.send),
+        ]
+        .into_iter()
+        .filter_map(|(name, ns)| Some((name, ns?)))
+        .collect();
+        // Where the parts of an execution are not told, the whole of it is.
+        if let (None, Some(compute)) = (self.infer, self.compute) {
+            parts.push(("compute", compute));
+        }
+        let explained: u64 = parts.iter().map(|(_, ns)| ns).fold(0, |sum, ns| sum.saturating_add(*ns));
+        parts.push(("unexplained", self.whole().saturating_sub(explained)));
+        parts
+    }
+
     fn add(&mut self, other: &Self) {
         let pairs = [
             (&mut self.total, other.total),
@@ -126,6 +185,7 @@ impl Spans {
             (&mut self.input, other.input),
             (&mut self.infer, other.infer),
             (&mut self.output, other.output),
+            (&mut self.called, other.called),
         ];
         for (sum, part) in pairs {
             *sum = sum.map_or(part, |sum| Some(sum.saturating_add(part.unwrap_or(0))));
@@ -139,8 +199,16 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
     let (mut models, mut left_out) = (Vec::<ModelSpans>::new(), 0);
     let places: HashMap<i64, usize> =
         traces.iter().enumerate().filter_map(|(place, trace)| Some((trace.id?, place))).collect();
+    let mut calls: HashMap<i64, Vec<(u64, u64)>> = HashMap::new();
     for trace in traces {
-        let spans = Moments::of(trace).spans();
+        if let (Some(parent), Some(handled)) = (trace.parent, Moments::of(trace).handled()) {
+            calls.entry(parent).or_default().push(handled);
+        }
+    }
+    for trace in traces {
+        let moments = Moments::of(trace);
+        let own_calls = trace.id.and_then(|id| calls.get(&id));
+        let spans = Spans { called: own_calls.and_then(|calls| moments.called(calls)), ..moments.spans() };
         if spans.handler.is_none() {
             left_out += 1;
             continue;
@@ -152,9 +220,11 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
         if let Some(sum) = models.iter_mut().find(same) {
             sum.count += 1;
             sum.spans.add(&spans);
+            sum.each.push((trace.id, spans));
         } else {
             let (model, version) = (trace.model.clone(), trace.version.clone());
-            models.push(ModelSpans { frontend, model, version, count: 1, spans });
+            let each = vec![(trace.id, spans.clone())];
+            models.push(ModelSpans { frontend, model, version, count: 1, spans, each });
         }
     }
     models.sort_by_key(|sum| sum.frontend);
@@ -202,6 +272,21 @@ mod tests {
         let (grpc, none) = (Frontend::Grpc, Frontend::None);
         assert_eq!(found, [("m1", grpc), ("m2", grpc), ("m3", grpc), ("m4", none), ("m6", none), ("m7", none)]);
         assert_eq!((left_out, models[0].spans.total, models[1].spans.total), (1, Some(99), None));
+    }
+
+    #[test]
+    fn the_time_of_an_ensemble_is_that_of_its_steps() {
+        let step =
+            |id: i64, start: u64, end: u64| trace(id, Some(1), &[("REQUEST_START", start), ("REQUEST_END", end)]);
+        // Two steps side by side, a pause, and a third.
+        let ensemble = [trace(1, None, &HANDLER), step(2, 12, 40), step(3, 20, 50), step(4, 60, 85)];
+        let (models, _) = add_up(&ensemble);
+        assert_eq!(models[0].spans.parts(), [("called models", 63), ("unexplained", 17)]);
+        // One that computes while it calls has these in its own time.
+        let own = [("QUEUE_START", 15), ("COMPUTE_START", 20), ("COMPUTE_END", 80)];
+        let (models, _) = add_up(&[trace(1, None, &[&HANDLER[..], &own].concat()), step(2, 30, 70)]);
+        assert_eq!(models[0].spans.called, None);
+        assert_eq!(models[1].spans.called, None);
     }
 
     #[test]

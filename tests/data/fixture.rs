@@ -50,6 +50,7 @@ impl Ask {
 
     pub fn load(&self, model: &ModelSpec) -> Result<Corpus> {
         let spec = CorpusSpec {
+            lengths: &[],
             source: &self.source,
             shapes: &self.shapes,
             string_length: 16,

@@ -11,6 +11,7 @@ mod endings;
 mod failures;
 mod lifecycle;
 mod limits;
+mod lists;
 mod many_steps;
 mod measured;
 mod observers;

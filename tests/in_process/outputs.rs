@@ -61,7 +61,29 @@ fn what_was_measured_is_kept_where_standard_output_breaks() {
     let path = repository.file("b.csv");
     let stages = Program::on(&repository, "m").args(stages).arg(&path).heard_until("Random seed").run();
     stages.failure(&["standard output cannot be written"]);
-    assert_eq!(table(&path).len(), 3);
+    assert_eq!(table(&path).len(), 2, "the stage that could not be printed ends the run, and is kept");
+}
+
+/// Whatever ends the run, the stages that are over are there.
+#[test]
+fn a_stage_is_printed_and_written_as_it_ends() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 2)]);
+    let path = repository.file("a.json");
+    let stages = "--stage concurrency:1:200ms --stage concurrency:3:200ms --stage concurrency:2:50s --summary-file";
+    let running = Program::on(&repository, "m").args(stages).arg(&path).start();
+    running.wait_for("Request concurrency: 3\n");
+    running.wait_for("Verdict: ");
+    let written: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let loads: Vec<u64> =
+        written["levels"].as_array().unwrap().iter().map(|level| level["load"]["value"].as_u64().unwrap()).collect();
+    assert_eq!(loads, [1, 3]);
+    running.signal(9);
+    let killed = running.finish();
+    assert_eq!(killed.signal(), Some(9));
+    let report = Report::parse(&killed.stdout);
+    assert_eq!(report.values(), [1.0, 3.0], "{}", report.text);
+    assert!(report.levels.iter().all(|level| level.client_number("Request count") > 10.0), "{}", report.text);
 }
 
 #[test]

@@ -133,7 +133,12 @@ fn traces() {
     refused_file("--trace-parameter n --trace-replay", "offset_ms,ContextTokens\n1,2\n", &["GeneratedTokens"]);
     refused("--trace-speed 2", &["--trace-speed", "--trace-replay"]);
     refused("--trace-replay Cargo.toml --trace-speed 0", &["--trace-speed"]);
-    refused("--trace-input IDS", &["--trace-input", "--trace-replay"]);
+    refused("--trace-input IDS", &["--trace-input", "--trace-replay", "--trace-lengths"]);
+    refused("--trace-lengths Cargo.toml", &["--trace-lengths", "--trace-input"]);
+    refused(
+        "--trace-lengths Cargo.toml --trace-input I --trace-replay Cargo.toml",
+        &["--trace-lengths", "--trace-replay"],
+    );
     refused("--trace-replay Cargo.toml --trace-input IDS:0", &["--trace-input"]);
     refused(
         "--trace-replay Cargo.toml --trace-input IDS --input-data Cargo.toml",

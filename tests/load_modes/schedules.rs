@@ -132,6 +132,20 @@ output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [-1] }]"#;
 }
 
 #[test]
+fn lengths_of_a_trace_are_kept_under_another_load() {
+    let _turn = turns::shared();
+    let tensors = r#"
+input [{ name: "IDS" data_type: TYPE_INT32 dims: [-1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [-1] }]"#;
+    let repository = journaled(Model::identity("m").batches(0).tensors(tensors));
+    let arguments = "--concurrency-range 1 --request-count 5 --trace-input IDS:200 --trace-parameter max_tokens";
+    run(&repository, "--trace-lengths", ("azure.csv", AZURE), arguments);
+    assert_eq!(column(&repository, "m", "bytes", Value::as_u64), [20, 800, 20, 20, 800]);
+    let parameters = column(&repository, "m", "parameters", |value| value["max_tokens"].as_i64());
+    assert_eq!(parameters, [10, 8, 27, 10, 8]);
+}
+
+#[test]
 fn strings_may_be_as_many_as_a_trace_says() {
     let _turn = turns::shared();
     let tensors = r#"

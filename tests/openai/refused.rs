@@ -24,7 +24,7 @@ fn usage_errors_have_perf_analyzers_words() {
         ("-m m --endpoint v1/x --input-data FILE --shared-memory system", "--shared-memory system"),
         (
             "-m m --endpoint v1/x --input-data FILE --trace-rate 5",
-            "--trace-rate 5 is for --service-kind triton: leave it out, or choose that kind",
+            "--trace-rate 5 is for --service-kind triton or triton_c_api: leave it out, or choose that kind",
         ),
         ("-m m --endpoint v1/x --input-data FILE --prompt-tokens 5", "--prompt-tokens 5"),
         ("-m m --endpoint v1/x --input-data FILE --output-tokens 5", "add --prompt-tokens"),

@@ -15,6 +15,7 @@ mod far_away;
 mod http_server;
 mod matrix;
 mod metrics;
+mod models;
 mod parameters;
 mod regions;
 mod restarts;

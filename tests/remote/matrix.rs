@@ -1,5 +1,6 @@
 //! `--matrix`: the same load through every transport, and with every kind of memory.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,6 +37,36 @@ fn every_way_is_held_against_the_first_and_nothing_is_left_behind() {
 }
 
 #[test]
+fn sizes_are_gone_through_and_every_cell_is_in_the_files() {
+    let _turn = turns::shared();
+    let tensors = r#"
+input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
+    let repository = Repository::of(&[Model::identity("m").batches(0).tensors(tensors)]);
+    let (csv, summary) = (repository.file("m.csv"), repository.file("m.json"));
+    let run = brief(&repository, "transports --async --rounds 3 --matrix-sizes 64,64KiB,1MiB -f").arg(&csv);
+    let finished = run.arg("--summary-file").arg(&summary).run();
+    assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
+    for size in ["64 B", "64 KiB", "1 MiB"] {
+        assert!(finished.stdout.contains(&format!("concurrency 2, inputs of {size}: 3 rounds")), "{}", finished.stdout);
+    }
+    finished.stdout.lines().for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
+    let result: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).unwrap()).unwrap();
+    let variants = &result["variants"];
+    let sizes: Vec<u64> =
+        variants["cells"].as_array().unwrap().iter().map(|cell| cell["size"].as_u64().unwrap()).collect();
+    assert_eq!((variants["matrix"].as_str(), sizes), (Some("transports"), vec![64, 64 << 10, 1 << 20]));
+    assert_eq!(variants["cells"][2]["input_bytes"][5], 1_048_576.0);
+    assert_eq!(variants["variants"].as_array().unwrap().len(), WAYS.len());
+    let rows = fs::read_to_string(&csv).unwrap();
+    assert_eq!(rows.lines().count(), 1 + 3 * WAYS.len(), "{rows}");
+    assert!(rows.lines().nth(2).unwrap().starts_with("2,64,HTTP,,3,0,"), "{rows}");
+    let fixed = Repository::of(&[Model::identity("m")]);
+    let refused = brief(&fixed, "memory --matrix-sizes 64").run();
+    refused.failure_after_notes(&["--matrix-sizes", "model 'm'", "-1"]);
+}
+
+#[test]
 fn a_running_server_is_used_and_left_running() {
     let _turn = turns::shared();
     let repository = repository();
@@ -53,6 +84,22 @@ fn a_running_server_is_used_and_left_running() {
     let half = brief(&repository, "transports --server-wait 0 -u").arg(format!("{http},localhost:1")).run();
     assert!(figure(&half.stdout, "\n  HTTP ") > 100.0, "{}", half.stdout);
     assert!(half.stderr.contains("gRPC") && half.stderr.contains("Connection refused"), "{}", half.stderr);
+}
+
+#[test]
+fn variants_may_differ_in_how_a_server_is_reached() {
+    let _turn = turns::shared();
+    let repository = repository();
+    let Some(server) = TritonServer::start(&repository) else { return };
+    let run = server.program("http", "m").args("-p 100 --rounds 3 --concurrency-range 1 --restarts 2");
+    let run = run.args("--on-disturbance ignore --triton-server-directory").arg(crate::support::triton());
+    let grpc = format!("grpc:-i grpc -u {}", server.url("grpc"));
+    let here = format!("here:--service-kind triton_c_api --model-repository '{}'", repository.path().display());
+    let finished = run.args("--variant http: --variant").arg(grpc).arg("--variant").arg(here).run();
+    assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
+    for name in ["grpc", "here"] {
+        assert!(finished.stdout.contains(&format!("concurrency 1: {name} is ")), "{name}: {}", finished.stdout);
+    }
 }
 
 /// A matrix that would take long, whose server program runs.
@@ -107,8 +154,8 @@ fn is_served(repository: &Path) -> bool {
 /// The command lines of the server programs that run on that repository.
 fn served_by(repository: &Path) -> Vec<String> {
     let wanted = repository.display().to_string();
-    let lines = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+    let lines = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let words = fs::read(entry.path().join("cmdline")).ok()?;
         Some(String::from_utf8_lossy(&words).replace('\0', " "))
     });
     lines

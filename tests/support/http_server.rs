@@ -61,6 +61,7 @@ struct Shared {
     instead: Mutex<Vec<(&'static str, Vec<Act>)>>,
     /// New connections are shaken hands with byte by byte, and never to the end.
     trickles: AtomicBool,
+    trickling: AtomicUsize,
     /// What each handshake waits for.
     delay: Mutex<Duration>,
     open: Mutex<Vec<TcpStream>>,
@@ -102,6 +103,7 @@ impl HttpServer {
             others: Mutex::default(),
             instead: Mutex::default(),
             trickles: AtomicBool::new(false),
+            trickling: AtomicUsize::new(0),
             delay: Mutex::default(),
             open: Mutex::default(),
             tls,
@@ -148,6 +150,11 @@ impl HttpServer {
     /// Begins the TLS handshake of every further connection, and sends it byte by byte without end.
     pub fn trickle_handshakes(&self) {
         self.shared.trickles.store(true, Ordering::SeqCst);
+    }
+
+    /// Connections whose handshake trickles.
+    pub fn trickling(&self) -> usize {
+        self.shared.trickling.load(Ordering::SeqCst)
     }
 
     /// Lets every further connection wait before it is served.
@@ -204,6 +211,7 @@ fn trickle(mut stream: TcpStream) {
 fn serve(stream: TcpStream, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     if shared.trickles.load(Ordering::SeqCst) {
+        shared.trickling.fetch_add(1, Ordering::SeqCst);
         return trickle(stream);
     }
     thread::sleep(*shared.delay.lock().unwrap());

@@ -12,6 +12,7 @@ pub mod report;
 pub mod repository;
 pub mod scripted;
 pub mod skip;
+pub mod terminal;
 pub mod tritonserver;
 pub mod turns;
 pub mod watched;
@@ -24,6 +25,7 @@ pub use report::Report;
 pub use repository::{Counters, Model, Repository};
 pub use scripted::{Scripted, decoupled};
 pub use skip::skip;
+pub use terminal::Terminal;
 pub use tritonserver::TritonServer;
 
 /// A file that the workspace's build leaves beside the program, or in a folder of its own for the library's variants.

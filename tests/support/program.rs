@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::watched::Watched;
-use super::{Report, Repository, triton};
+use super::{Report, Repository, Terminal, triton};
 
 /// A run that takes longer has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,6 +42,13 @@ impl Program {
         let mut command = Command::new(path);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { command, last_word: None }
+    }
+
+    /// The same command as another's.
+    pub fn of(command: &Command) -> Self {
+        let mut same = Self::named(command.get_program().to_str().expect("a path in UTF-8"));
+        same.command.args(command.get_args());
+        same
     }
 
     /// In process, with the real Triton, on a model of `repository`.
@@ -87,6 +94,14 @@ impl Program {
         Self { command, ..self }
     }
 
+    /// Started by a launcher, whose own words come before it.
+    pub fn through(self, mut launcher: Command) -> Self {
+        launcher.arg(self.command.get_program()).args(self.command.get_args());
+        launcher.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        launcher.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command: launcher, ..self }
+    }
+
     /// Whoever reads its standard output goes away after `text`.
     pub fn heard_until(mut self, text: &str) -> Self {
         self.last_word = Some(text.to_owned());
@@ -107,6 +122,16 @@ impl Program {
     /// Runs it to its end.
     pub fn run(self) -> Finished {
         self.start().finish()
+    }
+
+    /// The command itself.
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
+    /// Starts it on a terminal of so many rows and columns.
+    pub fn on_terminal(self, rows: u16, columns: u16) -> Terminal {
+        Terminal::start(&self.command, rows, columns)
     }
 
     /// Starts it.

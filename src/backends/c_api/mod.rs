@@ -10,11 +10,17 @@ mod threads;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use ffi::stop_servers;
 use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
+pub use ffi::{halt_servers, stop_servers};
 pub use log::flush as flush_log;
 
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, Request, SlotId, Threading};
+use serde_json::Value;
+
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Request, ServerIdentity,
+    SlotId, Threading,
+};
+use crate::backends::offers::{Offer, names};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -22,6 +28,7 @@ use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::plan::Target;
 use crate::processes;
 use crate::shm;
+use crate::stdio;
 
 /// The embedded server.
 pub struct TritonInProcess {
@@ -56,13 +63,7 @@ impl TritonInProcess {
     /// The library's or Triton's own reason.
     pub fn start(target: &Target) -> Result<Self> {
         repository::check(&target.server.repositories, target.bls_composing.iter().chain(target.models()))?;
-        for (_, _, prefix) in target.server.backend_config.iter().filter(|config| config.1 == PYTHON_REGION_SETTING) {
-            processes::expect_regions(prefix);
-        }
-        let shown_log = log::folded(&target.server.log);
-        static ONCE: std::sync::Once = std::sync::Once::new();
-        ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clear));
-        let server = Server::start(&target.server, shown_log)?;
+        let server = start_server(target)?;
         for model in target.bls_composing.iter().chain(target.models()) {
             server.load(&model.name).map_err(|error| explain(&server, &model.name, error))?;
         }
@@ -81,17 +82,48 @@ impl TritonInProcess {
         Ok(Self { server, version, iterative, tables: Arc::default() })
     }
 
+    /// Every model of the repositories (of `only`, where that names one), each loaded to see what it is, or why it cannot be.
+    ///
+    /// # Errors
+    /// The library's or Triton's own reason.
+    pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<Offer>> {
+        let server = start_server(target)?;
+        let offer = |name: String| {
+            let loaded = server.load(&name).and_then(|()| describe(&server, &ModelId::latest(&name)));
+            Offer { model: loaded.map_err(|error| error.to_string()), name }
+        };
+        Ok(names(&index(&server)?, only).into_iter().map(offer).collect())
+    }
+
     fn may_reuse(&self, models: &[ModelSpec]) -> bool {
         models.iter().all(|model| self.version >= reusable_from(model, &self.iterative))
     }
 }
 
+/// A server without models.
+fn start_server(target: &Target) -> Result<Arc<Server>> {
+    for (_, _, prefix) in target.server.backend_config.iter().filter(|config| config.1 == PYTHON_REGION_SETTING) {
+        processes::expect_regions(prefix);
+    }
+    let shown_log = log::folded(&target.server.log);
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clear));
+    Server::start(&target.server, shown_log)
+}
+
+fn describe(server: &Server, id: &ModelId) -> Result<ModelSpec> {
+    ModelSpec::from_json(id, &server.model_metadata(id)?, &server.model_config(id)?)
+}
+
+fn index(server: &Server) -> Result<Vec<IndexEntry>> {
+    serde_json::from_value(server.model_index()?)
+        .map_err(|error| Error::server(format!("the server's index of models cannot be read: {error}")))
+}
+
 /// Adds which models there are, where the repositories do not hold the one that was asked for.
 fn explain(server: &Server, model: &str, error: Error) -> Error {
-    let index = server.model_index().unwrap_or_default();
-    let entries = index.as_array().map_or(&[][..], Vec::as_slice);
-    let names: Vec<&str> = entries.iter().filter_map(|entry| entry["name"].as_str()).collect();
-    if names.contains(&model) {
+    let names = names(&index(server).unwrap_or_default(), None);
+    if names.iter().any(|name| name == model) {
         return error;
     }
     let there = if names.is_empty() { "no model".to_owned() } else { names.join(", ") };
@@ -121,6 +153,7 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
 
 /// Shows the log and takes away what this process would leave behind where it crashes.
 fn clear() {
+    stdio::give_way();
     log::flush();
     ffi::close_forks();
     processes::end_all();
@@ -160,7 +193,17 @@ impl Backend for TritonInProcess {
     }
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
-        ModelSpec::from_json(id, &self.server.model_metadata(id)?, &self.server.model_config(id)?)
+        describe(&self.server, id)
+    }
+
+    fn index(&self) -> Result<Vec<IndexEntry>> {
+        index(&self.server)
+    }
+
+    fn server(&self) -> Option<ServerIdentity> {
+        let told = self.server.metadata().ok()?;
+        let word = |name: &str| told[name].as_str().map(str::to_owned);
+        ServerIdentity::of(word("name"), word("version"))
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
@@ -172,8 +215,16 @@ impl Backend for TritonInProcess {
         Ok(())
     }
 
+    fn traces(&self) -> bool {
+        self.server.traces()
+    }
+
     fn reload(&self) -> Result<bool> {
         self.server.reload().map(|()| true)
+    }
+
+    fn control(&self) -> Option<&dyn ModelControl> {
+        Some(self)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
@@ -185,6 +236,17 @@ impl Backend for TritonInProcess {
             client: spec,
         };
         Ok(Box::new(InProcessClient { slots: Slots::open(spec, sink)? }))
+    }
+}
+
+impl ModelControl for TritonInProcess {
+    fn configuration(&self, id: &ModelId) -> Result<Value> {
+        self.server.model_config(id)
+    }
+
+    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+        self.server.load_as(model, configuration)?;
+        check_ready(&self.server, &ModelId::latest(model))
     }
 }
 

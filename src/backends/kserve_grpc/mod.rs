@@ -24,11 +24,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, ServerIdentity,
+    Threading,
+};
 use crate::backends::extensions::Extensions;
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{
-    Empty, ModelRequest, Ready, ServerMetadata, TraceSetting, TraceValue,
+    Empty, IndexRow, ModelRequest, Ready, RepositoryIndex, ServerMetadata, TraceSetting, TraceValue,
 };
 use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata};
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
@@ -69,6 +72,8 @@ pub struct GrpcBackend {
     compression: Compression,
     wait: ServerWait,
     extensions: Extensions,
+    /// What it calls itself.
+    server: Option<ServerIdentity>,
     /// It tells no model's configuration, and so is not Triton.
     is_foreign: AtomicBool,
     /// Whether the first dimension is the batch's where no configuration says so.
@@ -100,6 +105,7 @@ impl GrpcBackend {
             compression,
             wait: ServerWait::new(connection.server_wait),
             extensions: Extensions::default(),
+            server: None,
             is_foreign: AtomicBool::new(false),
             batches: false,
         };
@@ -112,6 +118,7 @@ impl GrpcBackend {
             .call("ServerMetadata", &Empty {})
             .map_err(|error| backend.failed("reading its metadata", &error))?;
         backend.extensions = Extensions::of(&metadata.extensions);
+        backend.server = ServerIdentity::of(Some(metadata.name), Some(metadata.version));
         Ok(backend)
     }
 
@@ -231,6 +238,18 @@ impl Backend for GrpcBackend {
             Some(config) => model::model(id, metadata, &config),
             None => Ok(model::model(id, metadata, &ModelConfig::default())?.unconfigured(self.batches)),
         }
+    }
+
+    fn server(&self) -> Option<ServerIdentity> {
+        self.server.clone()
+    }
+
+    fn index(&self) -> Result<Vec<IndexEntry>> {
+        let answer: RepositoryIndex =
+            self.call("RepositoryIndex", &Empty {}).map_err(|error| self.failed("listing its models", &error))?;
+        let entry =
+            |row: IndexRow| IndexEntry { name: row.name, version: row.version, state: row.state, reason: row.reason };
+        Ok(answer.models.into_iter().map(entry).collect())
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {

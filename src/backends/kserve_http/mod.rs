@@ -5,6 +5,7 @@
 //! service        a client's slots: requests as bytes, answers as responses
 //! templates, template, render    every payload rendered once; only slot tags and sequence fields are patched
 //! reply, outputs, body           what came back, and whether it is an answer
+//! repository     loads models with other configurations
 //! regions        shared memory, as HTTP speaks of it
 //! ```
 
@@ -15,6 +16,7 @@ mod outputs;
 mod regions;
 mod render;
 mod reply;
+mod repository;
 mod service;
 mod template;
 mod templates;
@@ -30,7 +32,8 @@ use self::render::{Format, model_path};
 use self::service::KserveHttp;
 use self::templates::Templates;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, IndexEntry, InferError,
+    ModelControl, ServerIdentity, Threading,
 };
 use crate::backends::extensions::Extensions;
 use crate::backends::metrics::MetricsSource;
@@ -40,7 +43,7 @@ use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
-use crate::model::{ConfigJson, ModelId, ModelSpec};
+use crate::model::{ConfigJson, ConfigMark, ModelId, ModelSpec};
 use crate::plan::{Connection, Protocol, TensorFormat, TraceSettings};
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
@@ -50,6 +53,8 @@ pub const DEFAULT_PORT: u16 = 8000;
 #[derive(Deserialize)]
 struct ServerJson {
     extensions: Option<Vec<String>>,
+    name: Option<String>,
+    version: Option<String>,
 }
 
 /// A server reached by KServe v2 over HTTP.
@@ -61,6 +66,8 @@ pub struct HttpBackend {
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
     extensions: Extensions,
+    /// What it calls itself.
+    server: Option<ServerIdentity>,
     /// Tensors travel as JSON because the server takes no others.
     falls_back: bool,
     /// Whether the first dimension is the batch's where no configuration says so.
@@ -89,6 +96,7 @@ impl HttpBackend {
             registry: Arc::new(Registry::new(control.clone())),
             templates: Mutex::new(None),
             extensions: Extensions::default(),
+            server: None,
             falls_back: false,
             batches: false,
             route,
@@ -98,7 +106,9 @@ impl HttpBackend {
             wait,
         };
         backend.wait_until_live()?;
-        backend.extensions = backend.extensions()?;
+        let told = backend.metadata()?;
+        backend.extensions = Extensions::of(&told.extensions.unwrap_or_default());
+        backend.server = ServerIdentity::of(told.name, told.version);
         let is_json = |wanted| match wanted {
             TensorFormat::Served => !backend.extensions.binary_tensors,
             TensorFormat::Binary => false,
@@ -140,21 +150,22 @@ impl HttpBackend {
     }
 
     /// Servers are believed what they say that they can do.
-    fn extensions(&self) -> Result<Extensions> {
+    fn metadata(&self) -> Result<ServerJson> {
         let path = format!("{}/v2", self.format.endpoint.prefix);
-        let server: ServerJson = self.control.get_json(&path, "server metadata", Patience::Setup)?;
-        Ok(Extensions::of(&server.extensions.unwrap_or_default()))
+        self.control.get_json(&path, "server metadata", Patience::Setup)
     }
 
     /// How a model is configured; `None` where the server does not tell that of any.
-    fn config(&self, id: &ModelId) -> Result<Option<ConfigJson>> {
+    fn config(&self, id: &ModelId) -> Result<Option<(ConfigJson, ConfigMark)>> {
         let (path, what) = (model_path(&self.format.endpoint, id, "/config"), format!("configuration of model '{id}'"));
         let answer = self.control.get(&path, Patience::Setup).map_err(|error| self.control.error(&what, &error))?;
         // What was asked for is a part of the protocol's extensions: it is the path that is unknown.
         if matches!(answer.status, 404 | 405 | 501) {
             return Ok(None);
         }
-        self.control.read_json(&answer, &what).map(Some)
+        let config = self.control.read_json(&answer, &what)?;
+        let whole: Option<Value> = serde_json::from_slice(&answer.body).ok();
+        Ok(Some((config, whole.as_ref().map(ConfigMark::of).unwrap_or_default())))
     }
 
     /// Whether the server has loaded all that it means to load, and knows no such model.
@@ -253,9 +264,16 @@ impl Backend for HttpBackend {
         let config = self.config(id)?;
         self.extensions.say_what_lacks(&endpoint.http_url(), config.is_some(), self.falls_back);
         match config {
-            Some(config) => ModelSpec::new(id, metadata, &config),
+            Some((config, mark)) => Ok(ModelSpec { config: mark, ..ModelSpec::new(id, metadata, &config)? }),
             None => Ok(ModelSpec::new(id, metadata, &ConfigJson::default())?.unconfigured(self.batches)),
         }
+    }
+
+    fn index(&self) -> Result<Vec<IndexEntry>> {
+        let (path, what) = (format!("{}/v2/repository/index", self.format.endpoint.prefix), "index of models");
+        let answer =
+            self.control.post(&path, "{}", Patience::Setup).map_err(|error| self.control.error(what, &error))?;
+        self.control.read_json(&answer, what)
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
@@ -273,6 +291,14 @@ impl Backend for HttpBackend {
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
         self.metrics.read(line)
+    }
+
+    fn control(&self) -> Option<&dyn ModelControl> {
+        Some(self)
+    }
+
+    fn server(&self) -> Option<ServerIdentity> {
+        self.server.clone()
     }
 
     fn awaits_server(&self) -> bool {

@@ -11,7 +11,8 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::backend::{
-    Client, Completion, CompletionSink, Generation, InferError, Next, Request, Response, SlotId, Threading,
+    Client, Completion, CompletionSink, Generation, InferError, Next, Request, RequestTrace, Response, SlotId,
+    Threading,
 };
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -29,6 +30,7 @@ struct SyncSink {
     wait: Wait,
     answer: CachePadded<Answer>,
     error: Mutex<Option<InferError>>,
+    trace: Mutex<Option<RequestTrace>>,
     // Not the load's whole context: that holds the server, which must not be dropped by one of its own threads.
     observer: Option<Arc<dyn Observer>>,
     recorder: Arc<Recorder>,
@@ -43,6 +45,7 @@ struct SyncSink {
 struct Answer {
     signal: Signal,
     failed: AtomicBool,
+    traced: AtomicBool,
     responses: AtomicU32,
     sent: AtomicU64,
     send_ns: AtomicU64,
@@ -56,6 +59,7 @@ impl Answer {
         Self {
             signal: Signal::for_this_thread(),
             failed: AtomicBool::new(false),
+            traced: AtomicBool::new(false),
             responses: AtomicU32::new(0),
             sent: zero(),
             send_ns: zero(),
@@ -88,6 +92,12 @@ impl CompletionSink for SyncSink {
         }
     }
 
+    #[cold]
+    fn traced(&self, _slot: SlotId, trace: &RequestTrace) {
+        *self.trace.lock() = Some(*trace);
+        self.answer.traced.store(true, Ordering::Relaxed);
+    }
+
     fn generated(&self, _slot: SlotId, generation: &Generation) {
         let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
         self.recorder.generation(source, generation.sent, generation);
@@ -116,6 +126,13 @@ impl SyncSink {
     fn expect(&self, entry: usize) {
         self.entry.store(entry, Ordering::Relaxed);
         self.before.store(0, Ordering::Relaxed);
+    }
+
+    /// What the server told of the request that is over, where it was traced.
+    #[cold]
+    fn take_trace(&self) -> Option<RequestTrace> {
+        self.answer.traced.store(false, Ordering::Relaxed);
+        self.trace.lock().take()
     }
 
     /// The answer that the signal told of.
@@ -184,6 +201,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         wait: context.wait,
         answer: CachePadded::new(Answer::to_this_thread()),
         error: Mutex::new(None),
+        trace: Mutex::new(None),
         observer: context.observer.clone(),
         recorder: Arc::clone(&context.recorder),
         before: AtomicU64::new(0),
@@ -250,12 +268,23 @@ impl Worker<'_> {
         }
         let awake = self.times_wakeup().then(Stamp::now);
         let reply = self.sink.take();
+        if self.sink.answer.traced.load(Ordering::Relaxed) {
+            self.keep_trace(awake);
+        }
         let decides_next = reply.error.is_some();
         self.unbooked = Some((request, reply, awake));
         if decides_next || self.context.observer.is_some() {
             self.catch_up();
         }
         Ok(true)
+    }
+
+    #[cold]
+    fn keep_trace(&self, awake: Option<Stamp>) {
+        let awake = awake.unwrap_or_else(Stamp::now);
+        if let Some(trace) = self.sink.take_trace() {
+            self.context.keep_trace(&trace, None, Some(awake));
+        }
     }
 
     /// Records the last answer, if that has not been done.

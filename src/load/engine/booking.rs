@@ -1,9 +1,10 @@
 //! How a request that is over is recorded: one way for all loads.
 
-use crate::backend::{InferError, Request};
+use crate::backend::{InferError, Request, RequestTrace};
+use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::load::context::LoadContext;
-use crate::record::{Finished, Sample, Source};
+use crate::record::{Finished, Sample, Source, TracedRequest};
 
 /// A request that is over.
 pub(in crate::load) struct Over<'a> {
@@ -30,6 +31,14 @@ impl LoadContext {
         if let Some(observer) = &self.observer {
             let Sample { sent, intended, end, .. } = *sample;
             observer.complete(*number, &Finished { request: request(), sent, intended, end, error: *error });
+        }
+    }
+
+    /// Keeps what the server told of a traced request.
+    #[cold]
+    pub(in crate::load) fn keep_trace(&self, trace: &RequestTrace, intended: Option<Stamp>, awake: Option<Stamp>) {
+        if let Some(traces) = &self.traces {
+            traces.keep(TracedRequest { trace: *trace, intended, awake });
         }
     }
 

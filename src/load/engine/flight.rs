@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
-use crate::backend::{Completion, CompletionSink, Generation, Next, Request, Response, SlotId};
+use crate::backend::{Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SlotId};
 use crate::clock::Stamp;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
@@ -137,6 +137,12 @@ impl<P: Policy> CompletionSink for InFlight<P> {
         if let Some(observer) = &self.context.observer {
             observer.response(self.numbers.of(slot), response);
         }
+    }
+
+    #[cold]
+    fn traced(&self, slot: SlotId, trace: &RequestTrace) {
+        let intended = P::SCHEDULED.then(|| self.slots.get(slot).intended());
+        self.context.keep_trace(trace, intended, None);
     }
 
     fn generated(&self, slot: SlotId, generation: &Generation) {

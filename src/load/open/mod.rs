@@ -22,6 +22,7 @@ use crate::load::open::player::{Player, Scheduled};
 use crate::load::pace::Pacer;
 use crate::load::schedule::{Arrivals, Schedule};
 use crate::load::worker::{self, Worker};
+use crate::ranks::Part;
 
 /// Slots that a worker begins with; more are added as outstanding requests pile up.
 const FIRST_SLOTS: usize = 64;
@@ -54,6 +55,8 @@ pub struct OpenLoop {
     pub serial: bool,
     /// No request that is due so long after the start, or later, is sent.
     pub until: Option<Duration>,
+    /// Which part of the schedule is sent here: every `size`-th request, of the workers of all processes in turn.
+    pub part: Part,
     /// How long before its time a thread stops sleeping and spins; see [`super::pace`].
     pub spin: Duration,
 }
@@ -84,6 +87,8 @@ struct Share {
     lanes: usize,
     /// Requests outstanding at most.
     slots: usize,
+    /// Its number among the workers of all processes, and how many these are.
+    turn: (usize, usize),
 }
 
 impl Share {
@@ -94,7 +99,8 @@ impl Share {
 
     /// How many of the first `count` requests of the schedule are this worker's.
     fn part_of(self, count: u64) -> u64 {
-        count.saturating_sub(self.worker as u64).div_ceil(self.workers as u64)
+        let (rank, size) = self.turn;
+        Part { rank, size }.of_many(count)
     }
 }
 
@@ -110,12 +116,26 @@ impl OpenLoop {
         first.min(self.bound(lanes))
     }
 
+    /// Which turn at the schedule each worker has, of how many, and how many of `count` requests these are.
+    #[cfg(test)]
+    pub(super) fn turns(&self, lanes: usize, count: u64) -> Vec<(usize, usize, u64)> {
+        let turn = |share: &Share| (share.turn.0, share.turn.1, share.part_of(count));
+        self.shares(lanes).iter().map(turn).collect()
+    }
+
     /// Deals lanes and outstanding requests to workers. Each has at least one of both.
     fn shares(&self, lanes: usize) -> Vec<Share> {
         let bound = self.bound(lanes);
         let workers = self.threads.min(lanes).min(bound).max(1);
+        let turn = |worker| (self.part.number(worker), workers * self.part.size);
         let part = |all: usize, worker: usize| all / workers + usize::from(worker < all % workers);
-        let share = |worker| Share { worker, workers, lanes: part(lanes, worker), slots: part(bound, worker).max(1) };
+        let share = |worker| Share {
+            worker,
+            workers,
+            lanes: part(lanes, worker),
+            slots: part(bound, worker).max(1),
+            turn: turn(worker),
+        };
         (0..workers).map(share).collect()
     }
 }
@@ -156,7 +176,8 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, sh
         // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because
         // another worker was ahead.
         let count = context.quota.map_or(u64::MAX, |quota| share.part_of(quota));
-        let schedule = Schedule::share(&shape.arrivals, shape.seed, share.worker, share.workers);
+        let (turn, turns) = share.turn;
+        let schedule = Schedule::share(&shape.arrivals, shape.seed, turn, turns);
         let mut schedule = schedule.take(usize::try_from(count).unwrap_or(usize::MAX));
         let until = shape.until.map_or(u64::MAX, |until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
         let mut player = Player { issuer, pacer, share, serial, sent: 0, sends: None, until };

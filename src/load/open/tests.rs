@@ -202,6 +202,7 @@ impl Setup {
             threads,
             max_outstanding: DEFAULT_MAX_OUTSTANDING,
             serial: false,
+            part: Part::WHOLE,
             until: None,
             spin: DEFAULT_SPIN,
         };
@@ -446,6 +447,7 @@ fn lanes_and_outstanding_requests_are_dealt_to_workers() {
         threads,
         max_outstanding,
         serial,
+        part: Part::WHOLE,
         until: None,
         spin: DEFAULT_SPIN,
     };

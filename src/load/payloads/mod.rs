@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::load::Turn;
 use crate::load::feed::PayloadIndex;
 use crate::load::payloads::body::Body;
-use crate::load::schedule::TokenCounts;
+use crate::load::recorded::Recorded;
 use crate::model::ModelSpec;
 use crate::plan::{LoadMode, MixEntry, Plan};
 use crate::shm::Allowance;
@@ -40,17 +40,18 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    /// Reads or generates the data of `models`, each given once, and packs them for every entry of the mix. `rows` are
-    /// the token counts of a trace whose use the plan asks for.
+    /// Reads or generates the data of `models`, each given once, and packs them for every entry of the mix, with the token
+    /// counts that were recorded.
     ///
     /// # Errors
     /// Where the data cannot be read or do not fit a model.
-    pub fn make(plan: &Plan, models: &[ModelSpec], rows: &[TokenCounts]) -> Result<Self> {
+    pub fn make(plan: &Plan, models: &[ModelSpec], recorded: &Recorded) -> Result<Self> {
+        let rows = &recorded.rows;
         let memory = Allowance::new(plan.data.max_input_memory);
         let mut bodies = Vec::new();
         let mut payloads = Self::default();
         for (number, model) in models.iter().enumerate() {
-            let corpus = load((plan, &memory), models, model, rows)?;
+            let corpus = load((plan, &memory), models, model, recorded)?;
             payloads.warnings.extend_from_slice(corpus.warnings());
             payloads.from_files |= corpus.from_files();
             if number == 0 {
@@ -60,9 +61,7 @@ impl Payloads {
             if matches!(plan.load.mode, LoadMode::FixedSchedule) {
                 payloads.offsets_ms = timestamps::take(&mut body.payloads)?;
             }
-            if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
-                && tokens.is_any()
-            {
+            if let Some(tokens) = plan.load.tokens() {
                 (body.payloads, body.index.cycle) = replay::by_row(model, &body, tokens, rows)?;
             }
             bodies.push(body);
@@ -116,7 +115,7 @@ fn load(
     (plan, memory): (&Plan, &Arc<Allowance>),
     models: &[ModelSpec],
     model: &ModelSpec,
-    rows: &[TokenCounts],
+    recorded: &Recorded,
 ) -> Result<Corpus> {
     let has = |model: &ModelSpec, name: &str| model.inputs.iter().any(|input| input.name == name);
     // Of several models, each takes what is meant for it; what is meant for none is refused.
@@ -125,13 +124,11 @@ fn load(
     let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|range| meant(&range.input)).cloned().collect();
     let scheduled = matches!(plan.load.mode, LoadMode::FixedSchedule);
     let model = if scheduled { &timestamps::with_input(model)? } else { model };
-    if let LoadMode::TraceReplay { tokens, .. } = &plan.load.mode
-        && let Some(input) = &tokens.input
-    {
-        shapes.extend(replay::longest_shape(model, input, rows));
+    if let Some(input) = plan.load.tokens().and_then(|tokens| tokens.input.as_ref()) {
+        shapes.extend(replay::longest_shape(model, input, &recorded.rows));
     }
-    let spec =
-        CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, ..plan.data.corpus_spec(plan.seed, memory) };
+    let given = plan.data.corpus_spec(plan.seed, memory);
+    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, lengths: &recorded.lengths, ..given };
     let corpus = Corpus::load(&spec, model);
     if models.len() > 1 { corpus.map_err(|error| error.context(format!("model '{}'", model.id))) } else { corpus }
 }

@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 
 use crate::backend::{Parameter, ParameterValue};
-use crate::data::{Payload, PayloadId};
+use crate::data::{Payload, PayloadId, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::payloads::body::Body;
-use crate::load::schedule::TokenCounts;
 use crate::model::ModelSpec;
 use crate::plan::{TokenInput, TokenUse};
 

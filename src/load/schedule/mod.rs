@@ -24,7 +24,7 @@ use crate::plan::{Distribution, MAX_RATE};
 use crate::seed::{self, Purpose};
 
 pub use files::{parse_intervals, read_intervals};
-pub use trace::{TokenCounts, Trace, parse_trace, read_trace};
+pub use trace::{Trace, parse_trace, read_trace};
 
 const NS_PER_SECOND: f64 = 1e9;
 const NS_PER_MS: u64 = 1_000_000;

@@ -8,21 +8,13 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::data::TokenCounts;
 use crate::error::{Error, Result};
 use crate::load::schedule::{Arrivals, datetime};
 
 const NS_PER_MS: f64 = 1e6;
 /// Times beyond this are refused: 100 years in nanoseconds.
 const MAX_SPAN_NS: f64 = 100.0 * 365.25 * 86_400e9;
-
-/// Sizes of one recorded request, in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TokenCounts {
-    /// Tokens of the prompt.
-    pub context: u64,
-    /// Tokens of the answer.
-    pub generated: u64,
-}
 
 /// Recorded traffic.
 #[derive(Clone, Debug, PartialEq)]

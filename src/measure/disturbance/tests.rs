@@ -39,6 +39,7 @@ fn after(windows: &[Window]) -> Reading {
     let shown = busy.saturating_add_signed(miscounted / 2);
     let each = half(shown, (2 * length - stolen) / 2 - busy);
     Reading {
+        beside: Duration::ZERO,
         at: Stamp(1_000_000 * length),
         processors: [(0, each), (1, each)].into(),
         busy: [(7, ms(ours))].into(),

@@ -12,8 +12,10 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, OpenLoop, start};
 use crate::machine::gauge::Gauge;
+use crate::measure::blocks::Block;
+use crate::measure::breaker::Breaker;
 use crate::measure::disturbance::sample::Quota;
-use crate::measure::measurement::Watcher;
+use crate::measure::measurement::{Moment, Watcher};
 use crate::measure::server::Models;
 use crate::measure::summary::{Headline, sample};
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
@@ -99,7 +101,9 @@ impl Watcher for Windows {
         self.delays.wait();
     }
 
-    fn progress(&self, _: usize) {}
+    fn block(&self, _: &Block) {}
+
+    fn progress(&self, _: &dyn Fn() -> Moment) {}
 }
 
 const RATE: f64 = 2_000.0;
@@ -118,6 +122,7 @@ fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) ->
         threads: 1,
         max_outstanding: 100,
         serial: false,
+        part: crate::ranks::Part::WHOLE,
         until: None,
         spin: DEFAULT_SPIN,
     };
@@ -167,6 +172,7 @@ fn measured_on(
         baseline: None,
         gap_variation: 0.0,
         sending: None,
+        tracing: Tracing::default(),
     };
     let measurement = Measurement {
         plan,
@@ -175,8 +181,10 @@ fn measured_on(
         interrupts: &AtomicUsize::new(0),
         metrics: None,
         gauge,
+        breaker: Breaker::new(&[]),
         watcher: &watcher,
         settle: &|| settling.wait(),
+        ranks: None,
     };
     let level = measure(&measurement, &run, load(&backend, &recorder, &log)).unwrap();
     let ends = log.0.lock().clone();

@@ -3,7 +3,7 @@
 use crate::plan::{Draft, LoadMode};
 
 /// Flags that each ask for a load of their own.
-const LOADS: [&str; 9] = [
+pub const LOADS: [&str; 9] = [
     "--concurrency-range",
     "--request-rate-range",
     "--request-intervals",

@@ -98,6 +98,34 @@ const TABLE: &[Row] = &[
         rule: "no --require compares with it, as p99<+5% does",
     },
     Row {
+        flags: &["--breakdown"],
+        idle: Idle::Plan(|draft| {
+            let periodic = matches!(draft.plan.load.mode, LoadMode::Periodic(_));
+            !draft.plan.target.service.is_triton() || draft.plan.rounds.is_some() || periodic
+        }),
+        rule: "it tells of the levels of a Triton, which this run has none of",
+    },
+    Row {
+        flags: &["--trace-rate", "--trace-count"],
+        idle: Idle::Plan(|draft| draft.plan.target.service.is_embedded() && !draft.plan.tracing.wants_traces()),
+        rule: "nothing is traced without --breakdown, --trace-export or --trace-level TIMESTAMPS",
+    },
+    Row {
+        flags: &["--rounds", "--order", "--margin"],
+        idle: Idle::Plan(|draft| draft.plan.rounds.is_none()),
+        rule: "it is about variants, of which there are none without --variant or --matrix",
+    },
+    Row {
+        flags: &["--precision", "--max-level-time"],
+        idle: Idle::Plan(|draft| draft.plan.rounds.is_some()),
+        rule: "a round of variants has one window: --rounds says how many there are",
+    },
+    Row {
+        flags: &["--baseline"],
+        idle: Idle::Plan(|draft| draft.plan.rounds.is_some()),
+        rule: "changes are held against the first variant",
+    },
+    Row {
         flags: &["--verbose-csv"],
         idle: Idle::Plan(|draft| draft.plan.output.csv.is_none()),
         rule: "it adds columns to the file of -f, which is not given",

@@ -31,6 +31,27 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| draft.plan.data.batch_sizes.len() > 1 && !has_range(&draft.plan.load.mode),
+        message: |draft| {
+            format!(
+                "{} are several batch sizes, which are measured with --concurrency-range or --request-rate-range: name one",
+                draft.given.show("-b")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let exports = draft.plan.output.profile_export.is_some();
+            draft.plan.data.batch_sizes.len() > 1 && (exports || draft.plan.matrix.is_some())
+        },
+        message: |draft| {
+            format!(
+                "{} are several batch sizes, but --profile-export-file and --matrix take one: name one, or leave that flag out",
+                draft.given.show("-b")
+            )
+        },
+    },
+    Rule {
         broken: is_reversed,
         message: |draft| format!("the highest concurrency ({}) must not be below the first", draft.given.show("-c")),
     },
@@ -42,6 +63,17 @@ pub(super) const RULES: &[Rule] = &[
                 shown_range(draft)
             )
         },
+    },
+    Rule {
+        broken: |draft| {
+            let (first, last) = (draft.given.values("--stage").next(), draft.given.value("--stage"));
+            [first, last].into_iter().flatten().any(is_pause)
+        },
+        message: |_| "--stage pause:TIME is a rest between two stages: write it between them".into(),
+    },
+    Rule {
+        broken: |draft| draft.given.has("--stage-edges") && !draft.given.has("--stage"),
+        message: |draft| format!("{} is about stages: add --stage", draft.given.show("--stage-edges")),
     },
     Rule {
         broken: |draft| draft.given.has("--burstiness") && !is_gamma(draft),
@@ -59,11 +91,34 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            !draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty() && !draft.given.has("--trace-replay")
+            !draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty()
+                && draft.given.among(&["--trace-replay", "--trace-lengths"]).is_empty()
         },
         message: |draft| {
             let flags = draft.given.among(&["--trace-input", "--trace-parameter"]).join(" and ");
-            format!("{flags} takes token counts from a trace: add --trace-replay")
+            format!(
+                "{flags} takes token counts from a trace: add --trace-replay, or --trace-lengths under another load"
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            draft.given.has("--trace-lengths") && draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty()
+        },
+        message: |draft| {
+            let flag = draft.given.show("--trace-lengths");
+            format!("{flag}: say what they are the lengths of: add --trace-input or --trace-parameter")
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let others = ["--trace-replay", "--fixed-schedule", "--session-concurrency"];
+            draft.given.has("--trace-lengths") && !draft.given.among(&others).is_empty()
+        },
+        message: |draft| {
+            let other =
+                draft.given.among(&["--trace-replay", "--fixed-schedule", "--session-concurrency"]).join(" and ");
+            format!("{other} has requests of its own lengths: leave out --trace-lengths")
         },
     },
     Rule {
@@ -113,8 +168,16 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+fn has_range(mode: &LoadMode) -> bool {
+    matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })
+}
+
 fn has_stage_or_sweep(draft: &Draft) -> bool {
     matches!(draft.plan.load.mode, LoadMode::Stages { .. } | LoadMode::Sweep { .. })
+}
+
+fn is_pause(stage: &str) -> bool {
+    stage.split(':').next().is_some_and(|kind| kind.eq_ignore_ascii_case("pause"))
 }
 
 fn is_gamma(draft: &Draft) -> bool {

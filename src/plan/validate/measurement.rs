@@ -7,17 +7,18 @@ use crate::plan::{Draft, LoadMode};
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        broken: |draft| draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none(),
+        broken: |draft| {
+            draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none() && draft.plan.rounds.is_none()
+        },
         message: |draft| format!("{} compares with a baseline: add --baseline FILE", draft.given.show("--require")),
     },
     Rule {
         broken: |draft| {
             let periodic = matches!(draft.plan.load.mode, LoadMode::Periodic(_));
-            !draft.plan.gate.requirements.is_empty() && (periodic || draft.plan.matrix.is_some())
+            !draft.plan.gate.requirements.is_empty() && periodic
         },
-        message: |draft| {
-            let flags = draft.given.among(&["--matrix", "--periodic-concurrency-range"]).join(" and ");
-            format!("--require is judged on levels, which {flags} does not have: leave one out")
+        message: |_| {
+            "--require is judged on levels, which --periodic-concurrency-range does not have: leave one out".into()
         },
     },
     Rule {
@@ -118,15 +119,13 @@ pub(super) const RULES: &[Rule] = &[
                 draft.plan.load.mode,
                 LoadMode::Stages { .. } | LoadMode::Sweep { .. } | LoadMode::Periodic(_)
             );
-            draft.plan.measurement.restarts > 1 && (has_no_levels || draft.plan.matrix.is_some())
+            draft.plan.measurement.restarts > 1 && has_no_levels
         },
         message: |draft| {
-            let mut others = loads(draft);
-            others.extend(draft.given.among(&["--matrix"]));
             format!(
                 "{} repeats levels one by one, which {} does not have: leave one out",
                 draft.given.show("--restarts"),
-                others.join(" ")
+                loads(draft).join(" ")
             )
         },
     },
@@ -162,15 +161,33 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            let output = &draft.plan.output;
-            draft.plan.matrix.is_some() && (output.csv.is_some() || output.profile_export.is_some())
+            let ends = matches!(
+                draft.plan.load.mode,
+                LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule | LoadMode::Sessions(_)
+            );
+            draft.plan.rounds.is_some()
+                && (endless(draft)
+                    || draft.plan.measurement.binary_search
+                    || !(ends || has_range(&draft.plan.load.mode)))
         },
         message: |draft| {
+            let what = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
             format!(
-                "{} prints a table of its own: leave out -f and --profile-export-file",
-                draft.given.show("--matrix")
+                "{} goes its own way, and variants are compared level by level: give a range with an end, as in \
+                 --concurrency-range 1:8",
+                what.collect::<Vec<_>>().join(" ")
             )
         },
+    },
+    Rule {
+        broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.profile_export.is_some(),
+        message: |_| {
+            "--profile-export-file holds the requests of one way to run: leave it out, or --variant and --matrix".into()
+        },
+    },
+    Rule {
+        broken: |draft| !draft.plan.matrix_sizes.is_empty() && draft.plan.matrix.is_none(),
+        message: |draft| format!("{} is for --matrix: add that, or leave it out", draft.given.show("--matrix-sizes")),
     },
 ];
 

@@ -276,9 +276,6 @@ const NETWORK_ONLY: &[&str] = &[
     "--client-timeout-us",
     "--max-reply-bytes",
     "--metrics-url",
-    "--trace-level",
-    "--trace-rate",
-    "--trace-count",
     "--log-frequency",
 ];
 
@@ -299,10 +296,8 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--bls-composing-models", "--shared-memory", "--cuda-device", "--tokens-from"], TRITON),
     (&["--input-tensor-format", "--output-tensor-format"], TRITON),
     (&["--priority", "--request-timeout-us"], TRITON),
-    (
-        &["--trace-level", "--trace-rate", "--trace-count", "--log-frequency", "--http-compression"],
-        &[ServiceKind::Triton],
-    ),
+    (&["--log-frequency", "--http-compression"], &[ServiceKind::Triton]),
+    (&["--trace-level", "--trace-rate", "--trace-count"], &[ServiceKind::Triton, ServiceKind::TritonCApi]),
     (&["--metrics-interval"], TRITON),
     (&["--metrics-url"], &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe]),
     (

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::backend::ClientTimes;
 use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
-use crate::plan::LoadMode;
+use crate::plan::{LoadMode, MeasurementPlan};
 use crate::report::console::{detail, mix};
 use crate::report::generation;
 use crate::report::number::{percent, significant, whole_us};
@@ -41,7 +41,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
         percent(client.overhead_share),
         setup.client_cost_ns
     );
-    text += &latencies(client, setup.measurement.percentile);
+    text += &latencies(client, &setup.measurement);
     text += &transport(client, setup, setup.detail.verbosity > 0);
     if let Some(wakeup) = &client.wakeup {
         text += &detail::row("Wake-up time", false, wakeup);
@@ -88,14 +88,14 @@ fn lateness(client: &ClientSummary) -> String {
     )
 }
 
-fn latencies(client: &ClientSummary, percentile: Option<f64>) -> String {
+fn latencies(client: &ClientSummary, plan: &MeasurementPlan) -> String {
     let mut text = String::new();
-    if percentile.is_none() {
+    if plan.percentile.is_none() {
         let mean = whole_us(client.latency.mean_ns());
         let deviation = whole_us(client.latency.std_ns());
         let _ = writeln!(text, "    Avg latency: {mean} usec (standard deviation {deviation} usec)");
     }
-    for percentile in percentiles(percentile) {
+    for percentile in percentiles(plan) {
         let value = whole_us(client.latency.percentile_ns(percentile) as f64);
         let _ = writeln!(text, "    p{percentile} latency: {value} usec");
     }

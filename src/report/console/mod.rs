@@ -3,10 +3,13 @@
 //! Lines that are read by programs (`Request concurrency:`, `Throughput:`, the final block) keep upstream's form to the
 //! letter, odd spaces included. Lines of our own have names of their own.
 
+mod breakdown;
 mod client;
 mod detail;
 mod disturbance;
 mod mix;
+mod offers;
+mod ranks;
 mod server;
 mod settings;
 
@@ -19,11 +22,13 @@ use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
-use crate::report::{level_name, load_name, load_value, restarts};
+use crate::report::{has_several_batch_sizes, level_name, load_name, load_value, restarts};
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
 use crate::stdio::shown;
 
+pub use detail::row;
+pub use offers::offers;
 pub use settings::settings;
 
 /// A client that is busy with itself for a larger share of the time than this bounds the throughput. (upstream warns there, too)
@@ -98,8 +103,10 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     for server in &level.further_servers {
         text += &server::server(server, true);
     }
+    text += &breakdown::text(level);
     text += &server::span(level);
     text += &server::metrics(level);
+    text += &ranks::text(level);
     text += &disturbance::line(level);
     text += &verdict_lines(setup, level);
     text.push('\n');
@@ -135,13 +142,19 @@ pub fn summary(result: &RunResult) -> String {
     let (setup, levels) = (&result.setup, &result.levels);
     let latency = setup.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
     let mut text = answer(setup, levels);
+    let batched = has_several_batch_sizes(levels);
+    let batch = |level: &LevelSummary| match batched {
+        true => format!(", batch size: {}", level.client.batch_size),
+        false => String::new(),
+    };
     let _ = writeln!(text, "Inferences/Second vs. Client {latency} Batch Latency");
     for level in levels {
         let _ = writeln!(
             text,
-            "{}: {}, throughput: {} infer/sec, latency {} usec{}",
+            "{}: {}{}, throughput: {} infer/sec, latency {} usec{}",
             load_name(level.load),
             load_value(level.load),
+            batch(level),
             significant(level.client.throughput()),
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
             mark(Outcome::of(level)),

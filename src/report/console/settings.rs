@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::measure::summary::Headline;
-use crate::plan::{Distribution, LoadMode, Plan, Stage, StageLoad, TokenInput, WindowRule};
+use crate::plan::{Distribution, LoadMode, Plan, Stage, StageEdges, StageLoad, TokenInput, WindowRule};
 use crate::report::number::{msec, significant};
 use crate::result::Setup;
 use crate::shm::Placement;
@@ -31,7 +31,7 @@ pub fn settings(plan: &Plan, setup: &Setup) -> String {
         let response = if setup.headline == Headline::FirstResponse { "first" } else { "last" };
         let _ = writeln!(text, "  Detected decoupled model, using the {response} response for measuring latency");
     }
-    if plan.matrix.is_none() {
+    if plan.rounds.is_none() {
         text += &placements(plan);
         if setup.decoupled {
             text += further_responses(plan);
@@ -106,6 +106,9 @@ fn windows(plan: &Plan) -> String {
         WindowRule::Time(interval) => ("time_windows", format!("Measurement window: {} msec", msec(interval))),
         WindowRule::Count(count) => ("count_windows", format!("Minimum number of samples in each window: {count}")),
     };
+    if plan.rounds.is_some() {
+        return text + &format!("  {size}\n");
+    }
     let _ = writeln!(text, "  Using \"{mode}\" mode for stabilization");
     let goal = match (measurement.precision, measurement.percentile) {
         (Some(precision), _) => format!("Measuring until windows tell the {precision}"),
@@ -168,8 +171,9 @@ fn limits(plan: &Plan) -> String {
             }
             text += &gaps(*distribution);
         }
-        LoadMode::Stages { stages, distribution } => {
-            let _ = writeln!(text, "  Stages: {}", stages.len());
+        LoadMode::Stages { stages, distribution, edges } => {
+            let drains = if *edges == StageEdges::Drain { ", each begun when the one before is answered" } else { "" };
+            let _ = writeln!(text, "  Stages: {}{drains}", stages.len());
             text += &gaps(*distribution);
         }
         LoadMode::Sweep { points, distribution, .. } => {

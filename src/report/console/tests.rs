@@ -11,7 +11,7 @@ use crate::measure::summary::{
 };
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::plan::{Distribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
-use crate::report::sample as plans;
+use crate::report::tests::sample as plans;
 use crate::shm::Placement;
 
 fn at(count: u64, ns: u64) -> CountedTime {
@@ -66,7 +66,7 @@ fn upstreams(report: &str) -> String {
 #[test]
 fn a_plain_run_reads_like_upstreams() {
     let mut setup = plans::setup();
-    setup.mode = LoadMode::Concurrency(Range { start: 1, end: Some(2), step: 1 });
+    setup.mode = LoadMode::Concurrency(Range::with_step(1, Some(2), 1));
     setup.measurement.window = WindowRule::Time(Duration::from_millis(300));
     let level = level();
     let report = settings(&plans::plan_of(&setup), &setup)
@@ -125,10 +125,8 @@ fn every_setting_has_its_line() {
     plan.measurement.warmup_requests = 8;
     plan.measurement.latency_threshold = Some(Duration::from_millis(7));
     setup.synchronous = false;
-    plan.load.mode = LoadMode::RequestRate {
-        range: Range { start: 20.0, end: Some(40.5), step: 1.0 },
-        distribution: Distribution::Poisson,
-    };
+    plan.load.mode =
+        LoadMode::RequestRate { range: Range::with_step(20.0, Some(40.5), 1.0), distribution: Distribution::Poisson };
     setup.decoupled = true;
     setup.headline = Headline::FirstResponse;
     let golden = "\

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
     use crate::plan::Statistic;
-    use crate::report::sample as plans;
+    use crate::report::tests::sample as plans;
 
     #[test]
     fn an_open_loop_has_its_three_times_and_its_rates() {

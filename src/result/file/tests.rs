@@ -9,7 +9,7 @@ use super::*;
 use crate::measure::reasons::InvalidReason;
 use crate::measure::summary::{Ending, Known, LevelLoad, sample};
 use crate::plan::Statistic;
-use crate::report::sample as plans;
+use crate::report::tests::sample as plans;
 use crate::stats::Interval;
 
 fn result() -> RunResult {

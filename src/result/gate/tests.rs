@@ -4,7 +4,7 @@ use super::*;
 use crate::exit::{self, Codes};
 use crate::measure::summary::{Ending, sample};
 use crate::plan::Relation;
-use crate::report::sample as plans;
+use crate::report::tests::sample as plans;
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
 fn level(concurrency: u32, half: f64) -> LevelSummary {
@@ -48,6 +48,26 @@ fn the_interval_decides() {
     assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, true));
     let fast = require(Figure::Statistic(Statistic::Throughput), Relation::AtLeast, Bound::Value(900.0));
     assert_eq!(outcome(fast, level(1, 0.05), None), (Judgement::Passed, true));
+}
+
+#[test]
+fn what_would_decide_is_known_before_it_is_measured() {
+    let below = |ms: f64| require(P99, Relation::Below, Bound::Value(ms * 1e6));
+    let plan = |requirements: Vec<Requirement>| GatePlan { requirements, ..GatePlan::default() };
+    let asked = |bounds: &[f64]| {
+        let plan = plan(bounds.iter().map(|bound| below(*bound)).collect());
+        time_to_decide(&plan, &level(1, 0.1), None).map(|(_, times)| times)
+    };
+    // Decided, both ways.
+    assert_eq!(asked(&[1.2, 0.8]), None);
+    // An interval twice as wide as the way to the bound takes four times the time, and a little more.
+    let times = asked(&[1.05]).unwrap();
+    assert!((times - 5.2).abs() < 0.2, "{times}");
+    // The easiest first; what lies on the bound is not measured for ever.
+    assert_eq!(asked(&[1.01, 1.05]), Some(times));
+    assert_eq!(asked(&[1.0]), Some(10.0));
+    let other = Requirement { level: Some(LevelName::Concurrency(2)), ..below(1.05) };
+    assert_eq!(time_to_decide(&plan(vec![other]), &level(1, 0.1), None), None);
 }
 
 #[test]

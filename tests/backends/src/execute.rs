@@ -32,11 +32,19 @@ pub struct InstanceState {
     random: u64,
 }
 
+impl Drop for InstanceState {
+    fn drop(&mut self) {
+        self.model.remove_instance();
+    }
+}
+
 /// When the parts of an execution happened.
 #[derive(Debug, Clone, Copy)]
 pub struct Report {
     /// Begin of the execution.
     pub start: u64,
+    /// Begin of the computation.
+    pub computing: u64,
     /// End of the computation, which the delay stands for.
     pub computed: u64,
     /// Outputs written.
@@ -50,7 +58,7 @@ impl Report {
         if nonsense {
             (self.start, self.end + MICROSECOND, self.start, self.end)
         } else {
-            (self.start, self.start, self.computed, self.end)
+            (self.start, self.computing, self.computed, self.end)
         }
     }
 
@@ -84,20 +92,32 @@ impl InstanceState {
     /// # Errors
     /// Only as configured (`fail_mode` `execute`); then the requests are still the server's.
     pub fn execute(&mut self, requests: &[*mut Request]) -> Result<(), Fault> {
+        let together = self.model.holds_up().then(|| self.model.permits.take(self.model.plan.settings.permits));
+        let done = self.execute_together(requests, together.unwrap_or(1));
+        if together.is_some() {
+            self.model.permits.give_back();
+        }
+        done
+    }
+
+    /// The same where so many executions go on.
+    fn execute_together(&mut self, requests: &[*mut Request], together: u64) -> Result<(), Fault> {
         let start = now();
         let (first_ordinal, execution) = self.model.counters.begin(requests.len() as u64);
         let batch = Batch { start, execution, first_ordinal, size: requests.len() };
         self.fail_whole(batch, requests)?;
-        let computed = self.compute(batch, requests);
+        let computing = self.spend(start, self.model.plan.settings.input_delay_us);
+        let computed = self.compute(batch, computing, (requests, together));
         if self.model.plan.decoupled {
-            self.stream(batch, computed, requests);
+            self.stream(batch, (computing, computed), requests);
             return Ok(());
         }
         let mut rows = 0;
         for (index, request) in requests.iter().enumerate() {
             rows += self.answer(batch, index, *request);
         }
-        let report = Report { start, computed, end: now() };
+        let end = self.spend(now(), self.model.plan.settings.output_delay_us);
+        let report = Report { start, computing, computed, end };
         for answer in &self.answers {
             report.request(&self.model, self.handle, answer.request, answer.fault.is_none());
         }
@@ -122,11 +142,32 @@ impl InstanceState {
         Err(fault)
     }
 
-    /// Spends the configured time; answers when it was over.
-    fn compute(&mut self, batch: Batch, requests: &[*mut Request]) -> u64 {
+    /// Spends so much time from `start` on; answers when it was over.
+    fn spend(&self, start: u64, us: u64) -> u64 {
+        if us == 0 {
+            return start;
+        }
+        self.wait()(start + us * MICROSECOND);
+        now()
+    }
+
+    fn wait(&self) -> fn(u64) {
+        match self.model.plan.settings.delay_mode {
+            DelayMode::Sleep => clock::sleep_until,
+            DelayMode::Busy => clock::spin_until,
+            DelayMode::Burn => clock::burn_until,
+        }
+    }
+
+    /// Spends the configured time from `start` on; answers when it was over.
+    fn compute(&mut self, batch: Batch, start: u64, (requests, together): (&[*mut Request], u64)) -> u64 {
         let settings = &self.model.plan.settings;
         let ordinals = batch.first_ordinal..batch.first_ordinal + batch.size as u64;
+        let rows = || requests.iter().map(|request| self.model.rows(*request).max(0) as u64).sum::<u64>();
         let mut delay = settings.delay_us * MICROSECOND;
+        if settings.per_item_us > 0 {
+            delay += settings.per_item_us * MICROSECOND * rows();
+        }
         if settings.delay_law != DelayLaw::Fixed {
             self.random = xorshift(self.random);
             // The upper bits of a draw, as many as a fraction has.
@@ -137,17 +178,14 @@ impl InstanceState {
             self.random = xorshift(self.random);
             delay += self.random % (settings.jitter_us * MICROSECOND + 1);
         }
+        delay += delay * settings.slowdown_permille * (together - 1) / 1_000;
         if ordinals.contains(&settings.stall_after_requests) {
             delay += settings.stall_us * MICROSECOND;
         }
         if delay == 0 {
-            return batch.start;
+            return start;
         }
-        let target = batch.start + delay;
-        let wait = match settings.delay_mode {
-            DelayMode::Sleep => clock::sleep_until,
-            DelayMode::Busy => clock::spin_until,
-        };
+        let (target, wait) = (start + delay, self.wait());
         while settings.cancellable && now() + CANCELLATION_CHECK < target {
             if requests.iter().all(|request| request::is_cancelled(self.model.api, *request)) {
                 return now();
@@ -158,9 +196,9 @@ impl InstanceState {
         now()
     }
 
-    fn stream(&mut self, batch: Batch, computed: u64, requests: &[*mut Request]) {
+    fn stream(&mut self, batch: Batch, (computing, computed): (u64, u64), requests: &[*mut Request]) {
         let rows = requests.iter().map(|request| self.model.rows(*request).max(0) as u64).sum();
-        Report { start: batch.start, computed, end: now() }.batch(&self.model, self.handle, rows);
+        Report { start: batch.start, computing, computed, end: now() }.batch(&self.model, self.handle, rows);
         for (index, request) in requests.iter().enumerate() {
             match Stream::open(&self.model, self.handle, (batch, index), *request) {
                 Ok(stream) => self.send(stream),
@@ -281,8 +319,8 @@ mod tests {
 
     #[test]
     fn reported_times_are_ordered_unless_nonsense_is_asked_for() {
-        let report = Report { start: 10, computed: 30, end: 35 };
-        assert_eq!(report.times(false), (10, 10, 30, 35));
+        let report = Report { start: 10, computing: 15, computed: 30, end: 35 };
+        assert_eq!(report.times(false), (10, 15, 30, 35));
         let (_, compute, computed, _) = report.times(true);
         assert!(computed < compute);
     }

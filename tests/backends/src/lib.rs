@@ -18,6 +18,7 @@ mod cuda;
 mod execute;
 mod journal;
 mod model;
+mod permits;
 mod plan;
 mod request;
 mod responder;
@@ -96,6 +97,7 @@ pub unsafe extern "C" fn TRITONBACKEND_ModelInstanceInitialize(instance: *mut In
         if state.is_null() {
             return Err(Fault::new(INTERNAL, "an instance was made of a model that is not initialized"));
         }
+        state_of_instances(state)?;
         // SAFETY: the model keeps one reference until it is finalized; this adds another.
         let state = unsafe {
             Arc::increment_strong_count(state);
@@ -146,6 +148,13 @@ pub unsafe extern "C" fn TRITONBACKEND_ModelInstanceExecute(
         // Some requests may be answered and others not: neither return value would be true.
         Err(_) => std::process::abort(),
     }
+}
+
+/// Whether another instance may be made of a model.
+fn state_of_instances(state: *const ModelState) -> Result<(), Fault> {
+    // SAFETY: the model keeps it alive until it is finalized.
+    let state = unsafe { &*state };
+    state.add_instance()
 }
 
 fn model_pointer(api: &Api, model: *mut Model) -> Result<*const ModelState, Fault> {

@@ -2,17 +2,19 @@
 
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{self, Api, CANCELLED, Fault, INTERNAL, INVALID_ARG, Request, Response};
 use crate::counters::Counters;
 use crate::journal::{Entry, FNV_BASIS, Journal, Outcome, fnv1a};
+use crate::permits::Permits;
 use crate::plan::{Plan, STAMP};
 use crate::request;
 use crate::responder::Responder;
 use crate::sequence::{Correlation, Sequences};
-use crate::settings::RepeatMode;
+use crate::settings::{LoadRule, RepeatMode};
 use crate::tensor::{self, Form, View};
 
 /// The server's number for INT64.
@@ -26,6 +28,10 @@ pub struct ModelState {
     pub plan: Plan,
     /// What was done.
     pub counters: Counters,
+    /// Executions that go on.
+    pub permits: Permits,
+    /// Instances that were made.
+    instances: AtomicU64,
     /// Sends decoupled responses on time.
     pub responder: Option<Responder>,
     journal: Option<Journal>,
@@ -57,6 +63,7 @@ impl ModelState {
         if let Some(message) = &plan.settings.init_fail {
             return Err(Fault::new(INTERNAL, message));
         }
+        std::thread::sleep(std::time::Duration::from_millis(plan.settings.load_ms));
         let journal = plan.settings.stamp_file.as_deref().map(Journal::open).transpose().map_err(invalid)?;
         if let Some(path) = &plan.settings.counter_file {
             let created = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -68,10 +75,40 @@ impl ModelState {
             responder: if threaded { Some(Responder::start().map_err(invalid)?) } else { None },
             plan,
             counters: Counters::default(),
+            permits: Permits::default(),
+            instances: AtomicU64::new(0),
             journal,
             sequences: Mutex::default(),
             stamp_name: CString::new(STAMP).unwrap_or_default(),
         }))
+    }
+
+    /// Whether executions hold each other up.
+    #[inline]
+    pub fn holds_up(&self) -> bool {
+        self.plan.settings.permits > 0 || self.plan.settings.slowdown_permille > 0
+    }
+
+    /// Counts an instance.
+    ///
+    /// # Errors
+    /// What `fail_load_if` says. Where `crash_if` says so, there is no answer.
+    pub fn add_instance(&self) -> Result<(), Fault> {
+        let count = self.instances.fetch_add(1, Relaxed) + 1;
+        let breaks = |rule: Option<LoadRule>| rule.is_some_and(|rule| rule.is_broken(count, self.plan.max_batch_size));
+        if breaks(self.plan.settings.crash_if) {
+            std::process::abort();
+        }
+        if breaks(self.plan.settings.fail_load_if) {
+            self.instances.fetch_sub(1, Relaxed);
+            return Err(Fault::new(INTERNAL, "this configuration fails as configured (fail_load_if)"));
+        }
+        Ok(())
+    }
+
+    /// An instance is gone.
+    pub fn remove_instance(&self) {
+        self.instances.fetch_sub(1, Relaxed);
     }
 
     /// Ends the model's threads and writes its totals.

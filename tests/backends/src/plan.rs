@@ -38,6 +38,8 @@ pub struct Plan {
     pub repeat_input: bool,
     /// Whether the first dimension of every tensor is the batch.
     pub batching: bool,
+    /// The largest batch; 0 where there is none.
+    pub max_batch_size: u64,
     /// Whether a request may have any number of responses.
     pub decoupled: bool,
     /// Whether the server batches sequences.
@@ -61,6 +63,7 @@ impl Plan {
             outputs: outputs.len() as u32,
             stamp_width: stamp_width(&outputs)?,
             repeat_input: repeat_input(&inputs)?,
+            max_batch_size: config["max_batch_size"].as_u64().unwrap_or(0),
             batching: config["max_batch_size"].as_i64().unwrap_or(0) > 0,
             decoupled: config["model_transaction_policy"]["decoupled"].as_bool().unwrap_or(false),
             sequence_batching: config["sequence_batching"].is_object(),

@@ -34,6 +34,8 @@ pub enum DelayMode {
     Sleep,
     /// Burning a processor.
     Busy,
+    /// Burning so much processor time, however long that takes.
+    Burn,
 }
 
 /// How a request is made to fail.
@@ -76,12 +78,53 @@ pub enum ReleaseMode {
     Before,
 }
 
+/// A figure of a model's configuration that is above a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadRule {
+    /// Which figure.
+    pub of: LoadFigure,
+    /// The bound.
+    pub above: u64,
+}
+
+/// What a load rule looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadFigure {
+    /// Instances of all groups together.
+    Count,
+    /// The largest batch.
+    Batch,
+}
+
+impl LoadRule {
+    fn parse(key: &str, value: &str) -> Result<LoadRule, String> {
+        let rule = || format!("parameter {key} is {value:?}; it must be count>N or batch>N");
+        let (name, bound) = value.split_once('>').ok_or_else(rule)?;
+        let of = match name.trim() {
+            "count" => LoadFigure::Count,
+            "batch" => LoadFigure::Batch,
+            _ => return Err(rule()),
+        };
+        Ok(LoadRule { of, above: bound.trim().parse().map_err(|_| rule())? })
+    }
+
+    /// Whether a model of so many instances and of this largest batch breaks it.
+    pub fn is_broken(self, count: u64, batch: u64) -> bool {
+        let value = if self.of == LoadFigure::Count { count } else { batch };
+        value > self.above
+    }
+}
+
 /// All parameters of a model. Times are in microseconds, 0 = off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// Least duration of an execution.
     pub delay_us: u64,
-    /// How that time is spent.
+    /// Time before that, which is reported as that of the inputs.
+    pub input_delay_us: u64,
+    /// Time after it, which is reported as that of the outputs.
+    pub output_delay_us: u64,
+    /// How these times are spent.
     pub delay_mode: DelayMode,
     /// How the delay is distributed.
     pub delay_law: DelayLaw,
@@ -89,6 +132,18 @@ pub struct Settings {
     pub delay_seed: u64,
     /// Upper bound of the random part of the delay.
     pub jitter_us: u64,
+    /// What each row of an execution adds to its delay.
+    pub per_item_us: u64,
+    /// Executions of the model that may go on at once, over all its instances; 0 is any number.
+    pub permits: u64,
+    /// How much slower an execution is for each other one that goes on when it begins, in per mille.
+    pub slowdown_permille: u64,
+    /// How long the model's load takes, in milliseconds.
+    pub load_ms: u64,
+    /// Where the model's load fails.
+    pub fail_load_if: Option<LoadRule>,
+    /// Where the process dies when an instance is made.
+    pub crash_if: Option<LoadRule>,
     /// Ordinal of the request whose execution stalls.
     pub stall_after_requests: u64,
     /// Length of the stall.
@@ -154,8 +209,14 @@ impl Settings {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "delay_us" => self.delay_us = number(key, value, LONGEST_US)?,
+            "input_delay_us" => self.input_delay_us = number(key, value, LONGEST_US)?,
+            "output_delay_us" => self.output_delay_us = number(key, value, LONGEST_US)?,
             "delay_mode" => {
-                self.delay_mode = choice(key, value, &[("sleep", DelayMode::Sleep), ("busy", DelayMode::Busy)])?
+                self.delay_mode = choice(
+                    key,
+                    value,
+                    &[("sleep", DelayMode::Sleep), ("busy", DelayMode::Busy), ("burn", DelayMode::Burn)],
+                )?
             }
             "delay_law" => {
                 let laws = [
@@ -167,6 +228,12 @@ impl Settings {
             }
             "delay_seed" => self.delay_seed = number(key, value, u64::MAX)?,
             "jitter_us" => self.jitter_us = number(key, value, LONGEST_US)?,
+            "per_item_us" => self.per_item_us = number(key, value, LONGEST_US)?,
+            "permits" => self.permits = number(key, value, 1_000_000)?,
+            "slowdown_permille" => self.slowdown_permille = number(key, value, 1_000_000)?,
+            "load_ms" => self.load_ms = number(key, value, LONGEST_US / 1_000)?,
+            "fail_load_if" => self.fail_load_if = Some(LoadRule::parse(key, value)?),
+            "crash_if" => self.crash_if = Some(LoadRule::parse(key, value)?),
             "stall_after_requests" => self.stall_after_requests = number(key, value, u64::MAX)?,
             "stall_us" => self.stall_us = number(key, value, LONGEST_US)?,
             "fail_every" => self.fail_every = number(key, value, u64::MAX)?,
@@ -236,9 +303,12 @@ mod tests {
     fn every_key_is_read() {
         let settings = parse(&[
             ("delay_us", "5"),
+            ("input_delay_us", "3"),
+            ("output_delay_us", "4"),
             ("delay_mode", "busy"),
             ("delay_law", "bimodal"),
             ("delay_seed", "7"),
+            ("fail_load_if", "batch > 8"),
             ("fail_every", "3"),
             ("fail_mode", "execute"),
             ("repeat", "0"),
@@ -250,12 +320,15 @@ mod tests {
         ])
         .unwrap();
         assert_eq!((settings.delay_us, settings.delay_mode), (5, DelayMode::Busy));
+        assert_eq!((settings.input_delay_us, settings.output_delay_us), (3, 4));
         assert_eq!((settings.delay_law, settings.delay_seed), (DelayLaw::Bimodal, 7));
         assert_eq!((settings.fail_every, settings.fail_mode), (3, FailMode::Execute));
         assert_eq!(
             (settings.repeat, settings.final_mode, settings.release),
             (Some(0), FinalMode::Null, ReleaseMode::Before)
         );
+        let rule = settings.fail_load_if.unwrap();
+        assert!(rule.is_broken(1, 9) && !rule.is_broken(99, 8));
         assert_eq!(settings.decoupled_keys, ["final", "repeat"]);
         assert!(settings.leave_outputs);
         assert!(settings.accumulate && settings.stamp_file.as_deref() == Some("/tmp/x"));
@@ -268,8 +341,11 @@ mod tests {
             ("delay_us", "1e3", "whole number"),
             ("delay_us", "3600000001", "3600000000"),
             ("repeat", "1000001", "1000000"),
-            ("delay_mode", "spin", "sleep, busy"),
+            ("delay_mode", "spin", "sleep, busy, burn"),
             ("delay_law", "normal", "fixed, exponential, bimodal"),
+            ("fail_load_if", "count", "count>N"),
+            ("crash_if", "size>4", "batch>N"),
+            ("permits", "-1", "whole number"),
             ("accumulate", "yes", "true, false"),
             ("stamp_file", "", "empty"),
             ("dealy_us", "1", "unknown"),

@@ -153,7 +153,7 @@ impl Stream {
     }
 
     fn report(&self) {
-        let report = Report { start: self.start, computed: self.due, end: now() };
+        let report = Report { start: self.start, computing: self.start, computed: self.due, end: now() };
         report.request(&self.model, self.instance, self.request, self.fault.is_none());
     }
 

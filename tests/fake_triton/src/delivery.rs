@@ -115,6 +115,8 @@ pub struct State {
     released: AtomicBool,
     ended: AtomicBool,
     failed: AtomicBool,
+    /// The trace has been given back; held while something is told to it.
+    trace_gone: Mutex<bool>,
     overlap: Arc<Overlap>,
 }
 
@@ -233,7 +235,7 @@ impl Job {
     fn respond(&self, error: bool, last: bool) {
         if !self.state.computed.swap(true, SeqCst) {
             for activity in [Activity::ComputeStart, Activity::ComputeInputEnd, Activity::ComputeOutputStart] {
-                trace::tell(self.live_trace(), activity);
+                self.tell(activity);
             }
         }
         let response = match self.behaviour.error.as_ref().filter(|_| error) {
@@ -246,14 +248,17 @@ impl Job {
         };
         self.shared.counters.responses.fetch_add(1, SeqCst);
         if last {
-            trace::tell(self.live_trace(), Activity::ComputeEnd);
+            self.tell(Activity::ComputeEnd);
         }
         self.send(create(response), if last { FINAL } else { 0 });
     }
 
-    /// The trace, as long as it has not been given back with the request.
-    fn live_trace(&self) -> *mut Trace {
-        if self.state.released.load(SeqCst) { null_mut() } else { self.trace }
+    /// Tells the trace, as long as it has not been given back with the request: nobody gives it back meanwhile.
+    fn tell(&self, activity: Activity) {
+        let gone = lock(&self.state.trace_gone);
+        if !*gone {
+            trace::tell(self.trace, activity);
+        }
     }
 
     fn send(&self, response: *mut Response, flags: u32) {
@@ -295,7 +300,8 @@ impl Job {
         if self.state.release_claimed.swap(true, SeqCst) {
             return;
         }
-        trace::tell(self.trace, Activity::RequestEnd);
+        self.tell(Activity::RequestEnd);
+        *lock(&self.state.trace_gone) = true;
         trace::release(self.trace);
         if let Some(request) = crate::ledger::borrow(self.request, "the release of a request") {
             request.with(|body| {

@@ -71,7 +71,7 @@ pub fn name_if_any(trace: *mut Trace, model: &str, request: &str) {
 /// Timestamps are wanted at the level bits MIN, MAX and TIMESTAMPS.
 const TIMESTAMP_LEVELS: c_int = 1 | 2 | 4;
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "minimal"), unsafe(no_mangle))]
 pub extern "C" fn TRITONSERVER_InferenceTraceNew(
     trace: *mut *mut Trace,
     level: c_int,

@@ -1,6 +1,7 @@
 //! How servers are stopped: models unloaded, the server stopped, its threads awaited, the object deleted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +24,11 @@ const REST_LIMIT: Duration = Duration::from_secs(1);
 /// How long a server may take to give its models up where they are loaded again.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(30);
 
+/// A server could not be stopped, and is still there.
+static LEFT: AtomicBool = AtomicBool::new(false);
+/// Servers have been stopped before the end.
+static HALTED: AtomicBool = AtomicBool::new(false);
+
 /// Calls a function of a server that reports through an error object.
 macro_rules! call {
     ($server:expr, $function:ident $(, $argument:expr)*) => {
@@ -35,14 +41,33 @@ macro_rules! call {
 /// own, because a server can keep any of the calls here for ever: the caller bounds it by leaving the process. Returns
 /// whether nothing of them is left that could still run, so that the process may end through the library's destructors.
 pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
+    let had = HALTED.load(Ordering::SeqCst) || !RUNNING.lock().is_empty();
+    stop_all(waiting) && (!had || are_gone_soon())
+}
+
+/// Stops every server of this process, so that others can be started. `waiting` is told what the wait is for; as with
+/// [`stop_servers`] it has no end of its own.
+///
+/// # Errors
+/// Where one could not be stopped: it is left as it is.
+pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
+    HALTED.store(true, Ordering::SeqCst);
+    let rule = "the server in this process could not be stopped to be started anew: something of it is still in use";
+    if stop_all(waiting) { Ok(()) } else { Err(Error::server(rule)) }
+}
+
+fn stop_all(waiting: &dyn Fn(String)) -> bool {
     let servers = std::mem::take(&mut *RUNNING.lock());
     // Every one of them is stopped, whatever became of another.
-    let gone: Vec<bool> = servers.into_iter().map(|server| server.stop(waiting)).collect();
-    gone.into_iter().all(|gone| gone)
+    let stopped: Vec<bool> = servers.into_iter().map(|server| server.stop(waiting)).collect();
+    if stopped.contains(&false) {
+        LEFT.store(true, Ordering::SeqCst);
+    }
+    !LEFT.load(Ordering::SeqCst)
 }
 
 impl Server {
-    /// Stops the server, and deletes it if nobody can be in it any more.
+    /// Stops the server, and deletes it if nobody can be in it any more. Whether it did.
     fn stop(self: Arc<Self>, waiting: &dyn Fn(String)) -> bool {
         // Requests that it never gave back belong to slots that are alive. Nothing of a model may be taken away under them.
         if Arc::strong_count(&self) > 1 {
@@ -78,7 +103,7 @@ impl Server {
         }
         waiting("it could not be deleted".to_owned());
         drop(call!(server, TRITONSERVER_ServerDelete));
-        are_gone_soon()
+        true
     }
 
     /// Unloads all models and loads them again, by the rules of an end.

@@ -8,15 +8,13 @@ use libloading::os::unix::{Library as UnixLibrary, RTLD_LOCAL, RTLD_NOW};
 
 use crate::backends::c_api::ffi::sys;
 use crate::error::{Error, Result};
+use crate::plan::API_MAJOR;
 
 /// The loaded library: its functions, and what it says of itself. It stays in memory until the process ends, because threads
 /// that the server has detached run to their end after the server is deleted, and nobody can wait for them.
 pub struct Library {
     pub(super) api: sys::TritonApi,
 }
-
-/// The C API's major version that this program speaks.
-const API_MAJOR: u32 = 1;
 
 /// Names every function that a run cannot do without and that the library lacks.
 macro_rules! missing {

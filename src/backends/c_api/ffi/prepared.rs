@@ -27,19 +27,35 @@ pub(super) struct Requests {
     /// What it carries.
     payload: Option<PayloadId>,
     issued: u32,
+    /// Number of the next that is traced; 0 for none.
+    next_traced: u32,
 }
 
 impl Requests {
-    /// Room for the objects of a slot that may carry so many payloads; none is made yet.
-    pub(super) fn new(payloads: usize, reuse: Reuse) -> Self {
+    /// Room for the objects of a slot that may carry so many payloads; none is made yet. The slot's first request is traced, or
+    /// none is.
+    pub(super) fn new(payloads: usize, reuse: Reuse, traces: bool) -> Self {
         let objects = if reuse == Reuse::PerPayload { payloads } else { 1 };
-        Self { reuse, prepared: (0..objects).map(|_| None).collect(), current: 0, payload: None, issued: 0 }
+        Self {
+            reuse,
+            prepared: (0..objects).map(|_| None).collect(),
+            current: 0,
+            payload: None,
+            issued: 0,
+            next_traced: traces.into(),
+        }
     }
 
-    /// Counts a request and returns its number, from 1.
-    pub(super) fn count_issue(&mut self) -> u32 {
+    /// Counts a request and returns its number, from 1, and whether it is to be traced.
+    #[inline]
+    pub(super) fn count_issue(&mut self) -> (u32, bool) {
         self.issued = self.issued.wrapping_add(1);
-        self.issued
+        (self.issued, self.issued == self.next_traced)
+    }
+
+    /// The next request that is traced is the one after so many.
+    pub(super) fn trace_after(&mut self, requests: u32) {
+        self.next_traced = self.issued.wrapping_add(requests);
     }
 
     /// The object that was prepared last.

@@ -184,18 +184,20 @@ impl InferenceRequest {
 
     /// Gives a request to its server. On success the server owns it until its release callback, which may already have
     /// come on another thread, and the slot may have put another object in this one's place: so nothing of the object is
-    /// touched here once the server has it, and this takes the pointer alone.
+    /// touched here once the server has it, and this takes the pointer alone. `trace`, where it is not null, is the server's then,
+    /// too.
     ///
     /// # Safety
-    /// `request` is live and not in the server's hands, and stays live until it comes back from them.
+    /// `request` is live and not in the server's hands, and stays live until it comes back from them; a trace is live and was
+    /// issued with no other.
     #[inline]
     pub(super) unsafe fn issue(
         server: &Server,
         request: *mut sys::TRITONSERVER_InferenceRequest,
+        trace: *mut sys::TRITONSERVER_InferenceTrace,
     ) -> Result<(), Status> {
         // SAFETY: the server is live; the rest is the caller's promise.
-        let error =
-            unsafe { server.library.api.TRITONSERVER_ServerInferAsync(server.pointer, request, ptr::null_mut()) };
+        let error = unsafe { server.library.api.TRITONSERVER_ServerInferAsync(server.pointer, request, trace) };
         server.library.check(error)
     }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::backends::c_api::ffi::forks;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::options::ServerOptions;
+use crate::backends::c_api::ffi::room::Room;
 use crate::backends::c_api::ffi::start_log::StartLog;
 use crate::backends::c_api::ffi::status::c_string;
 use crate::backends::c_api::ffi::sys;
@@ -23,7 +24,7 @@ use crate::plan::{LogLevel, ServerLog, ServerPlan};
 pub(super) static RUNNING: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
 
 /// Models that are being loaded.
-static LOADING: AtomicUsize = AtomicUsize::new(0);
+pub(super) static LOADING: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any model is being loaded.
 pub fn is_loading() -> bool {
@@ -42,6 +43,8 @@ pub struct Server {
     start_log: Mutex<Option<StartLog>>,
     /// The models that were asked for by name; others are parts of them.
     pub(super) named: Mutex<Vec<String>>,
+    /// Rooms for traces that no slot has.
+    pub(super) rooms: Mutex<Vec<&'static Room>>,
 }
 
 // SAFETY: the C API documents server-level calls as thread-safe; the options object is used under `&self` by the
@@ -81,7 +84,15 @@ impl Server {
         let started = unsafe { library.api.TRITONSERVER_ServerNew(&raw mut pointer, options.pointer) };
         library.check(started).map_err(|status| Error::server(format!("Triton did not start: {}", status.message)))?;
         let start_log = Mutex::new(start_log);
-        let server = Arc::new(Self { library, pointer, options, log, start_log, named: Mutex::default() });
+        let server = Arc::new(Self {
+            library,
+            pointer,
+            options,
+            log,
+            start_log,
+            named: Mutex::default(),
+            rooms: Mutex::default(),
+        });
         RUNNING.lock().push(Arc::clone(&server));
         Ok(server)
     }
@@ -95,7 +106,11 @@ impl Server {
         LOADING.fetch_add(1, Ordering::Relaxed);
         let loaded = call!(self, TRITONSERVER_ServerLoadModel, name.as_ptr());
         LOADING.fetch_sub(1, Ordering::Relaxed);
-        self.named.lock().push(model.to_owned());
+        let mut named = self.named.lock();
+        if !named.iter().any(|known| known == model) {
+            named.push(model.to_owned());
+        }
+        drop(named);
         loaded.map_err(|status| {
             let logged = self.start_log.lock().as_ref().and_then(|log| log.reason(model));
             let reason = logged.as_deref().unwrap_or(status.message.trim_end());
@@ -163,6 +178,11 @@ impl Server {
         let (name, mut message) = (c_string(&id.name), ptr::null_mut());
         call!(self, TRITONSERVER_ServerModelStatistics, name.as_ptr(), id.version_code(), &raw mut message)?;
         self.json(message)
+    }
+
+    /// Whether requests can be traced.
+    pub fn traces(&self) -> bool {
+        Room::is_possible(&self.library)
     }
 
     /// Every model of the repositories, with its state.

@@ -7,6 +7,7 @@
 //! allocate in the steady state. A panic in one aborts the process, as Rust does at every `extern "C"` border.
 
 mod reply;
+mod tracing;
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -28,6 +29,7 @@ use crate::backends::c_api::ffi::response::InferenceResponse;
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
+use crate::backends::c_api::ffi::tracing::{Begun, Tracing};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
@@ -55,6 +57,8 @@ pub(super) struct Slot {
     /// Where its outputs go.
     placement: Placement,
     outputs: Vec<Vec<OutputBuffer>>,
+    /// Which of its requests are traced, and what is known of them; absent where none is.
+    tracing: Option<Box<Tracing>>,
     /// Last, because it holds the allocator and the server, which the requests refer to until they are dropped.
     shared: Arc<Shared>,
 }
@@ -65,6 +69,8 @@ pub(super) struct Slot {
 struct Progress {
     holds: Holds,
     failed: AtomicBool,
+    /// The outstanding request is traced.
+    traced: AtomicBool,
     sent: AtomicU64,
     first_response: AtomicU64,
     last_response: AtomicU64,
@@ -96,9 +102,10 @@ impl Slot {
             watched: Mutex::new(()),
             hand_over: HandOver::default(),
             checks: ReplyChecks::new(&shared.spec),
-            requests: UnsafeCell::new(Requests::new(payloads.len(), reuse)),
+            requests: UnsafeCell::new(Requests::new(payloads.len(), reuse, shared.spec.traces.is_some())),
             placement,
             outputs,
+            tracing: shared.spec.traces.map(|rate| Box::new(Tracing::new(&shared.server, rate))),
         })));
         let ahead = if reuse == Reuse::PerPayload { payloads.len() } else { 0 };
         let mut order = prepared::order_of_use(ahead, shared.spec.load_slots);
@@ -176,7 +183,7 @@ impl Slot {
     unsafe fn send(slot: NonNull<Self>, request: Request) -> Result<(), (Stamp, Status)> {
         // SAFETY: the caller has the slot.
         let ready = unsafe { Self::ready(slot, request) };
-        let (object, number) = ready.map_err(|status| (Stamp::now(), status))?;
+        let (object, number, is_traced) = ready.map_err(|status| (Stamp::now(), status))?;
         // SAFETY: live, says the caller.
         let slot = unsafe { slot.as_ref() };
         slot.progress.last_response.store(0, Ordering::Relaxed);
@@ -184,12 +191,19 @@ impl Slot {
         if cancels {
             slot.hand_over.begin(number);
         }
+        // SAFETY: the caller has the slot.
+        let trace = if is_traced { unsafe { slot.begin_trace() } } else { Begun::NONE };
         let sent = Stamp::now();
         slot.progress.sent.store(sent.0, Ordering::Relaxed);
         // SAFETY: the object is the slot's own, whose last request is over, and nobody replaces it before it is issued.
-        unsafe { InferenceRequest::issue(&slot.shared.server, object) }.map_err(|status| (sent, status))?;
+        let issued = unsafe { InferenceRequest::issue(&slot.shared.server, object, trace.pointer) };
+        // SAFETY: the call that the trace went into has failed.
+        issued.map_err(|status| unsafe { slot.withdraw_trace(&trace, (sent, status)) })?;
         if cancels {
             slot.hand_over.end(number);
+        }
+        if is_traced {
+            slot.note_hand_over(&trace);
         }
         if number % SEND_SAMPLE == 1 {
             // Belongs to this request, and may be reported with the slot's next: only its average is used.
@@ -198,12 +212,12 @@ impl Slot {
         Ok(())
     }
 
-    /// The request object for `request`, ready to go, and the number of this issue in the slot.
+    /// The request object for `request`, ready to go, the number of this issue in the slot, and whether it is to be traced.
     ///
     /// # Safety
     /// As [`Stages::hand_over`].
     #[inline]
-    unsafe fn ready(slot: NonNull<Self>, request: Request) -> Result<(RequestPointer, u32), Status> {
+    unsafe fn ready(slot: NonNull<Self>, request: Request) -> Result<(RequestPointer, u32, bool), Status> {
         // SAFETY: the caller has the slot, so this thread alone uses `requests`.
         let object = unsafe { Self::prepare(slot, request.payload) }?;
         // SAFETY: live, says the caller; the object stays where it is until it is issued.
@@ -213,8 +227,8 @@ impl Slot {
         }
         let pointer = object.pointer;
         // SAFETY: as above; `object` is not used any more.
-        let number = unsafe { &mut *slot.requests.get() }.count_issue();
-        Ok((pointer, number))
+        let (number, is_traced) = unsafe { &mut *slot.requests.get() }.count_issue();
+        Ok((pointer, number, is_traced))
     }
 
     /// An object that carries `payload`.
@@ -352,6 +366,9 @@ impl Stages for Slot {
     fn complete(&self, responses: u32) -> Next {
         if self.shared.spec.cancels {
             self.hand_over.over();
+        }
+        if self.progress.traced.load(Ordering::Relaxed) {
+            self.tell_trace();
         }
         let sent = Stamp(self.progress.sent.load(Ordering::Relaxed));
         let send_ns = self.take_send_time();

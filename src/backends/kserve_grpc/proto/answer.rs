@@ -1,7 +1,7 @@
 //! Answers of the control plane, each with the most bytes that it may have. A message of two bytes can stand for a struct of
 //! hundreds, so those that may be long are read by hand, with a bound on whatever they list.
 
-use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
+use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
 /// Most bytes of an answer that describes something.
@@ -293,11 +293,29 @@ fn model_statistics(message: &[u8]) -> Result<((String, String), ModelStatistics
                 *time = counted(nested(value)?)?;
                 Ok(())
             })?,
+            7 if counters.batches.len() < MOST_BATCHES => {
+                let (size, executions) = batches(nested(value)?)?;
+                counters.batches.insert(size, executions);
+            }
             _ => {}
         }
         Ok(())
     })?;
     Ok((key, counters))
+}
+
+/// `InferBatchStatistics`: a batch's size, and how often one was executed.
+fn batches(message: &[u8]) -> Result<(u64, u64), String> {
+    let (mut size, mut executions) = (0, 0);
+    each(message, |field, value| {
+        match field {
+            1 => size = number(value)?,
+            3 => executions = counted(nested(value)?)?.count,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((size, executions))
 }
 
 /// `StatisticDuration`: events, and their nanoseconds together.

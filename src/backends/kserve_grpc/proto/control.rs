@@ -35,6 +35,25 @@ pub struct ServerMetadata {
     pub extensions: Vec<String>,
 }
 
+/// Answer of the index of the repositories' models; its request may be empty.
+#[derive(Clone, PartialEq, Message)]
+pub struct RepositoryIndex {
+    #[prost(message, repeated, tag = "1")]
+    pub models: Vec<IndexRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct IndexRow {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub version: String,
+    #[prost(string, tag = "3")]
+    pub state: String,
+    #[prost(string, tag = "4")]
+    pub reason: String,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub struct SystemRegister {
     #[prost(string, tag = "1")]

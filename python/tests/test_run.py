@@ -1,0 +1,77 @@
+"""The module on the program itself: ``TRITON_SERVER_DIRECTORY`` and ``DEMO_MODELS`` name a server and a repository.
+
+Run by scripts/check-package in an environment where the wheel is installed.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import triton_bench
+from triton_bench._run import words
+
+SERVER = os.environ["TRITON_SERVER_DIRECTORY"]
+MODELS = os.environ["DEMO_MODELS"]
+
+
+def measure(**flags):
+    return triton_bench.run(
+        model="identity_fp32", model_repository=MODELS, triton_server_directory=SERVER, p=100, s=1000000, **flags
+    )
+
+
+class Run(unittest.TestCase):
+    def test_levels_are_measured(self):
+        result = measure(concurrency_range="1:2")
+        self.assertEqual([level.load.value for level in result.levels], [1, 2])
+        for level in result.levels:
+            self.assertGreater(level.throughput, 0)
+            self.assertEqual(level.failed, 0)
+            self.assertLess(level.latency.percentiles[50], level.latency.percentiles[99] + 1e-9)
+            self.assertAlmostEqual(level.latency.mean, level.raw["client"]["latency"]["mean_ns"] / 1e9)
+        self.assertIn("Throughput", result.report)
+
+    def test_requirements_and_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "kept.json"
+            result = measure(require=["throughput>1", "p99<1ns"], summary_file=file)
+            self.assertEqual(result.exit_code, 6)
+            self.assertEqual([entry.passes for entry in result.requirements], [True, False])
+            self.assertEqual(triton_bench.read(file).raw, result.raw)
+
+    def test_a_frame_has_a_row_for_each_level(self):
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        frame = measure(concurrency_range="1:2").to_dataframe()
+        self.assertEqual(list(frame["load"]), [1, 2])
+        self.assertTrue((frame["p99"] >= frame["p50"]).all())
+
+    def test_bad_flags_are_errors_in_the_program_s_words(self):
+        with self.assertRaisesRegex(triton_bench.BenchError, "concurrency-range") as caught:
+            measure(concurrency_range="x")
+        self.assertEqual(caught.exception.exit_code, 99)
+
+    def test_a_program_that_takes_too_long_ends(self):
+        with self.assertRaises(subprocess.TimeoutExpired):
+            measure(request_count=2_000_000_000, timeout=3)
+
+    def test_keywords_are_flags(self):
+        line = words({"i": "grpc", "async": True, "H": ["a:b", "c:d"], "request_count": 5, "cpus": None})
+        self.assertEqual(line, ["-i", "grpc", "--async", "-H", "a:b", "-H", "c:d", "--request-count", "5"])
+
+    def test_other_files_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "other.json"
+            for text, rule in [("{}", "no file of"), (json.dumps({"schema": 99}), "schema 99"), ("x", "no file of")]:
+                file.write_text(text)
+                with self.assertRaisesRegex(ValueError, rule):
+                    triton_bench.read(file)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,20 @@
+"""Starts triton-bench and reads what it measured.
+
+``run`` takes the program's flags as keywords and returns a :class:`Result`; ``read`` reads a file of ``--summary-file``.
+"""
+
+from ._result import Failure, Latency, Level, Load, Requirement, Result, read
+from ._run import BenchError, program, run
+
+__all__ = [
+    "BenchError",
+    "Failure",
+    "Latency",
+    "Level",
+    "Load",
+    "Requirement",
+    "Result",
+    "program",
+    "read",
+    "run",
+]

@@ -1,0 +1,176 @@
+"""The result of a run, as the program writes it with ``--summary-file`` (docs/result.schema.json)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Mapping
+
+if TYPE_CHECKING:
+    import pandas
+
+#: The version of the file's schema that this module reads.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a level asked of the server: its kind (``concurrency``, ``request_rate``, ...) and value."""
+
+    kind: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A distribution of latencies, in seconds."""
+
+    count: int
+    mean: float
+    std: float
+    min: float
+    max: float
+    #: By percentile, such as ``99`` or ``99.9``.
+    percentiles: Mapping[float, float]
+
+    @classmethod
+    def _of(cls, raw: Mapping[str, Any]) -> Latency:
+        seconds = {float(q): ns / 1e9 for q, ns in raw["percentiles_ns"].items()}
+        mean, std, least, most = (raw[f"{name}_ns"] / 1e9 for name in ("mean", "std", "min", "max"))
+        return cls(raw["count"], mean, std, least, most, seconds)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Failures with one reason."""
+
+    #: A short stable word, such as ``unavailable`` or ``http_500``.
+    code: str
+    #: The server's own text.
+    message: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A requirement (``--require``) and what became of it at a level."""
+
+    #: As it was written.
+    text: str
+    outcome: str
+    #: Whether the run may pass for all that.
+    passes: bool
+    raw: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of a run, or one stage or rate of a sweep."""
+
+    load: Load
+    #: ``valid``, ``unstable``, ``disturbed``, ... as the report says it.
+    outcome: str
+    requests: int
+    failed: int
+    duration: float
+    #: ``None`` where no request succeeded.
+    latency: Latency | None
+    failures: tuple[Failure, ...]
+    #: Every headline figure by its name (``throughput``, ``p99``, ...), times in nanoseconds.
+    figures: Mapping[str, float] = field(repr=False)
+    #: All that the file says of the level.
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def throughput(self) -> float:
+        """Inferences a second."""
+        return float(self.figures.get("throughput", 0.0))
+
+    @classmethod
+    def _of(cls, raw: Mapping[str, Any]) -> Level:
+        client = raw["client"]
+        load = raw["load"]
+        latency = client.get("latency")
+        return cls(
+            load=Load(load["kind"], load.get("value")),
+            outcome=raw["outcome"],
+            requests=client["requests"],
+            failed=client["failed"],
+            duration=client["duration_s"],
+            latency=Latency._of(latency) if latency and latency["count"] else None,
+            failures=tuple(_failure(entry) for entry in client["errors"]),
+            figures=raw["figures"],
+            raw=raw,
+        )
+
+
+def _failure(entry: Any) -> Failure:
+    error, count = entry
+    return Failure(error["code"], error["message"], count)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to."""
+
+    levels: tuple[Level, ...]
+    requirements: tuple[Requirement, ...]
+    #: The program's exit code: 0 is good; see the program's --help.
+    exit_code: int
+    #: All that the file says.
+    raw: Mapping[str, Any] = field(repr=False)
+    #: What the program printed; empty where the result was read from a file.
+    report: str = field(default="", repr=False)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row for each level, latencies in seconds. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame([_row(level) for level in self.levels])
+
+
+def _row(level: Level) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kind": level.load.kind,
+        "load": level.load.value,
+        "outcome": level.outcome,
+        "throughput": level.throughput,
+        "requests": level.requests,
+        "failed": level.failed,
+        "duration": level.duration,
+    }
+    if level.latency:
+        row["mean"] = level.latency.mean
+        row.update({f"p{q:g}": value for q, value in level.latency.percentiles.items()})
+    return row
+
+
+def _requirement(raw: Mapping[str, Any]) -> Requirement:
+    return Requirement(raw["text"], raw["outcome"], raw["passes"], raw)
+
+
+def read(path: str | os.PathLike[str]) -> Result:
+    """Reads a file of ``--summary-file``.
+
+    Raises ``ValueError`` where it is no such file, or of another schema.
+    """
+    return parse(Path(path).read_text(encoding="utf-8"), str(path))
+
+
+def parse(text: str, name: str) -> Result:
+    """The same of the file's text; ``name`` is said where it cannot be read."""
+    try:
+        raw = json.loads(text)
+        schema = raw["schema"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{name} is no file of --summary-file: {error!r}") from None
+    if schema != SCHEMA:
+        raise ValueError(f"{name} has schema {schema}, and this module reads {SCHEMA}; install the version that wrote it")
+    return Result(
+        levels=tuple(Level._of(level) for level in raw["levels"]),
+        requirements=tuple(_requirement(entry) for entry in raw["requirements"]),
+        exit_code=raw["exit_code"],
+        raw=raw,
+    )

@@ -1,0 +1,112 @@
+"""Starting the program."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Iterable, Union
+
+from ._result import Result, parse
+
+#: What a flag may be: text or a number, ``True`` for one that stands alone, a list for one that is repeated.
+Value = Union[str, int, float, bool, "os.PathLike[str]", None]
+
+#: An interrupted program reports what it has and stops its server, in seconds.
+ENDS_WITHIN = 20
+
+
+class BenchError(RuntimeError):
+    """The program measured nothing; the message is its own."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def program() -> str:
+    """The path of triton-bench: the one that was installed with this module, else the one on ``PATH``.
+
+    Raises ``FileNotFoundError`` where there is none.
+    """
+    beside = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+    found = shutil.which("triton-bench", path=os.pathsep.join(map(str, beside))) or shutil.which("triton-bench")
+    if found is None:
+        raise FileNotFoundError("triton-bench is neither installed with this module nor on PATH: pip install triton-bench")
+    return found
+
+
+def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
+    """Keywords as the program's flags: ``concurrency_range="1:4"`` is ``--concurrency-range=1:4``, ``i="grpc"`` is ``-i grpc``."""
+    line: list[str] = []
+    for name, value in flags.items():
+        flag = f"-{name}" if len(name) == 1 else "--" + name.replace("_", "-")
+        several = isinstance(value, (list, tuple))
+        for each in value if several else [value]:  # type: ignore[union-attr]
+            if each is None or each is False:
+                continue
+            if each is True:
+                line.append(flag)
+            else:
+                line += [flag, os.fspath(each) if isinstance(each, os.PathLike) else str(each)]
+    return line
+
+
+def run(model: str | None = None, *, timeout: float | None = None, **flags: Value | Iterable[Value]) -> Result:
+    """Measures, and returns what came of it.
+
+    The keywords are the program's flags. Standard error goes where this process' goes. A run that missed a requirement or did not
+    become stable is a result; its ``exit_code`` says so. After ``timeout`` seconds the program is ended.
+
+    Raises :class:`BenchError` where nothing was measured, ``subprocess.TimeoutExpired`` after ``timeout``.
+    """
+    kept = flags.pop("summary_file", None)
+    if model is not None:
+        flags = {"m": model, **flags}
+    with tempfile.TemporaryDirectory(prefix="triton-bench-") as folder:
+        file = Path(os.fspath(kept)) if kept is not None else Path(folder) / "result.json"  # type: ignore[arg-type]
+        before = _written(file)
+        line = [program(), *words(flags), "--summary-file", str(file)]
+        code, report, said = _call(line, timeout)
+        sys.stderr.write(said)
+        # A run that could not write one of its other files, or was interrupted, has a result for all that.
+        if _written(file) == before:
+            last = said.strip().splitlines()[-1:] or [f"triton-bench ended with {code} and measured nothing"]
+            raise BenchError(last[0], code)
+        result = parse(file.read_text(encoding="utf-8"), str(file))
+    return dataclasses.replace(result, exit_code=code, report=report)
+
+
+def _call(line: list[str], timeout: float | None) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a program. One that takes too long is interrupted, so that it leaves no server
+    and no shared memory behind, and killed only where that does not help."""
+    # In a session of its own, because a terminal's Ctrl-C would reach it beside ours, and two interrupts mean to leave at once.
+    child = subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        said = child.communicate(timeout=timeout)
+    except BaseException:
+        child.send_signal(signal.SIGINT)
+        try:
+            child.communicate(timeout=ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+        raise
+    report, errors = (text.decode("utf-8", "replace") for text in said)
+    return child.returncode, report, errors
+
+
+def _written(file: Path) -> int | None:
+    """When a file was written; ``None`` where there is none."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,58 @@
+//! Several batch sizes (`-b 1,2,4`): the first is measured as any, the others after it, on the same server.
+
+use std::sync::Arc;
+
+use crate::app::levels;
+use crate::app::runner::Runner;
+use crate::app::screen::Screen;
+use crate::app::session::Session;
+use crate::backends::Connected;
+use crate::error::{Error, Result};
+use crate::exit::Codes;
+use crate::measure::summary::LevelSummary;
+use crate::observe::Observers;
+use crate::ranks::Ranks;
+use crate::report::{Interrupts, console};
+use crate::result::RunResult;
+
+/// Finds out before anything is measured that the models do not take one of the batch sizes.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn check(session: &Session) -> Result<()> {
+    let further = session.plan.data.batch_sizes.iter().skip(1);
+    further.copied().try_for_each(|size| session.plan.clone().with_batch_size(size).check_models(&session.models))
+}
+
+/// Measures the levels again with each batch size after the first, and adds them to `result`.
+///
+/// # Errors
+/// What keeps a level from being measured; those before it are in the result.
+pub fn further(
+    session: &mut Session,
+    screen: &Screen,
+    (interrupts, codes): (Interrupts, Codes),
+    (earlier, baseline, ranks): (&[LevelSummary], Option<&RunResult>, Option<&Ranks>),
+    result: &mut RunResult,
+) -> Result<()> {
+    let sizes: Vec<u64> = session.plan.data.batch_sizes.iter().skip(1).copied().collect();
+    for size in sizes {
+        // Each session reads the server's metrics for itself.
+        session.metrics = None;
+        let server = Connected { backend: Arc::clone(&session.backend), traces: None };
+        let own = Session::through(server, session.plan.clone().with_batch_size(size))?;
+        let observers = own.observers()?;
+        let observers_of = observers.as_ref();
+        let runner =
+            Runner { earlier, baseline, session: &own, screen, interrupts, codes, observers: observers_of, ranks };
+        if runner.must_stop() {
+            break;
+        }
+        screen.print(&console::settings(&own.plan, &own.setup))?;
+        let ended = levels::run(&runner, result);
+        let validated = observers.map_or(Ok(()), Observers::finish);
+        own.close();
+        Error::both(ended, validated)?;
+    }
+    Ok(())
+}

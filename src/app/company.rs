@@ -1,0 +1,358 @@
+//! The other processes of a run: met before anything else, in step while levels are measured, left after everything is written.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::ending;
+use crate::app::job::Job;
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::exit::{self, Codes};
+use crate::interrupt;
+use crate::machine::{processors, read};
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::mpi::Launcher;
+use crate::plan::{Decision, GatePlan, LoadMode, OF_OUTPUT, Plan, ReportPlan, WindowRule};
+use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, Part, Ranks, STEP_LIMIT};
+use crate::report::Interrupts;
+use crate::stdio::{self, note};
+
+/// Flags that may differ between processes that share one load, beside those of outputs: what is each machine's own.
+const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];
+
+/// The load begins so long after rank 0 has said when, or later.
+const LEAD: Duration = Duration::from_millis(100);
+/// Everything is written, and all have said so; what is left is to leave.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+/// Where a process was lost, rank 0 writes what there is for so long before it ends all.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+/// A launcher drops what it has not read of those that it ends.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+/// Clocks that are known no better than to this share of a window are worth a word; ten times as much is no measurement.
+const CLOCK_REMARK: f64 = 0.01;
+
+/// Joins the other processes, where the plan asks for that, and gives it the part that this one has.
+///
+/// # Errors
+/// MPI is not to be had, the processes do not fit together, or the plan cannot be shared.
+pub fn join(plan: &mut Plan, codes: Codes) -> Result<Option<Ranks>> {
+    if !plan.load.ranks.mpi {
+        warn_of_independence(codes);
+        return Ok(None);
+    }
+    let peers = OverMpi::enter()?;
+    let size = peers.size();
+    let mut own = Member::new(host(), clock());
+    own.task = task(plan);
+    if plan.target.service.is_remote() {
+        own.server.clone_from(&plan.target.connection.url);
+    }
+    let ranks = Ranks::meet(Box::new(peers), &own)?;
+    match agree(plan, codes, &ranks) {
+        Ok(()) => {}
+        Err(error) => {
+            return leave(&ranks, Err(error)).map(|_| None);
+        }
+    }
+    warn_of_binding(size);
+    Ok(Some(ranks))
+}
+
+/// Settles what the processes have to do with each other.
+fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
+    let wish = plan.load.ranks.mode.map(|mode| mode == Mode::Joint);
+    let wishes = ranks.exchange(&wish, ANSWER_LIMIT)?;
+    if wishes.iter().any(|other| *other != wish) {
+        return Err(Error::usage("--ranks: all processes must be given the same"));
+    }
+    if codes == Codes::PerfAnalyzers {
+        ranks.set_mode(Mode::Separate);
+    } else if let Some(mode) = plan.load.ranks.mode {
+        ranks.set_mode(mode);
+    }
+    let part = ranks.place();
+    if !part.is_shared() {
+        return Ok(());
+    }
+    check_codes(ranks, codes)?;
+    if plan.gate.undecided == Some(Decision::More) {
+        return Err(Error::usage("--undecided more: levels of several processes are measured once; leave it out"));
+    }
+    if !plan.measurement.stop_on.is_empty() {
+        return Err(Error::usage("--stop-on: one process cannot end a level of several; leave it out"));
+    }
+    plan.load.ranks.neighbours = ranks.neighbours();
+    if !ranks.is_joint() {
+        return check_separate(plan, codes);
+    }
+    check_joint(plan, part)?;
+    plan.load.ranks.part = part;
+    if let Some(path) = &mut plan.output.profile_export {
+        *path = path.with_extension(format!("rank{}.json", part.rank));
+    }
+    if !ranks.is_first() {
+        // One speaks for all.
+        stdio::hush(true);
+        let ReportPlan { profile_export, resume, .. } = std::mem::take(&mut plan.output);
+        plan.output = ReportPlan { profile_export, resume, ..ReportPlan::default() };
+        plan.gate = GatePlan::default();
+        (plan.tracing.export, plan.tracing.file) = (None, None);
+    }
+    Ok(())
+}
+
+/// All must be called by one name: their texts and codes are one's.
+fn check_codes(ranks: &Ranks, codes: Codes) -> Result<()> {
+    let own = codes == Codes::Own;
+    let all = ranks.exchange(&own, ANSWER_LIMIT)?;
+    match all.iter().all(|other| *other == own) {
+        true => Ok(()),
+        false => Err(Error::usage("--enable-mpi: start triton-bench everywhere, or perf_analyzer everywhere")),
+    }
+}
+
+/// perf_analyzer's rule, in its words under its name.
+fn check_separate(plan: &Plan, codes: Codes) -> Result<()> {
+    let flag = match &plan.load.mode {
+        mode if !mode.has_levels() => return Ok(()),
+        LoadMode::Concurrency(_) => "--concurrency-range",
+        LoadMode::RequestRate { .. } => "--request-rate-range",
+        _ => "--sweep",
+    };
+    Err(Error::usage(match codes {
+        Codes::PerfAnalyzers => format!("Cannot specify {flag} when in multi-model mode."),
+        Codes::Own => format!(
+            "{flag}: processes with loads of their own measure one level each, because these begin and end together; give one value, \
+             or give all processes the same flags, which share one load then"
+        ),
+    }))
+}
+
+/// What cannot be shared is said before anything is started.
+fn check_joint(plan: &Plan, part: Part) -> Result<()> {
+    let size = part.size;
+    let refuse = |what: &str| {
+        Err(Error::usage(format!("{what} cannot be shared by {size} processes; use one process, or --ranks separate")))
+    };
+    let too_few = |flag: &str, count: usize| {
+        let next = format!("give at least {size}, or start fewer processes");
+        Err(Error::usage(format!("{flag} {count}: {size} processes share it, and each needs one; {next}")))
+    };
+    match &plan.load.mode {
+        LoadMode::Concurrency(range) => {
+            let least = range.listed.first().copied().unwrap_or(range.start) as usize;
+            if least < size {
+                return too_few("--concurrency-range", least);
+            }
+        }
+        LoadMode::Stages { .. } => return refuse("--stage"),
+        LoadMode::Periodic(_) => return refuse("--periodic-concurrency-range"),
+        LoadMode::Sessions(_) => return refuse("--session-concurrency"),
+        _ if plan.load.sequences.concurrent < size => {
+            return too_few("--num-of-sequences", plan.load.sequences.concurrent);
+        }
+        _ => {}
+    }
+    match plan {
+        _ if plan.rounds.is_some() => refuse("--variant or --matrix"),
+        _ if plan.measurement.restarts > 1 => refuse("--restarts"),
+        _ if matches!(plan.measurement.window, WindowRule::Count(_)) => refuse("--measurement-mode count_windows"),
+        _ => Ok(()),
+    }
+}
+
+/// What a process is asked to do, without what may be its own.
+fn task(plan: &Plan) -> String {
+    let is_own = |name: &str| OWN.contains(&name) || OF_OUTPUT.contains(&name);
+    let shared = plan.words.flags.iter().filter(|flag| flag.given && !is_own(&flag.name));
+    shared.map(|flag| format!("{} {}\n", flag.name, flag.values.join(" "))).collect()
+}
+
+fn host() -> String {
+    read("/proc/sys/kernel/hostname").unwrap_or_else(|| "?".to_owned())
+}
+
+/// The clock that this process reads: of one boot of a kernel, as its time namespace has it.
+fn clock() -> String {
+    let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(host);
+    let offsets = read("/proc/self/timens_offsets").unwrap_or_default();
+    format!("{boot} {}", offsets.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Several processes that know nothing of each other are rarely meant.
+fn warn_of_independence(codes: Codes) {
+    if let Some(launcher) = Launcher::here().filter(|launcher| launcher.processes > 1 && codes == Codes::Own) {
+        let (name, count) = (launcher.name(), launcher.processes);
+        note!("{name} has started {count} processes: without --enable-mpi each is a whole run of its own");
+    }
+}
+
+/// Open MPI binds each process to one core, which all of its threads then share.
+fn warn_of_binding(size: usize) {
+    let allowed = read("/proc/self/status").map(|status| processors::allowed(&status).len()).unwrap_or(0);
+    let all = read("/sys/devices/system/cpu/online").map(|list| processors::list(&list).len()).unwrap_or(0);
+    if size > 1 && allowed > 0 && allowed < all.min(2) {
+        note!(
+            "this process is bound to {allowed} of {all} processors, which its threads share; start it with --bind-to none"
+        );
+    }
+}
+
+/// What a process says before it starts a load.
+#[derive(Serialize, Deserialize)]
+struct Ready {
+    interrupted: bool,
+    /// Threads that take turns at a schedule.
+    turns: Option<usize>,
+}
+
+/// Waits until all are ready, compares clocks, and agrees on when the load of `job` begins: a moment of this process' clock.
+///
+/// # Errors
+/// One cannot go on or was interrupted, or clocks are not known well enough.
+pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Interrupts) -> Result<Stamp> {
+    let turns = job.is_open().then_some(job.issuers);
+    let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns };
+    let all = ranks.exchange(&ready, STEP_LIMIT)?;
+    if all.iter().any(|other| other.interrupted) {
+        interrupts.fetch_max(1, Ordering::Relaxed);
+        return Err(Error::machine("interrupted before the level began"));
+    }
+    if ranks.is_joint() && all.iter().any(|other| other.turns != turns) {
+        return Err(Error::machine("processes would send with different numbers of threads; set --max-threads"));
+    }
+    ranks.compare_clocks()?;
+    if ranks.is_joint() {
+        check_clocks(ranks, plan)?;
+    }
+    let start = ranks.is_first().then(|| Stamp::now().plus_duration(LEAD).0);
+    let start = ranks.hear_first(start.as_ref(), ANSWER_LIMIT)?;
+    Ok(Stamp(ranks.offset().to_own(start)))
+}
+
+fn check_clocks(ranks: &Ranks, plan: &Plan) -> Result<()> {
+    let WindowRule::Time(window) = plan.measurement.window else { return Ok(()) };
+    for (rank, offset) in ranks.offsets().iter().enumerate() {
+        let (name, share) = (ranks.name(rank), offset.error_ns as f64 / window.as_nanos() as f64);
+        let known = format!("the clock of {name} is known to within {} us only", offset.error_ns / 1000);
+        if share > 10.0 * CLOCK_REMARK {
+            let next = "measure longer windows (--measurement-interval), or with --ranks separate";
+            return Err(Error::machine(format!("{known}, more than a tenth of a window; {next}")));
+        }
+        if share > CLOCK_REMARK && ranks.is_first() {
+            note!("{known}: windows are that much apart");
+        }
+    }
+    Ok(())
+}
+
+/// What is said with `-v` where loads of their own have ended together, in perf_analyzer's words.
+pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'static str> {
+    let is_said = plan.output.verbosity > 0 && !ranks.is_joint() && level.ending == Ending::Stable;
+    is_said.then_some("All models on all MPI ranks are stable\n")
+}
+
+/// Finds out that all have opened their servers and read their data before anything is measured.
+///
+/// # Errors
+/// One could not.
+pub fn all_are_there(ranks: &Ranks) -> Result<()> {
+    ranks.exchange(&(), STEP_LIMIT).map(drop)
+}
+
+/// Leaves the others when everything is written. Returns the code to end with, given what became of the run.
+pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
+    let told = farewell(ranks, &outcome);
+    let outcome = match (outcome, ranks.over()) {
+        // Whoever was lost or gave up, the run is not what was asked for.
+        (Ok(_), Some(reason)) => Err(reason),
+        // Open MPI ends all where one ends with another code than 0.
+        (Ok(_), None) if ranks.is_joint() && !ranks.is_first() => Ok(exit::OK),
+        (outcome, _) => outcome,
+    };
+    if let Err(error) = &outcome {
+        // A launcher ends all where one has ended so: it must have been said before anybody ends.
+        stdio::hush(ranks.first_speaks());
+        stdio::say(format_args!("error: {error}\n"));
+        stdio::hush(true);
+    }
+    part_from(ranks, told);
+    outcome
+}
+
+/// Tells the others what became of the run here. Returns whether there is still something to leave.
+fn farewell(ranks: &Ranks, outcome: &Result<u8>) -> bool {
+    if interrupt::is_terminated() {
+        // The launcher ends all.
+        ranks.fall_silent(&Error::machine("the launcher has ended the run"));
+        return false;
+    }
+    match outcome {
+        Ok(exit::INTERRUPTED) => {
+            ranks.give_up(&Error::machine("interrupted before anything was measured"));
+        }
+        // What comes of it is kept by the ranks.
+        Ok(code) => drop(ranks.exchange(code, STEP_LIMIT)),
+        Err(error) => ranks.give_up(error),
+    }
+    true
+}
+
+/// Leaves the others, or ends all where one does not answer any more.
+fn part_from(ranks: &Ranks, is_there: bool) {
+    if !is_there {
+        return;
+    }
+    ending::bound(LEAVE_LIMIT, exit::FAILED, "another process of the MPI job did not leave it");
+    if ranks.is_lost() {
+        if !ranks.is_first() {
+            // Rank 0 writes what there is, and ends all.
+            thread::sleep(LAST_WRITES);
+        }
+        // What was said last must have reached the launcher.
+        thread::sleep(LAST_WORDS);
+        ranks.abort(exit::FAILED);
+    } else {
+        // Everything is written; what goes wrong now changes nothing.
+        drop(ranks.leave());
+    }
+    ending::unbound();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::threads::together;
+
+    #[test]
+    fn this_process_has_a_host_and_a_clock() {
+        assert!(!host().is_empty() && clock().len() > 10, "{} {}", host(), clock());
+    }
+
+    #[test]
+    fn all_leave_with_the_code_of_the_first() {
+        let codes = together(3, |ranks| leave(&ranks, Ok(ranks.place().rank as u8 + 2)).unwrap());
+        assert_eq!(codes, [2, 0, 0]);
+        let codes = together(2, |ranks| {
+            ranks.set_mode(Mode::Separate);
+            leave(&ranks, Ok(ranks.place().rank as u8 + 2)).unwrap()
+        });
+        assert_eq!(codes, [2, 3], "each has its own");
+    }
+
+    #[test]
+    fn one_that_fails_fails_all() {
+        let told = together(2, |ranks| {
+            let outcome = if ranks.place().rank == 1 {
+                Err(Error::input("no such file"))
+            } else {
+                all_are_there(&ranks).map(|()| 0)
+            };
+            leave(&ranks, outcome).unwrap_err().to_string()
+        });
+        assert_eq!(told, ["rank 1 (host1): no such file", "no such file"]);
+    }
+}

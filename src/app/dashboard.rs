@@ -1,0 +1,237 @@
+//! `--live`: a dashboard on the terminal. A thread of its own draws it and reads keys; what it shows is told by the measuring thread.
+
+use std::io::{self, IsTerminal, Stderr};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::prelude::{CrosstermBackend, Terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::SIGINT;
+
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::machine::gauge::Machine;
+use crate::machine::usage;
+use crate::measure::blocks::Block;
+use crate::plan::{LoadMode, Plan};
+use crate::report::live::Board;
+use crate::report::progress::Standing;
+use crate::stdio::{self, Drawing, Stream};
+
+/// How often it is drawn.
+const REDRAWN_EVERY: Duration = Duration::from_millis(250);
+/// How long a key may wait.
+const KEYS_EVERY: Duration = Duration::from_millis(50);
+/// How often processor time is read: that costs some 20 us for each process.
+const USAGE_EVERY: Duration = Duration::from_secs(1);
+/// Whoever takes it away waits no longer for whoever draws on it.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Most texts for standard error that are kept until the end; there may be a server's log among them.
+const MOST_KEPT: usize = 1000;
+
+/// Finds out before anything is done that there can be no dashboard.
+///
+/// # Errors
+/// Where there is to be one.
+pub fn check(plan: &Plan) -> Result<()> {
+    if !plan.output.live {
+        return Ok(());
+    }
+    if !io::stderr().is_terminal() {
+        let rule = "the dashboard needs a terminal, and standard error is none; leave --live out, and long runs have a log there";
+        return Err(Error::usage(format!("--live: {rule}")));
+    }
+    if plan.rounds.is_some() || matches!(plan.load.mode, LoadMode::Periodic(_)) {
+        let rule = "the dashboard shows levels that are measured one after the other, which --variant, --matrix and \
+                    --periodic-concurrency-range have not; leave --live out";
+        return Err(Error::usage(format!("--live: {rule}")));
+    }
+    Ok(())
+}
+
+/// A dashboard that is shown. Dropping it leaves the terminal as it was, with all that was printed meanwhile.
+pub struct Dashboard {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    board: Mutex<Board>,
+    terminal: Mutex<Option<Terminal<CrosstermBackend<Stderr>>>>,
+    /// The modes of the terminal before, where keys are read.
+    before: Option<Termios>,
+    /// Whether it is shown no more.
+    left: AtomicBool,
+    /// What was printed since it is shown; none once it is not shown any more.
+    kept: Mutex<Option<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    texts: Vec<(Stream, String)>,
+    /// How many of standard error.
+    said: usize,
+}
+
+impl Dashboard {
+    /// Shows one, without figures yet.
+    ///
+    /// # Errors
+    /// Where the terminal does not take it.
+    pub fn start(plan: &Plan) -> Result<Self> {
+        let failed = |error: io::Error| Error::machine(format!("--live: the terminal cannot be drawn on: {error}"));
+        let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).map_err(failed)?;
+        let title = match &plan.target.mix[..] {
+            [] => plan.target.model.to_string(),
+            mix => mix.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        };
+        let shared = Arc::new(Shared {
+            board: Mutex::new(Board::new(&stdio::shown(&title))),
+            terminal: Mutex::new(Some(terminal)),
+            before: take_keys(),
+            left: AtomicBool::new(false),
+            kept: Mutex::new(Some(Kept::default())),
+        });
+        stdio::draw_beside(Some(shared.clone()));
+        let mut dashboard = Self { shared: Arc::clone(&shared), thread: None };
+        execute!(io::stderr(), EnterAlternateScreen).map_err(failed)?;
+        let thread = thread::Builder::new().name("dashboard".to_owned()).spawn(move || shared.keep_drawn());
+        dashboard.thread = Some(thread.map_err(failed)?);
+        Ok(dashboard)
+    }
+
+    /// A block is over, so many seconds after the run began; inferences a second in it.
+    pub fn block(&self, at: f64, throughput: f64, block: &Block) {
+        self.shared.board.lock().push(at, throughput, block);
+    }
+
+    /// Tells where the run stands.
+    pub fn show(&self, standing: Standing, outstanding: u64, machine: Option<&Machine>) {
+        let mut board = self.shared.board.lock();
+        (board.standing, board.outstanding) = (standing, outstanding);
+        let now = Stamp::now();
+        let last = board.busy.as_ref().map(|(at, _)| *at);
+        let Some(machine) = machine.filter(|_| last.is_none_or(|last| now - last >= USAGE_EVERY)) else { return };
+        let busy = machine.busy();
+        if let Some((at, before)) = &board.busy {
+            board.usage = usage::between((*at, before), (now, &busy));
+        }
+        board.busy = Some((now, busy));
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        self.shared.leave();
+        stdio::draw_beside(None);
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Shared {
+    /// Draws and reads keys until it is not shown any more.
+    fn keep_drawn(&self) {
+        let (mut due, mut keys) = (Stamp::now(), self.before.is_some());
+        loop {
+            keys = keys && self.read_keys();
+            if !keys {
+                thread::sleep(KEYS_EVERY);
+            }
+            let now = Stamp::now();
+            if now < due && self.kept.lock().is_some() {
+                continue;
+            }
+            due = now.plus_duration(REDRAWN_EVERY);
+            // The measuring thread does not wait for a slow terminal.
+            let board = self.board.lock().clone();
+            let mut terminal = self.terminal.lock();
+            let Some(terminal) = terminal.as_mut() else { return };
+            let _ = terminal.draw(|frame| board.draw(frame));
+        }
+    }
+
+    /// Waits for keys, a moment. Returns whether there may be more.
+    fn read_keys(&self) -> bool {
+        let stdin = io::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        let limit = Timespec { tv_sec: 0, tv_nsec: KEYS_EVERY.as_nanos() as i64 };
+        if !poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0) || self.kept.lock().is_none() {
+            return true;
+        }
+        let mut keys = [0; 64];
+        let Ok(count @ 1..) = rustix::io::read(&stdin, &mut keys) else { return false };
+        for _ in keys[..count].iter().filter(|key| matches!(key, b'q' | b'Q')) {
+            let _ = signal_hook::low_level::raise(SIGINT);
+        }
+        true
+    }
+
+    /// Leaves the terminal as it was, and prints what was kept.
+    fn leave(&self) {
+        // While it is drawn on by a thread that does not get on, nobody may have it; that thread draws no more.
+        let terminal = self.terminal.try_lock_for(PATIENCE).and_then(|mut terminal| terminal.take());
+        if !self.left.swap(true, Ordering::SeqCst) {
+            let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
+            if let Some(before) = &self.before {
+                let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
+            }
+        }
+        if let Some(mut terminal) = terminal {
+            // Dropped on a terminal that has hung up, it would panic.
+            if terminal.show_cursor().is_err() {
+                mem::forget(terminal);
+            }
+        }
+        let kept = self.kept.lock().take();
+        let Some(Kept { texts, said }) = kept else { return };
+        for (stream, text) in texts {
+            let _ = stream.write(&text);
+        }
+        if said > MOST_KEPT {
+            let _ = Stream::Error.write(&format!("triton-bench: {} texts were left out here\n", said - MOST_KEPT));
+        }
+    }
+}
+
+/// Has keys come one by one, unseen, without those that stop a program; returns the modes before. None where there are no keys.
+fn take_keys() -> Option<Termios> {
+    let stdin = io::stdin();
+    let before = tcgetattr(&stdin).ok()?;
+    let mut modes = before.clone();
+    modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+    // Stopped, it would leave its terminal as it draws it.
+    modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
+    tcsetattr(&stdin, OptionalActions::Now, &modes).ok()?;
+    Some(before)
+}
+
+impl Drawing for Shared {
+    fn beside(&self, stream: Stream, text: &str) -> io::Result<()> {
+        let mut guard = self.kept.lock();
+        let Some(kept) = guard.as_mut().filter(|_| stream == Stream::Error || io::stdout().is_terminal()) else {
+            // A pipe that nobody reads must not hold up the drawing, nor the end.
+            drop(guard);
+            return stream.write(text);
+        };
+        if stream == Stream::Error {
+            self.board.lock().say(text);
+            kept.said += 1;
+        }
+        if stream == Stream::Output || kept.said <= MOST_KEPT {
+            kept.texts.push((stream, text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn give_way(&self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,27 @@
+//! The command `models`: what a repository or a server offers.
+
+use crate::app::screen::Screen;
+use crate::app::{phase, signals};
+use crate::backends;
+use crate::error::Result;
+use crate::exit;
+use crate::plan::Survey;
+use crate::report::console;
+
+/// Lists the models. Returns the exit code (see [`crate::exit`]).
+///
+/// # Errors
+/// Where the server cannot be had, lists no models or has none of that name, or standard output is closed or full.
+pub fn list(wanted: &Survey) -> Result<u8> {
+    let plan = &wanted.plan;
+    signals::watch()?;
+    if plan.target.service.is_embedded() {
+        phase::loading();
+    }
+    let offers = backends::offers(plan, wanted.only.as_deref());
+    if !phase::ready() {
+        return Ok(exit::INTERRUPTED);
+    }
+    let rows: Vec<_> = offers?.into_iter().map(|offer| (offer.name, offer.model)).collect();
+    Screen::new().print(&console::offers(&rows)).map(|()| exit::OK)
+}

@@ -1,0 +1,218 @@
+//! How far a run is: which level it is at, and how long it is likely to go on.
+
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::clock::Stamp;
+use crate::measure::measurement::Moment;
+use crate::plan::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad, WindowRule};
+
+/// As few windows can agree.
+const LEAST_WINDOWS: usize = 3;
+
+/// How long a level is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Length {
+    /// Windows until they agree.
+    #[default]
+    Windows,
+    /// So much time.
+    Time(Duration),
+    /// So many requests, at a rate where that is known.
+    Requests(u64, Option<f64>),
+}
+
+impl Length {
+    /// That of a level.
+    pub fn of(job: &Job) -> Self {
+        let requests = job.requests().filter(|_| job.finite);
+        requests.map_or(Self::Windows, |requests| Self::Requests(requests, job.requested_rate()))
+    }
+
+    /// That of a stage.
+    pub fn of_stage(stage: &Stage) -> Self {
+        match (stage.length, stage.load) {
+            (StageLength::Time(time), _) => Self::Time(time),
+            (StageLength::Requests(requests), StageLoad::RequestRate(rate)) => Self::Requests(requests, Some(rate)),
+            (StageLength::Requests(requests), StageLoad::Concurrency(_)) => Self::Requests(requests, None),
+        }
+    }
+
+    /// What is left of it at a moment, where that can be told.
+    fn rest(self, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
+        match self {
+            Self::Time(time) => Some(time.saturating_sub(moment.elapsed)),
+            Self::Requests(requests, Some(rate)) => Some(whole(requests, rate)?.saturating_sub(moment.elapsed)),
+            Self::Requests(requests, None) => at_its_pace(requests, moment),
+            Self::Windows => {
+                let (window, least) = (moment.window.unwrap_or(1), LEAST_WINDOWS.min(plan.max_trials));
+                let further = u32::try_from(least.saturating_sub(window)).unwrap_or(u32::MAX);
+                match plan.window {
+                    WindowRule::Time(length) => {
+                        Some(length.saturating_sub(moment.elapsed).saturating_add(length.saturating_mul(further)))
+                    }
+                    WindowRule::Count(requests) => {
+                        let rest = at_its_pace(requests, moment)?;
+                        Some(rest.saturating_add(rest.saturating_add(moment.elapsed).saturating_mul(further)))
+                    }
+                }
+            }
+        }
+    }
+
+    /// The whole of it, where that is known before it begins.
+    fn known(self) -> Option<Duration> {
+        match self {
+            Self::Time(time) => Some(time),
+            Self::Requests(requests, rate) => whole(requests, rate?),
+            Self::Windows => None,
+        }
+    }
+}
+
+/// How long requests take at a rate.
+fn whole(requests: u64, rate: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(requests as f64 / rate).ok()
+}
+
+/// How long it takes until so many requests are over, as those before took.
+fn at_its_pace(requests: u64, moment: &Moment) -> Option<Duration> {
+    let done = moment.completed.all();
+    let left = requests.saturating_sub(done) as f64;
+    (done > 0).then(|| Duration::try_from_secs_f64(moment.elapsed.as_secs_f64() * left / done as f64).ok())?
+}
+
+/// The levels of a run, one after the other.
+#[derive(Debug)]
+pub struct Outlook {
+    /// What they are called.
+    noun: &'static str,
+    /// How many there are, where that is known.
+    of: Option<usize>,
+    /// Number of the one that is measured, from 1.
+    number: usize,
+    /// What those that are over took that were measured, and how many these were.
+    spent: (Duration, u32),
+    /// How long each is, where that is known.
+    lengths: Vec<Length>,
+    /// When the level began.
+    began: Stamp,
+}
+
+impl Outlook {
+    /// Before the first level.
+    pub fn new(mode: &LoadMode, binary: bool) -> Self {
+        let lengths = match mode {
+            LoadMode::Stages { stages, .. } => stages.iter().map(Length::of_stage).collect(),
+            _ => Vec::new(),
+        };
+        let noun = if lengths.is_empty() { "level" } else { "stage" };
+        Self { noun, of: mode.levels(binary), number: 0, spent: Default::default(), lengths, began: Stamp::now() }
+    }
+
+    /// The next level begins. Returns how it is called; empty where it is the only one.
+    pub fn next(&mut self) -> String {
+        self.number += 1;
+        self.began = Stamp::now();
+        let (noun, number) = (self.noun, self.number);
+        match self.of {
+            Some(1) => String::new(),
+            Some(of) if number <= of => format!("{noun} {number}/{of}"),
+            _ => format!("{noun} {number}"),
+        }
+    }
+
+    /// The level has been measured.
+    pub fn finished(&mut self) {
+        self.spent = (self.spent.0 + (Stamp::now() - self.began), self.spent.1 + 1);
+    }
+
+    /// How long the run is likely to go on, where that can be told.
+    pub fn rest(&self, length: Length, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
+        let own = length.rest(plan, moment)?;
+        let further = u32::try_from(self.of?.saturating_sub(self.number)).ok()?;
+        if let Some(later) = self.lengths.get(self.number..) {
+            return later.iter().try_fold(own, |sum, length| Some(sum.saturating_add(length.known()?)));
+        }
+        let each = match self.spent {
+            (_, 0) => (Stamp::now() - self.began).saturating_add(own),
+            (spent, levels) => spent / levels,
+        };
+        Some(own.saturating_add(each.saturating_mul(further)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::sample;
+    use crate::plan::{Distribution, Range, StageEdges};
+    use crate::record::Completed;
+
+    fn moment(window: Option<usize>, elapsed: u64, succeeded: u64) -> Moment {
+        let completed = Completed { succeeded, ..Completed::default() };
+        Moment { window, elapsed: Duration::from_secs(elapsed), completed, under_way: 0 }
+    }
+
+    fn stages(all: &[Stage]) -> Outlook {
+        let mode =
+            LoadMode::Stages { stages: all.to_vec(), distribution: Distribution::Constant, edges: StageEdges::Overlap };
+        Outlook::new(&mode, false)
+    }
+
+    #[test]
+    fn what_is_left_of_a_level_follows_from_its_kind() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let window = Duration::from_secs(5);
+        let timed = MeasurementPlan { window: WindowRule::Time(window), max_trials: 10, ..sample::plan() };
+        let counted = MeasurementPlan { window: WindowRule::Count(50), ..timed.clone() };
+        let rest = |length: Length, plan, at| length.rest(plan, &at);
+        assert_eq!(rest(Length::Windows, &timed, moment(Some(1), 2, 0)), seconds(13));
+        assert_eq!(rest(Length::Windows, &timed, moment(Some(7), 2, 0)), seconds(3), "the fourth on may be the last");
+        let single = MeasurementPlan { max_trials: 1, ..timed.clone() };
+        assert_eq!(rest(Length::Windows, &single, moment(Some(1), 2, 0)), seconds(3));
+        assert_eq!(rest(Length::Windows, &counted, moment(Some(2), 2, 25)), seconds(6));
+        assert_eq!(rest(Length::Windows, &counted, moment(Some(2), 2, 0)), None, "nothing tells its pace");
+        assert_eq!(rest(Length::Time(window), &timed, moment(None, 9, 0)), seconds(0));
+        assert_eq!(rest(Length::Requests(100, Some(10.0)), &timed, moment(None, 4, 1)), seconds(6));
+        assert_eq!(rest(Length::Requests(100, None), &timed, moment(None, 4, 40)), seconds(6));
+    }
+
+    #[test]
+    fn stages_know_those_after_them() {
+        let timed = |seconds| Stage {
+            load: StageLoad::Concurrency(1),
+            length: StageLength::Time(Duration::from_secs(seconds)),
+            pause: Duration::ZERO,
+        };
+        let rate =
+            Stage { load: StageLoad::RequestRate(20.0), length: StageLength::Requests(100), pause: Duration::ZERO };
+        let counted =
+            Stage { load: StageLoad::Concurrency(1), length: StageLength::Requests(100), pause: Duration::ZERO };
+        let mut outlook = stages(&[timed(10), timed(20), rate]);
+        assert_eq!(outlook.next(), "stage 1/3");
+        let (plan, length) = (sample::plan(), Length::of_stage(&timed(10)));
+        let rest = outlook.rest(length, &plan, &moment(None, 4, 0));
+        assert_eq!(rest, Some(Duration::from_secs(6 + 20 + 5)));
+        let mut outlook = stages(&[timed(10), counted]);
+        outlook.next();
+        assert_eq!(outlook.rest(length, &plan, &moment(None, 4, 0)), None);
+        assert_eq!(stages(&[counted]).next(), "", "there is but one");
+    }
+
+    #[test]
+    fn levels_are_taken_to_last_as_long_as_those_before() {
+        let range = Range::with_step(1, Some(4), 1);
+        let mut outlook = Outlook::new(&LoadMode::Concurrency(range), false);
+        let names: Vec<String> = (0..2).map(|_| outlook.next()).collect();
+        assert_eq!(names, ["level 1/4", "level 2/4"]);
+        outlook.spent = (Duration::from_secs(8), 1);
+        let (plan, at) = (sample::plan(), moment(None, 1, 0));
+        let rest = outlook.rest(Length::Time(Duration::from_secs(5)), &plan, &at);
+        assert_eq!(rest, Some(Duration::from_secs(4 + 2 * 8)));
+        let endless = Range::with_step(1, None, 1);
+        let mut outlook = Outlook::new(&LoadMode::Concurrency(endless), false);
+        assert_eq!(outlook.next(), "level 1");
+        assert_eq!(outlook.rest(Length::Time(Duration::from_secs(5)), &plan, &at), None);
+    }
+}

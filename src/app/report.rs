@@ -1,0 +1,84 @@
+//! Pages of results: at the end of a run, and by the command `report`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::app::outputs;
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::interrupt;
+use crate::plan::{Pages, ReportOf};
+use crate::report::figures::Shown;
+use crate::report::html::{self, Page};
+use crate::report::{self, Interrupts, markdown};
+use crate::result::RunResult;
+use crate::stdio;
+
+/// Makes the report of results. Returns the exit code (see [`crate::exit`]).
+///
+/// # Errors
+/// Where a file is no result, or what was asked for cannot be written.
+pub fn report(wanted: &ReportOf) -> Result<u8> {
+    let read: Vec<_> = wanted.results.iter().map(|path| ("a result".to_owned(), path.as_path())).collect();
+    outputs::check_files(&outputs::pages(&wanted.pages, "-o"), &read)?;
+    let results = wanted.results.iter().map(|path| RunResult::read(path)).collect::<Result<Vec<_>>>()?;
+    let names = names(&wanted.results);
+    let shown = results.iter().zip(&names).map(|(result, name)| Shown::of(name, result));
+    let shown: Vec<Shown<'_>> = shown.collect();
+    write(&wanted.pages, "-o", interrupt::counter(), &Page { results: &shown, main: 0 })?;
+    Ok(exit::OK)
+}
+
+/// Writes the pages of a run, and what it is held against where that was read.
+///
+/// # Errors
+/// Where files cannot be written: all of these.
+pub fn write_run(
+    pages: &Pages,
+    interrupts: Interrupts,
+    result: &RunResult,
+    baseline: Option<&RunResult>,
+) -> Result<()> {
+    let own = Shown::of("this run", result);
+    let against = baseline.map(|result| Shown::of("baseline", result));
+    let shown: Vec<Shown<'_>> = against.into_iter().chain([own]).collect();
+    write(pages, "--report", interrupts, &Page { main: shown.len() - 1, results: &shown })
+}
+
+/// Writes the report as far as the run has come. That it cannot be written now is no reason to measure no further.
+pub fn save(pages: &Pages, interrupts: Interrupts, result: &RunResult) {
+    let Some(path) = pages.html.as_deref().filter(|path| !report::is_special(path)) else { return };
+    let shown = [Shown::of("this run", result)];
+    let written = html::write("--report", (path, interrupts), &Page { results: &shown, main: 0 });
+    written.unwrap_or_else(|error| stdio::note!("{error}"));
+}
+
+fn write(pages: &Pages, flag: &str, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
+    let html = pages.html.as_ref().map(|path| html::write(flag, (path, interrupts), page));
+    let markdown = pages.markdown.as_ref().map(|path| markdown::write((path, interrupts), page.results));
+    let figures = pages.figures.iter().map(|file| html::write_figure(file, interrupts, page));
+    html.into_iter().chain(markdown).chain(figures).fold(Ok(()), Error::both)
+}
+
+/// What results are called: the least of their paths that tells them apart.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let ways: [fn(&Path) -> Option<&OsStr>; 3] = [Path::file_stem, Path::file_name, |path| Some(path.as_os_str())];
+    let called = |way: fn(&Path) -> Option<&OsStr>| -> Vec<String> {
+        paths.iter().map(|path| way(path).unwrap_or(path.as_os_str()).to_string_lossy().into_owned()).collect()
+    };
+    let apart = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    ways.into_iter().map(called).find(apart).unwrap_or_else(|| called(ways[2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_called_after_their_files() {
+        assert_eq!(names(&["a/old.json".into(), "b/new.json".into()]), ["old", "new"]);
+        assert_eq!(names(&["a/r.json".into(), "a/r.html".into()]), ["r.json", "r.html"]);
+        assert_eq!(names(&["a/r.json".into(), "b/r.json".into()]), ["a/r.json", "b/r.json"]);
+    }
+}

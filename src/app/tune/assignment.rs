@@ -1,0 +1,180 @@
+//! What a candidate sets, and what the server is told of it.
+
+use serde_json::{Value, json};
+
+use crate::model::configuration::{Path, equal};
+use crate::plan::{Searched, ServerPlan, ServerSetting, Setting};
+
+/// The values that a candidate gives to the settings that are searched; none where it leaves them as they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assignment(pub Vec<(Setting, Value)>);
+
+impl Assignment {
+    /// The point with these numbers of values.
+    pub fn of(search: &[Searched], place: &[usize]) -> Self {
+        let pairs = search.iter().zip(place);
+        Self(pairs.map(|(searched, index)| (searched.setting.clone(), searched.values[*index].clone())).collect())
+    }
+
+    /// The configuration of `model` (none is the one that is measured) with what is set in it.
+    pub fn configure(&self, model: Option<&str>, base: &Value) -> Value {
+        let mut configuration = base.clone();
+        let own = self.0.iter().filter_map(|(setting, value)| match setting {
+            Setting::Model(of, path) if of.as_deref() == model => Some((path, value)),
+            _ => None,
+        });
+        let mut changed = false;
+        for (path, value) in own {
+            path.set(&mut configuration, value);
+            changed = true;
+        }
+        if changed {
+            complete(&mut configuration, base);
+        }
+        configuration
+    }
+
+    /// Whether the configuration in force has all values of `model`; else the first setting that does not.
+    pub fn differs(&self, model: Option<&str>, configuration: &Value) -> Option<String> {
+        let is_other = |path: &Path, value: &Value| match path.get(configuration) {
+            // What is left out, the server may fill in; but it must not be a message that has a meaning of its own.
+            Some(found) if value.is_null() => found.is_object(),
+            Some(found) => !equal(&found, value) && !value.is_object(),
+            None => !is_nothing(value),
+        };
+        self.0.iter().find_map(|(setting, value)| match setting {
+            Setting::Model(of, path) if of.as_deref() == model && is_other(path, value) => {
+                let found = path.get(configuration).unwrap_or_default();
+                Some(format!("the server took {found} for {path} where {value} was asked for"))
+            }
+            _ => None,
+        })
+    }
+
+    /// Inferences in a request.
+    pub fn batch_size(&self) -> Option<u64> {
+        self.value(&Setting::BatchSize)?.as_u64()
+    }
+
+    /// Requests outstanding.
+    pub fn concurrency(&self) -> Option<u32> {
+        self.value(&Setting::Concurrency)?.as_u64().and_then(|value| u32::try_from(value).ok())
+    }
+
+    /// Sets what is the server's; answers what tells one server from another.
+    ///
+    /// # Errors
+    /// A value that the setting does not take.
+    pub fn set_server(&self, plan: &mut ServerPlan) -> Result<Vec<String>, String> {
+        let mut key = Vec::new();
+        for (setting, value) in &self.0 {
+            let Setting::Server(setting) = setting else { continue };
+            let number = || value.as_u64().ok_or_else(|| format!("{}: {value} is no number", setting.word()));
+            match setting {
+                ServerSetting::RateLimit => {
+                    plan.rate_limit = match value {
+                        Value::Null => false,
+                        value if *value == json!("execution_count") => true,
+                        value => return Err(format!("rate_limit: {value} is neither off nor execution_count")),
+                    }
+                }
+                ServerSetting::PinnedPool => plan.pinned_pool_bytes = Some(number()?),
+                ServerSetting::BufferThreads => {
+                    plan.buffer_threads = Some(u32::try_from(number()?).unwrap_or(u32::MAX));
+                }
+            }
+            key.push(format!("{}={value}", setting.word()));
+        }
+        Ok(key)
+    }
+
+    fn value(&self, setting: &Setting) -> Option<&Value> {
+        self.0.iter().find(|(own, _)| own == setting).map(|(_, value)| value)
+    }
+}
+
+/// Makes a changed configuration fit: batches that are to be formed need a batcher, and its preferred sizes may not be larger
+/// than the largest.
+fn complete(configuration: &mut Value, base: &Value) {
+    let largest = configuration["max_batch_size"].as_u64().unwrap_or(0);
+    let was = base["max_batch_size"].as_u64().unwrap_or(0);
+    let scheduled = ["dynamic_batching", "sequence_batching", "ensemble_scheduling"];
+    if largest > 1 && largest != was && scheduled.iter().all(|name| configuration.get(name).is_none_or(Value::is_null))
+    {
+        configuration["dynamic_batching"] = json!({});
+    }
+    if largest == 0
+        && configuration.get("dynamic_batching").is_some()
+        && let Some(object) = configuration.as_object_mut()
+    {
+        object.remove("dynamic_batching");
+    }
+    // The server fills the largest batch in as the preferred one.
+    let sizes = |of: &Value| of.pointer("/dynamic_batching/preferred_batch_size").cloned();
+    let filled_in = sizes(base) == Some(json!([was])) && sizes(configuration) == sizes(base) && largest != was;
+    let preferred = configuration.pointer_mut("/dynamic_batching/preferred_batch_size").and_then(Value::as_array_mut);
+    if let Some(sizes) = preferred {
+        sizes.retain(|size| !filled_in && size.as_u64().is_none_or(|size| size <= largest));
+    }
+}
+
+/// Whether a value is what a setting that is left out has.
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false))
+        || value.as_f64() == Some(0.0)
+        || value.as_object().is_some_and(|members| members.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assignment(pairs: &[(&str, Value)]) -> Assignment {
+        let setting = |path: &str| Setting::Model(None, Path::parse(path).unwrap());
+        Assignment(pairs.iter().map(|(path, value)| (setting(path), value.clone())).collect())
+    }
+
+    #[test]
+    fn larger_batches_bring_a_batcher() {
+        let base = json!({"max_batch_size": 1, "instance_group": [{"count": 1}]});
+        let larger = assignment(&[("max_batch_size", json!(8)), ("instances", json!(2))]).configure(None, &base);
+        assert_eq!(larger, json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": [{"count": 2}]}));
+        let same = assignment(&[("instances", json!(2))]).configure(None, &base);
+        assert_eq!(same.get("dynamic_batching"), None, "what is not asked for stays");
+        let preferred = json!({"max_batch_size": 8, "dynamic_batching": {"preferred_batch_size": [4, 8]}});
+        let smaller = assignment(&[("max_batch_size", json!(4))]).configure(None, &preferred);
+        assert_eq!(smaller["dynamic_batching"], json!({"preferred_batch_size": [4]}));
+        let filled = json!({"max_batch_size": 8, "dynamic_batching": {"preferred_batch_size": [8]}});
+        let larger = assignment(&[("max_batch_size", json!(32))]).configure(None, &filled);
+        assert_eq!(larger["dynamic_batching"]["preferred_batch_size"], json!([]), "the server chose it, nobody else");
+        let own = [("max_batch_size", json!(32)), ("dynamic_batching.preferred_batch_size", json!([16]))];
+        let chosen = assignment(&own).configure(None, &filled);
+        assert_eq!(chosen["dynamic_batching"]["preferred_batch_size"], json!([16]));
+        assert_eq!(assignment(&[("max_batch_size", json!(8))]).configure(Some("other"), &base), base);
+    }
+
+    #[test]
+    fn what_is_in_force_is_compared() {
+        let asked = assignment(&[("delay", json!(100)), ("instances", json!(2))]);
+        let taken =
+            json!({"dynamic_batching": {"max_queue_delay_microseconds": "100"}, "instance_group": [{"count": 2}]});
+        assert_eq!(asked.differs(None, &taken), None);
+        let other = json!({"dynamic_batching": {"max_queue_delay_microseconds": 0}, "instance_group": [{"count": 2}]});
+        assert!(asked.differs(None, &other).unwrap().contains("100"));
+        assert_eq!(assignment(&[("delay", json!(0))]).differs(None, &json!({})), None, "0 may be left out");
+        let off = assignment(&[("delay", Value::Null), ("instances", Value::Null)]);
+        assert_eq!(off.differs(None, &other), None, "what is left out is filled in");
+        assert!(assignment(&[("dynamic_batching", Value::Null)]).differs(None, &other).is_some());
+    }
+
+    #[test]
+    fn settings_of_the_server() {
+        let set = |setting, value| Assignment(vec![(Setting::Server(setting), value)]);
+        let mut plan = ServerPlan::default();
+        assert_eq!(set(ServerSetting::RateLimit, json!("execution_count")).set_server(&mut plan).unwrap().len(), 1);
+        set(ServerSetting::PinnedPool, json!(4096)).set_server(&mut plan).unwrap();
+        assert!(plan.rate_limit && plan.pinned_pool_bytes == Some(4096));
+        assert!(set(ServerSetting::RateLimit, json!("x")).set_server(&mut plan).is_err());
+        assert!(Assignment::default().set_server(&mut plan).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! What shall be best and what must hold, as numbers that the planner compares.
+
+use crate::plan::{Bound, Figure, Relation, Requirement, Statistic, TunePlan};
+use crate::result::Figures;
+use crate::tune::Found;
+
+/// The smallest share of failures that is told from none.
+const LEAST_ERRORS: f64 = 1e-6;
+
+/// Score and violation of what was measured.
+pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
+    let score = match plan.objective {
+        Statistic::Throughput => measured.throughput.max(f64::MIN_POSITIVE).ln(),
+        Statistic::MeanLatency => -measured.mean_ns.max(1.0).ln(),
+        Statistic::Percentile(percentile) => -measured.latency_at(percentile).max(1.0).ln(),
+    };
+    let violations = plan.constraints.iter().map(|constraint| violation(constraint, measured));
+    Found { score, violation: violations.fold(f64::NEG_INFINITY, f64::max).max(-1e9) }
+}
+
+/// How far a constraint is from its limit, as a logarithm; above 0 it does not hold.
+fn violation(constraint: &Requirement, measured: &Figures) -> f64 {
+    let Bound::Value(bound) = constraint.bound else { return 0.0 };
+    let (value, least) = match constraint.of {
+        Figure::Statistic(Statistic::Throughput) => (measured.throughput, f64::MIN_POSITIVE),
+        Figure::Statistic(Statistic::MeanLatency) => (measured.mean_ns, 1.0),
+        Figure::Statistic(Statistic::Percentile(percentile)) => (measured.latency_at(percentile), 1.0),
+        Figure::Errors => (measured.errors, LEAST_ERRORS),
+    };
+    let ratio = (value.max(least) / bound.max(least)).ln();
+    match constraint.relation {
+        Relation::Below | Relation::AtMost => ratio,
+        Relation::Above | Relation::AtLeast => -ratio,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tune::sample::plan;
+    use crate::result::LatencyAt;
+
+    /// p50 is 20 ms and p99 is 80 ms.
+    fn measured(plan: &TunePlan) -> Figures {
+        let at = |percentile: f64| LatencyAt { percentile, latency_ns: if percentile < 90.0 { 20e6 } else { 80e6 } };
+        let percentiles: Vec<LatencyAt> = plan.percentiles().into_iter().map(at).collect();
+        Figures { latency_ns: at(plan.percentile()).latency_ns, percentiles, ..Figures::default() }
+    }
+
+    #[test]
+    fn each_percentile_is_judged_by_itself() {
+        let violation = |flags: &str| found(&plan(flags), &measured(&plan(flags))).violation;
+        for flags in ["--constraint p50<50ms --constraint p99<50ms", "--constraint p99<50ms --constraint p50<50ms"] {
+            assert!((violation(flags) - (80.0_f64 / 50.0).ln()).abs() < 1e-9, "{flags}: p99 misses it");
+        }
+        assert!(violation("--constraint p50<50ms") < 0.0);
+        let both = "--objective p50 --constraint p99<1s";
+        let of_both = found(&plan(both), &measured(&plan(both)));
+        assert!((of_both.score + 20e6_f64.ln()).abs() < 1e-9 && of_both.violation < 0.0, "{of_both:?}");
+    }
+}

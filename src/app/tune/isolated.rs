@@ -1,0 +1,239 @@
+//! Candidates in processes of their own (`--isolate`): one that crashes ends no more than itself.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, getpid, set_child_subreaper};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::app::screen::Screen;
+use crate::app::tune::assignment::Assignment;
+use crate::app::tune::subject::Subject;
+use crate::backends::Connect;
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::model::ModelId;
+use crate::plan::TunePlan;
+use crate::processes;
+use crate::program::launch;
+use crate::report::Interrupts;
+use crate::result::VisitFigures;
+use crate::stdio;
+use crate::tune::{Place, Trial};
+
+/// A process may take so long beside the measurement.
+const LIMIT: Duration = Duration::from_secs(120);
+/// It may take so much longer than the search has time left.
+const GRACE: Duration = Duration::from_secs(5);
+/// Between two looks whether it has ended.
+const POLL: Duration = Duration::from_millis(2);
+
+/// The configurations as they were found, of the model first.
+type Bases = Vec<(ModelId, Value)>;
+
+/// What such a process is to do.
+#[derive(Debug, Serialize, Deserialize)]
+enum Task {
+    /// To read the configurations of the model and of those that it calls.
+    Read,
+    /// To measure a candidate.
+    Measure(Order),
+}
+
+/// A candidate that is to be measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Its point; none of the present configuration.
+    pub place: Option<Place>,
+    /// How.
+    pub trial: Trial,
+    /// Most requests a second that any candidate has had.
+    pub best_rate: f64,
+    /// What it changes: what a server has by now may be another candidate's.
+    pub bases: Vec<(ModelId, Value)>,
+}
+
+/// Does each task in a process of its own.
+pub struct Isolated {
+    words: Vec<OsString>,
+    interrupts: Interrupts,
+}
+
+impl Isolated {
+    /// Processes with the command line of this search.
+    pub fn new(plan: &TunePlan, interrupts: Interrupts) -> Self {
+        // What a process leaves behind that dies is ours to end.
+        let _ = set_child_subreaper(Some(getpid()));
+        Self { words: plan.command_line.clone(), interrupts }
+    }
+
+    /// Reads the configurations of the model and of those that it calls, as they are.
+    ///
+    /// # Errors
+    /// Why they cannot be read; where the process died, of what.
+    pub fn read(&self) -> Result<Bases> {
+        let read = self.answer_to(&Task::Read, LIMIT);
+        read.map_err(|error| error.context("--isolate: the configuration in force cannot be read"))
+    }
+
+    /// Measures a candidate, for which there is so much time `left`.
+    ///
+    /// # Errors
+    /// Why it could not be measured; where its process died, of what.
+    pub fn visit(&self, order: Order, left: Duration) -> Result<VisitFigures> {
+        let unit = Duration::from_secs_f64(order.trial.unit_s);
+        self.answer_to(&Task::Measure(order), unit + LIMIT.min(left + GRACE))
+    }
+
+    fn answer_to<T: DeserializeOwned>(&self, task: &Task, limit: Duration) -> Result<T> {
+        let task = serde_json::to_string(task).map_err(|error| Error::machine(error.to_string()))?;
+        let mut command = launch::bound(Path::new("/proc/self/exe"));
+        command.arg("tune").args(&self.words).arg("--trial").arg(task);
+        // An interrupt at the terminal is for us.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let failed = |error: io::Error| Error::machine(format!("--isolate: a process cannot be started: {error}"));
+        let mut child = command.spawn().map_err(failed)?;
+        let pipe = child.stdout.take();
+        let mut said = Said { pipe, bytes: Vec::new() };
+        said.wait_for_nothing().map_err(failed)?;
+        let ended = wait(&mut child, &mut said, limit, self.interrupts);
+        // Models that run in processes of their own outlive a server that dies.
+        processes::end_all();
+        let status = ended?;
+        let said = String::from_utf8_lossy(&said.bytes);
+        let answer = said.lines().rev().find_map(|line| serde_json::from_str::<Result<T, String>>(line).ok());
+        match answer {
+            Some(answer) => answer.map_err(Error::server),
+            None => Err(Error::server(death(status))),
+        }
+    }
+}
+
+/// What a process says, as far as it has said it: others may hold the other end of the pipe longer than it lives.
+struct Said {
+    pipe: Option<ChildStdout>,
+    bytes: Vec<u8>,
+}
+
+impl Said {
+    fn wait_for_nothing(&self) -> io::Result<()> {
+        self.pipe.iter().try_for_each(|pipe| Ok(fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?))
+    }
+
+    fn read(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return };
+        // It ends with what is there by now.
+        let _ = pipe.read_to_end(&mut self.bytes);
+    }
+}
+
+/// Waits for the end of a process, which ends with the limit or an interrupt at the latest.
+fn wait(child: &mut Child, said: &mut Said, limit: Duration, interrupts: Interrupts) -> Result<ExitStatus> {
+    let end = Stamp::now().plus_duration(limit);
+    loop {
+        let failed = |error| Error::machine(format!("--isolate: a process cannot be waited for: {error}"));
+        let ended = child.try_wait().map_err(failed)?;
+        said.read();
+        if let Some(status) = ended {
+            return Ok(status);
+        }
+        let interrupted = interrupts.load(Ordering::Relaxed) > 0;
+        if interrupted || Stamp::now() >= end {
+            processes::end_tree(Pid::from_child(child));
+            let _ = child.wait();
+            let why = if interrupted {
+                "interrupted".to_owned()
+            } else {
+                format!("its process did not end within {} s", limit.as_secs())
+            };
+            return Err(Error::server(why));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// How a process ended that gave no answer.
+fn death(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("its process crashed (signal {signal})"),
+        (None, Some(code)) => format!("its process ended with {code} and no answer"),
+        (None, None) => "its process gave no answer".to_owned(),
+    }
+}
+
+/// What such a process does: its task, and prints what it came to.
+///
+/// # Errors
+/// Where standard output is closed.
+pub fn answer(plan: &TunePlan, task: &str, connect: Connect, interrupts: Interrupts) -> Result<u8> {
+    let task: Task = serde_json::from_str(task).map_err(|error| Error::usage(format!("--trial: {error}")))?;
+    let screen = Screen::new();
+    let text = match task {
+        Task::Read => {
+            let subject = Subject::open(plan, connect, (&screen, interrupts));
+            text(subject.map(|subject| subject.bases().to_vec()))
+        }
+        Task::Measure(order) => text(measure(plan, order, connect, (&screen, interrupts))),
+    };
+    stdio::print(&format!("{}\n", text?))?;
+    Ok(exit::OK)
+}
+
+fn text(answer: Result<impl Serialize>) -> Result<String> {
+    let answer = answer.map_err(|error| error.to_string());
+    serde_json::to_string(&answer).map_err(|error| Error::machine(error.to_string()))
+}
+
+fn measure(
+    plan: &TunePlan,
+    order: Order,
+    connect: Connect,
+    (screen, interrupts): (&Screen, Interrupts),
+) -> Result<VisitFigures> {
+    let mut subject = Subject::with(plan, connect, (screen, interrupts), order.bases);
+    subject.reached(order.best_rate);
+    let search = super::settings(plan, &subject)?;
+    let assignment = order.place.map_or_else(Assignment::default, |place| Assignment::of(&search, &place));
+    subject.visit(&assignment, &order.trial)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::interrupt;
+
+    fn ended(script: &str) -> (Result<ExitStatus>, String) {
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = Said { pipe: child.stdout.take(), bytes: Vec::new() };
+        said.wait_for_nothing().unwrap();
+        let status = wait(&mut child, &mut said, Duration::from_secs(20), interrupt::counter());
+        (status, String::from_utf8(said.bytes).unwrap())
+    }
+
+    #[test]
+    fn a_process_has_ended_whoever_holds_its_pipe() {
+        let started = Stamp::now();
+        let (status, said) = ended("sleep 30 & echo $!; kill -9 $$");
+        assert_eq!(death(status.unwrap()), "its process crashed (signal 9)");
+        assert!(Stamp::now() < started.plus_duration(Duration::from_secs(15)));
+        processes::end_tree(Pid::from_raw(said.trim().parse().unwrap()).unwrap());
+        let (status, said) = ended("head -c 200000 /dev/zero | tr '\\0' x; exit 3");
+        assert_eq!(
+            (death(status.unwrap()), said.len()),
+            ("its process ended with 3 and no answer".to_owned(), 200_000)
+        );
+    }
+}

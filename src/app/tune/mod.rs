@@ -1,0 +1,335 @@
+//! `tune`: loads candidates one after the other as the planner asks for them, measures them, and says what was shown.
+
+mod assignment;
+mod goal;
+mod isolated;
+mod outcome;
+mod outstanding;
+mod record;
+#[cfg(test)]
+mod sample;
+mod space;
+mod subject;
+mod visit;
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::affinity;
+use crate::app::screen::Screen;
+use crate::app::tune::assignment::Assignment;
+use crate::app::tune::isolated::{Isolated, Order};
+use crate::app::tune::outcome::Seen;
+use crate::app::tune::record::{Entry, Head, Record};
+use crate::app::tune::subject::Subject;
+use crate::app::{check_devices, phase, signals};
+use crate::backends::Connect;
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::limits;
+use crate::model::{ConfigMark, ModelId};
+use crate::plan::{Searched, Setting, TunePlan};
+use crate::report::{self, Interrupts};
+use crate::result::{Figures, TuneResult, VisitFigures};
+use crate::stdio::{self, note};
+use crate::tune::{Answer, Observation, Phase, Planner, Settings, Trial};
+
+/// Shortest and longest shortest measurement, in seconds.
+const UNIT_S: (f64, f64) = (0.25, 2.0);
+/// Requests that a measurement should have for its 99th percentile to mean something.
+const REQUESTS: f64 = 200.0;
+
+/// Searches. Returns the exit code.
+///
+/// # Errors
+/// Whatever keeps the search from starting, or its results from being written.
+pub fn tune(plan: TunePlan, connect: Connect) -> Result<u8> {
+    affinity::pin_this_thread(plan.run.load.cpus.as_deref())?;
+    let interrupts = signals::watch()?;
+    limits::watch_address_space()?;
+    check_devices(&plan.run)?;
+    if plan.run.target.service.is_embedded() {
+        phase::loading();
+    }
+    let outcome = match &plan.trial {
+        Some(trial) => isolated::answer(&plan, trial, connect, interrupts),
+        None => search(&plan, connect, interrupts),
+    };
+    outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
+}
+
+fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u8> {
+    plan.run.notes.iter().for_each(|note| note!("{note}"));
+    report::tune::check(plan)?;
+    let folder = plan.folder();
+    record::make_folder(&folder)?;
+    let screen = Screen::new();
+    let isolated = plan.isolate.then(|| Isolated::new(plan, interrupts));
+    let subject = match &isolated {
+        // The model is not loaded here, where it would be in nobody's way but could end everything.
+        Some(isolated) if plan.run.target.service.is_embedded() => {
+            Subject::with(plan, connect, (&screen, interrupts), isolated.read()?)
+        }
+        _ => Subject::open(plan, connect, (&screen, interrupts))?,
+    };
+    if !phase::ready() {
+        return Ok(exit::INTERRUPTED);
+    }
+    let search = settings(plan, &subject)?;
+    let means = Means { subject, isolated, interrupts };
+    let mut hunt = Hunt::begin(plan, &search, means)?;
+    screen.print(&report::tune::settings(plan, &search, hunt.planner.space().len()))?;
+    let ended = hunt.run();
+    let restored = hunt.means.subject.restore();
+    let result = hunt.result();
+    let printed = screen.print(&report::tune::table(&result));
+    let winner = result.verdict.winner.or(hunt.planner.answer().winner()).unwrap_or(0);
+    let files = report::tune::write(plan, interrupts, &result, &hunt.configurations(winner));
+    stdio::say(format_args!(
+        "{} is in {}\n",
+        if winner == 0 { "Your configuration" } else { "The winner" },
+        folder.display()
+    ));
+    [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
+    Ok(match hunt.planner.answer() {
+        Answer::NoneMeets(_) => exit::UNSTABLE,
+        Answer::Nothing => exit::NO_VALID_REQUESTS,
+        _ => exit::OK,
+    })
+}
+
+/// What is searched: what was asked for, or what suits the model.
+fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
+    if !plan.search.is_empty() {
+        let unknown = plan.search.iter().find_map(|searched| match &searched.setting {
+            Setting::Model(Some(model), _) if subject.base(Some(model)).is_none() => Some(model),
+            _ => None,
+        });
+        return match unknown {
+            Some(model) => Err(Error::usage(format!(
+                "--search {model}:…: '{}' calls no model of that name; name one that it calls (--bls-composing-models names those of a BLS model)",
+                plan.run.target.model
+            ))),
+            None => Ok(plan.search.clone()),
+        };
+    }
+    let mut usual = subject.base(None).map(space::usual).unwrap_or_default();
+    usual.extend(space::usual_of_parts(subject.parts()));
+    match usual.is_empty() {
+        true => Err(Error::usage("tune: there is nothing to search in this model; name settings with --search")),
+        false => Ok(usual),
+    }
+}
+
+/// What candidates are measured with.
+struct Means<'a> {
+    subject: Subject<'a>,
+    /// Measures instead, where candidates are in processes of their own.
+    isolated: Option<Isolated>,
+    interrupts: Interrupts,
+}
+
+impl Means<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// Measures the candidate at `place` (none is the present configuration), for which there is so much time left.
+    fn visit(
+        &mut self,
+        search: &[Searched],
+        place: Option<Vec<usize>>,
+        (trial, left): (&Trial, Duration),
+    ) -> Result<VisitFigures> {
+        let subject = &mut self.subject;
+        let measured = match &self.isolated {
+            Some(isolated) => {
+                let (best_rate, bases) = (subject.best_rate(), subject.bases().to_vec());
+                isolated.visit(Order { place, trial: *trial, best_rate, bases }, left)
+            }
+            None => subject.visit(&assignment(search, place), trial),
+        }?;
+        subject.reached(request_rate(&measured.figures));
+        Ok(measured)
+    }
+
+    /// The shortest measurement: as long as the present configuration takes for enough requests.
+    fn unit(&mut self, plan: &TunePlan) -> f64 {
+        if let Some(unit) = plan.unit {
+            return unit.as_secs_f64();
+        }
+        let trial = Trial { candidate: 0, phase: Phase::Calibration, round: 0, unit_s: UNIT_S.0, seed: plan.run.seed };
+        let looked = self.visit(&[], None, (&trial, plan.budget));
+        let most = UNIT_S.1.min(plan.budget.as_secs_f64() / 60.0).max(UNIT_S.0);
+        looked.map_or(UNIT_S.0, |measured| (REQUESTS / request_rate(&measured.figures).max(1.0)).clamp(UNIT_S.0, most))
+    }
+}
+
+/// What the candidate at `place` sets; the present configuration sets nothing.
+fn assignment(search: &[Searched], place: Option<Vec<usize>>) -> Assignment {
+    place.map_or_else(Assignment::default, |place| Assignment::of(search, &place))
+}
+
+/// The search while it goes on.
+struct Hunt<'a> {
+    plan: &'a TunePlan,
+    search: &'a [Searched],
+    means: Means<'a>,
+    planner: Planner,
+    seen: Vec<Seen>,
+    record: Record,
+    /// What an earlier search has measured already.
+    known: VecDeque<Entry>,
+    phase: Option<Phase>,
+}
+
+impl<'a> Hunt<'a> {
+    fn begin(plan: &'a TunePlan, search: &'a [Searched], mut means: Means<'a>) -> Result<Self> {
+        let (folder, interrupts) = (plan.folder(), means.interrupts);
+        let own = head(plan, search, means.subject.bases());
+        let (record, unit_s, known) = if plan.resume {
+            let (head, known) = record::read(&folder, &own)?;
+            (Record::resume(&folder, &head, interrupts)?, head.unit_s, known)
+        } else {
+            let unit_s = means.unit(plan);
+            (Record::begin(&folder, &Head { unit_s, ..own }, interrupts)?, unit_s, Vec::new())
+        };
+        let space = space::space(search, plan, |model| means.subject.base(model));
+        let settings =
+            Settings { budget_s: plan.budget.as_secs_f64(), margin: plan.margin, seed: plan.run.seed, unit_s };
+        Ok(Self {
+            plan,
+            search,
+            means,
+            planner: Planner::new(space, settings),
+            seen: Vec::new(),
+            record,
+            known: known.into(),
+            phase: None,
+        })
+    }
+
+    /// Asks the planner, and measures what it asks for, to the end.
+    fn run(&mut self) -> Result<()> {
+        while !self.means.is_interrupted() {
+            let Some(trial) = self.planner.next() else { break };
+            self.announce(&trial);
+            let known = self.known.pop_front().filter(|entry| entry.trial == trial);
+            let entry = match known {
+                Some(entry) => entry,
+                None => {
+                    // From here on this search goes its own way.
+                    self.known.clear();
+                    self.measure(&trial)
+                }
+            };
+            if self.means.is_interrupted() && entry.observation.found.is_err() {
+                break;
+            }
+            self.planner.observe(&trial, &entry.observation);
+            self.record.add(&entry)?;
+            if let Some(measured) = entry.measured {
+                self.seen.push(Seen { trial, measured });
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, trial: &Trial) -> Entry {
+        let started = Stamp::now();
+        let left = self.plan.budget.saturating_sub(Duration::from_secs_f64(self.planner.spent()));
+        let measured = self.means.visit(self.search, self.place(trial.candidate), (trial, left));
+        let seconds = Stamp::now().since(started) as f64 / 1e9;
+        let found =
+            measured.as_ref().map(|measured| goal::found(self.plan, &measured.figures)).map_err(ToString::to_string);
+        Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None }
+    }
+
+    /// The point of a candidate; none of the present configuration, whatever its point is.
+    fn place(&self, candidate: usize) -> Option<Vec<usize>> {
+        let place = self.planner.candidates()[candidate].place.clone();
+        place.filter(|_| candidate != 0)
+    }
+
+    /// Says that the search has come further.
+    fn announce(&mut self, trial: &Trial) {
+        if self.phase == Some(trial.phase) {
+            return;
+        }
+        self.phase = Some(trial.phase);
+        let doing = match trial.phase {
+            Phase::Calibration => "looking along each setting",
+            Phase::Race => "racing",
+            Phase::Step => "looking beside the best",
+            Phase::Confirmation => "confirming the best against your configuration",
+        };
+        let open = self.planner.candidates().iter().filter(|candidate| candidate.is_open()).count();
+        note!("{doing}: {open} candidates, {:.0} of {:.0} s", self.planner.spent(), self.plan.budget.as_secs_f64());
+    }
+
+    fn result(&self) -> TuneResult {
+        outcome::result(&outcome::Search {
+            plan: self.plan,
+            search: self.search,
+            planner: &self.planner,
+            seen: &self.seen,
+            bases: &self.means.subject,
+            interrupted: self.means.is_interrupted(),
+        })
+    }
+
+    /// The winner's configuration, and those of the models that it calls and that it changes.
+    fn configurations(&self, winner: usize) -> Vec<(String, Value)> {
+        let (subject, assignment) = (&self.means.subject, assignment(self.search, self.place(winner)));
+        let own =
+            subject.base(None).map(|base| (self.plan.run.target.model.name.clone(), assignment.configure(None, base)));
+        let parts = subject.parts().filter_map(|(name, base)| {
+            let changed = assignment.configure(Some(name), base);
+            (changed != *base).then(|| (name.to_owned(), changed))
+        });
+        own.into_iter().chain(parts).collect()
+    }
+}
+
+/// Flags that say nothing of what is measured, or that the title of a search has.
+const TOLD: [&str; 16] = [
+    "-m",
+    "-f",
+    "-u",
+    "--summary-file",
+    "--measurement-interval",
+    "--concurrency-range",
+    "--seed",
+    "--search",
+    "--objective",
+    "--constraint",
+    "--at-rate",
+    "--at-concurrency",
+    "--budget",
+    "--margin",
+    "--output",
+    "--exit-timeout-secs",
+];
+
+/// By what a search is known again, but for its unit.
+fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
+    let words = plan.run.words.flags.iter();
+    let told = |name: &str| TOLD.contains(&name) || ["--isolate", "--resume", "--trial"].contains(&name);
+    let flags = words.filter(|flag| flag.given && !told(&flag.name));
+    let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
+    Head {
+        search: report::tune::title(plan, search),
+        flags: flags.map(|flag| format!("{} {}", flag.name, flag.values.join(" ")).trim_end().to_owned()).collect(),
+        bases: bases.iter().map(mark).collect(),
+        unit_s: 0.0,
+    }
+}
+
+/// Requests a second.
+fn request_rate(figures: &Figures) -> f64 {
+    figures.throughput / figures.batch_size.max(1) as f64
+}

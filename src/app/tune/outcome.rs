@@ -1,0 +1,303 @@
+//! What a search came to, made of the planner's answer and of all that was measured.
+
+use crate::app::tune::space::in_force;
+use crate::app::tune::subject::Subject;
+use crate::plan::{Searched, Statistic, TuneLoad, TunePlan};
+use crate::result::{CandidateResult, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
+use crate::stats::Interval;
+use crate::tune::{Answer, Candidate, Fate, Gain, Phase, Planner, Trial, median};
+
+/// A trial and its figures.
+pub struct Seen {
+    /// The trial.
+    pub trial: Trial,
+    /// Its figures.
+    pub measured: VisitFigures,
+}
+
+/// All that there is of a search.
+pub struct Search<'a, 'b> {
+    /// What was asked for.
+    pub plan: &'a TunePlan,
+    /// What was searched.
+    pub search: &'a [Searched],
+    /// Who searched.
+    pub planner: &'a Planner,
+    /// What was measured.
+    pub seen: &'a [Seen],
+    /// How the models were found.
+    pub bases: &'a Subject<'b>,
+    /// Whether the search was broken off.
+    pub interrupted: bool,
+}
+
+/// The result.
+pub fn result(search: &Search<'_, '_>) -> TuneResult {
+    let answer = search.planner.answer();
+    let all = search.planner.candidates().iter().enumerate();
+    let mut candidates: Vec<CandidateResult> =
+        all.map(|(number, candidate)| one(search, &answer, number, candidate)).collect();
+    let winner = answer.winner();
+    let score = |candidate: &CandidateResult| {
+        let figures = candidate.figures.as_ref()?;
+        Some(match search.plan.objective {
+            Statistic::Throughput => figures.means.throughput,
+            Statistic::MeanLatency => -figures.means.mean_ns,
+            Statistic::Percentile(percentile) => -figures.means.latency_at(percentile),
+        })
+    };
+    // The winner, then what meets the constraints and was not left behind, each by what it came to.
+    let standing = |candidate: &CandidateResult| {
+        let class = match candidate.fate.as_str() {
+            _ if winner == Some(candidate.number) => 0,
+            "yours" | "not worse" | "worse" => 1,
+            "dropped" => 2,
+            "failed" => 3,
+            _ => 4,
+        };
+        (class, !candidate.meets)
+    };
+    candidates.sort_by(|one, other| {
+        let by_score = score(other).partial_cmp(&score(one)).unwrap_or(std::cmp::Ordering::Equal);
+        standing(one).cmp(&standing(other)).then(by_score).then(one.number.cmp(&other.number))
+    });
+    let plan = search.plan;
+    TuneResult {
+        program: format!("triton-bench {}", env!("CARGO_PKG_VERSION")),
+        model: plan.run.target.model.to_string(),
+        objective: plan.objective.word(),
+        constraints: plan.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
+        percentile: plan.percentile(),
+        load: load(plan.load),
+        margin: plan.margin,
+        budget_s: plan.budget.as_secs_f64(),
+        spent_s: search.planner.spent(),
+        settings: search.search.iter().map(|searched| searched.setting.to_string()).collect(),
+        space: search.planner.space().len(),
+        verdict: verdict(plan, &answer, &search.planner.candidates()[0]),
+        why: why(search, &answer, &candidates),
+        candidates,
+        interrupted: search.interrupted,
+    }
+}
+
+/// The load in words.
+pub fn load(load: TuneLoad) -> String {
+    match load {
+        TuneLoad::Concurrency(concurrency) => format!("{concurrency} requests outstanding"),
+        TuneLoad::Rate(rate) => format!("{rate} requests a second"),
+        TuneLoad::Saturating => "as many requests outstanding as fill the batches of all instances twice".to_owned(),
+    }
+}
+
+fn one(search: &Search<'_, '_>, answer: &Answer, number: usize, candidate: &Candidate) -> CandidateResult {
+    let values = match (&candidate.place, number) {
+        (Some(place), 1..) => {
+            search.search.iter().zip(place).map(|(searched, index)| searched.values[*index].clone()).collect()
+        }
+        _ => search.search.iter().map(|searched| present(search, searched)).collect(),
+    };
+    let own: Vec<&Seen> = search.seen.iter().filter(|seen| seen.trial.candidate == number).collect();
+    let all: Vec<&VisitFigures> = own.iter().map(|seen| &seen.measured).collect();
+    let confirming: Vec<&VisitFigures> =
+        own.iter().filter(|seen| seen.trial.phase == Phase::Confirmation).map(|seen| &seen.measured).collect();
+    let confirmed = !confirming.is_empty();
+    let figures = TuneFigures::of(if confirmed { &confirming } else { &all }, &all);
+    let violations = candidate.violations(|visit| !confirmed || visit.phase == Phase::Confirmation);
+    let meets = !violations.is_empty() && median(&violations) <= 0.0;
+    let (fate, reason) = fate(answer, (number, candidate), confirmed, meets);
+    CandidateResult { number, values, fate, reason, meets, figures }
+}
+
+/// What a setting has in the configuration as it was found.
+fn present(search: &Search<'_, '_>, searched: &Searched) -> serde_json::Value {
+    in_force(&searched.setting, search.plan, |model| search.bases.base(model)).unwrap_or_default()
+}
+
+fn fate(
+    answer: &Answer,
+    (number, candidate): (usize, &Candidate),
+    confirmed: bool,
+    meets: bool,
+) -> (String, Option<String>) {
+    let is = |word: &str, reason: Option<String>| (word.to_owned(), reason);
+    match &candidate.fate {
+        Fate::Failed(reason) => return is("failed", Some(reason.clone())),
+        Fate::RuledOut(reason) => return is("ruled out", Some(reason.clone())),
+        _ => {}
+    }
+    if number == 0 {
+        return is("yours", (!meets && confirmed).then(|| "misses a constraint".to_owned()));
+    }
+    if answer.winner() == Some(number) {
+        return is("winner", None);
+    }
+    match (&candidate.fate, confirmed, candidate.visits.is_empty()) {
+        (_, true, _) if !meets => is("worse", Some("misses a constraint".to_owned())),
+        (_, true, _) => is("not worse", None),
+        (Fate::Dropped { reason, .. }, _, true) => is("not measured", Some(reason.clone())),
+        (Fate::Dropped { rung, reason }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
+        (_, _, true) => is("not measured", None),
+        _ => is("dropped", Some("no time to measure it again".to_owned())),
+    }
+}
+
+fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
+    let margin = percent(plan.margin);
+    let figure = match plan.objective {
+        Statistic::Throughput => "throughput".to_owned(),
+        statistic => format!("{} latency", statistic.word()),
+    };
+    let change = |gain: &Gain| {
+        let share = |factor: f64| format!("{:+.1}", (factor - 1.0) * 100.0);
+        let Interval { low, high } = gain.interval;
+        match plan.objective {
+            Statistic::Throughput => format!("{figure} {} % [{}, {}]", share(gain.factor), share(low), share(high)),
+            // A factor of improvement is one by which the latency falls.
+            _ => format!("{figure} {} % [{}, {}]", share(1.0 / gain.factor), share(1.0 / high), share(1.0 / low)),
+        }
+    };
+    let none = format!("No configuration shown to be better than yours by {margin}");
+    let (word, winner, gain, sentence) = match answer {
+        Answer::Better(number, gain) => {
+            ("better", Some(*number), Some(*gain), format!("Better than yours: {}", change(gain)))
+        }
+        Answer::Kept(Some((number, gain))) => {
+            let bound = ((gain.interval.high - 1.0) * 100.0).max(0.0);
+            let best = change(gain);
+            (
+                "kept",
+                Some(0),
+                Some(*gain),
+                format!("{none}: the best other, #{number}, is at {best}; there is at most {bound:.1} % to gain"),
+            )
+        }
+        Answer::Kept(None) => ("kept", Some(0), None, format!("{none}: no other came so far")),
+        Answer::Meets(number) => {
+            let theirs = if plan.constraints.is_empty() { "works" } else { "meets the constraints" };
+            let own = match &yours.fate {
+                Fate::Failed(reason) => format!("yours could not be measured: {reason}"),
+                _ => "yours does not".to_owned(),
+            };
+            ("meets", Some(*number), None, format!("#{number} {theirs}; {own}"))
+        }
+        Answer::NoneMeets(number) => {
+            ("none_meets", None, None, format!("No candidate meets the constraints; #{number} is nearest"))
+        }
+        Answer::Unconfirmed(0) => {
+            let rest = "yours was ahead of all that was measured, and there was no time to confirm another against it";
+            ("kept", Some(0), None, format!("{none}: {rest}"))
+        }
+        Answer::Unconfirmed(number) => {
+            ("unconfirmed", Some(*number), None, format!("Best so far: #{number}; it was not confirmed against yours"))
+        }
+        Answer::Nothing => ("nothing", None, None, "Nothing could be measured: no candidate works".to_owned()),
+    };
+    TuneVerdict {
+        word: word.to_owned(),
+        winner,
+        gain: gain.map(|gain| gain.factor),
+        interval: gain.map(|gain| gain.interval),
+        sentence,
+    }
+}
+
+/// 0.02 as `2 %`.
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e8).round() / 1e6)
+}
+
+/// Why the winner is what it is: what its batches were, and what each step of its settings brings.
+fn why(search: &Search<'_, '_>, answer: &Answer, candidates: &[CandidateResult]) -> Vec<String> {
+    let number = answer.winner().unwrap_or(0);
+    let Some(winner) = candidates.iter().find(|candidate| candidate.number == number) else { return Vec::new() };
+    let Some(figures) = &winner.figures else { return Vec::new() };
+    let mut lines = Vec::new();
+    let place = search.planner.candidates()[number].place.clone();
+    let largest =
+        search.search.iter().zip(&winner.values).find(|(searched, _)| searched.setting.to_string() == "max_batch_size");
+    if figures.means.executed_batch > 0.0 {
+        let of =
+            largest.and_then(|(_, value)| value.as_u64()).map_or_else(String::new, |largest| format!(" of {largest}"));
+        let times = format!(
+            "{:.1} ms in the queue, {:.1} ms of computing",
+            figures.means.queue_us / 1e3,
+            figures.means.compute_us / 1e3
+        );
+        lines.push(format!("batches of {:.1}{of} were executed; {times}", figures.means.executed_batch));
+    }
+    for (dimension, searched) in search.search.iter().enumerate() {
+        let Some(place) = &place else { break };
+        let beside = |index: usize| {
+            let mut other = place.clone();
+            other[dimension] = index;
+            let position =
+                search.planner.candidates().iter().position(|candidate| candidate.place.as_ref() == Some(&other))?;
+            candidates.iter().find(|candidate| candidate.number == position)
+        };
+        let steps = [
+            place[dimension].checked_sub(1),
+            Some(place[dimension] + 1).filter(|index| *index < searched.values.len()),
+        ];
+        for other in steps.into_iter().flatten().filter_map(beside) {
+            if let Some(line) = step(search.plan, &searched.setting.to_string(), (winner, other), dimension) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// What a neighbour came to, as a sentence.
+fn step(
+    plan: &TunePlan,
+    setting: &str,
+    (winner, other): (&CandidateResult, &CandidateResult),
+    dimension: usize,
+) -> Option<String> {
+    let (own, theirs) = (winner.figures.as_ref()?, other.figures.as_ref());
+    let value = &other.values[dimension];
+    let Some(theirs) = theirs else {
+        return other.reason.as_ref().map(|reason| format!("{setting} {value}: {reason}"));
+    };
+    let share = |one: f64, other: f64| format!("{:+.0} %", (one / other - 1.0) * 100.0);
+    let rate = share(theirs.means.throughput, own.means.throughput);
+    let latency = share(theirs.means.latency_ns, own.means.latency_ns);
+    let missed = if other.meets { "" } else { ", which misses a constraint" };
+    Some(format!("{setting} {value}: throughput {rate}, p{} {latency}{missed}", plan.percentile()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tune::sample::plan;
+
+    fn sentence(flags: &str, answer: &Answer, fate: Fate) -> (String, String) {
+        let yours = Candidate { fate, ..Candidate::new(None) };
+        let verdict = verdict(&plan(flags), answer, &yours);
+        (verdict.word, verdict.sentence)
+    }
+
+    #[test]
+    fn verdicts_say_what_is_so() {
+        let failed = || Fate::Failed("out of memory".to_owned());
+        let (word, text) = sentence("", &Answer::Unconfirmed(0), Fate::Open);
+        assert!(word == "kept" && text.starts_with("No configuration shown to be better than yours"), "{text}");
+        let (_, text) = sentence("", &Answer::Meets(3), failed());
+        assert_eq!(text, "#3 works; yours could not be measured: out of memory");
+        let (_, text) = sentence("--constraint p99<5ms", &Answer::Meets(3), Fate::Open);
+        assert_eq!(text, "#3 meets the constraints; yours does not");
+        let (word, text) = sentence("", &Answer::Nothing, failed());
+        assert!(word == "nothing" && !text.contains("constraint"), "{text}");
+    }
+
+    #[test]
+    fn who_was_never_measured_was_not_worse() {
+        let gone = |reason: &str| Candidate {
+            fate: Fate::Dropped { rung: 1, reason: reason.to_owned() },
+            ..Candidate::new(None)
+        };
+        let told = fate(&Answer::Kept(None), (4, &gone("no time to measure it")), false, false);
+        assert_eq!(told, ("not measured".to_owned(), Some("no time to measure it".to_owned())));
+    }
+}

@@ -1,0 +1,52 @@
+//! With how many requests outstanding a candidate is measured.
+
+use serde_json::Value;
+
+use crate::app::tune::assignment::Assignment;
+use crate::plan::{TuneLoad, TunePlan};
+
+/// Most requests that are kept outstanding where the configuration says how many.
+const MOST_OUTSTANDING: u64 = 1024;
+
+impl TunePlan {
+    /// Requests outstanding; none where a rate is sent.
+    pub fn concurrency(&self, base: Option<&Value>, assignment: &Assignment, batch_size: u64) -> Option<u32> {
+        if let Some(concurrency) = assignment.concurrency() {
+            return Some(concurrency);
+        }
+        match self.load {
+            TuneLoad::Rate(_) => None,
+            TuneLoad::Concurrency(concurrency) => Some(concurrency),
+            TuneLoad::Saturating => {
+                let configuration = base.map(|base| assignment.configure(None, base)).unwrap_or_default();
+                Some(saturating(&configuration, batch_size))
+            }
+        }
+    }
+}
+
+/// As many requests as keep every instance busy with full batches, and as many again.
+fn saturating(configuration: &Value, batch_size: u64) -> u32 {
+    let groups = configuration["instance_group"].as_array().map_or(&[][..], Vec::as_slice);
+    let instances = groups.iter().map(|group| group["count"].as_u64().unwrap_or(1)).sum::<u64>().max(1);
+    let batched = configuration.get("dynamic_batching").is_some_and(|batcher| !batcher.is_null());
+    let largest = if batched { configuration["max_batch_size"].as_u64().unwrap_or(1).max(1) } else { 1 };
+    let outstanding = 2 * instances * largest.div_ceil(batch_size.max(1));
+    u32::try_from(outstanding.min(MOST_OUTSTANDING)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn enough_requests_for_all_instances() {
+        let of = |configuration: Value| saturating(&configuration, 2);
+        let groups = json!([{"count": 2}, {"count": 1}]);
+        assert_eq!(of(json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups})), 24);
+        assert_eq!(of(json!({"max_batch_size": 8, "instance_group": groups})), 6, "nothing forms batches");
+        assert_eq!(of(json!({})), 2);
+    }
+}

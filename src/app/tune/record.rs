@@ -1,0 +1,248 @@
+//! The record of a search: a line for each trial, from which a search that was broken off goes on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::report::{Interrupts, SafeFile};
+use crate::result::VisitFigures;
+use crate::tune::{Observation, Trial};
+
+/// Name of the file in the folder of the search.
+const FILE: &str = "trials.jsonl";
+
+/// A trial and what it came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What was asked.
+    pub trial: Trial,
+    /// What it came to.
+    pub observation: Observation,
+    /// The figures, where there are any.
+    pub measured: Option<VisitFigures>,
+    /// The line that it was read from, which is written as it was.
+    #[serde(skip)]
+    pub line: Option<String>,
+}
+
+/// What a search must have in common with the one that it goes on with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Model, settings and values, objective, constraints, load, margin, budget and seed, with `; ` between.
+    pub search: String,
+    /// The flags of a run that were given and that matter, with their values.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// The models, and by what their configurations are known again.
+    #[serde(default)]
+    pub bases: Vec<String>,
+    /// The shortest measurement, in seconds.
+    pub unit_s: f64,
+}
+
+/// The record that is being written.
+pub struct Record {
+    path: PathBuf,
+    interrupts: Interrupts,
+    head: String,
+    writing: Writing,
+}
+
+enum Writing {
+    /// Lines of an earlier search that this one has repeated. Nothing is written before it does something of its own.
+    Repeating(Vec<String>),
+    /// At the end of the file.
+    Adding(File),
+}
+
+impl Record {
+    /// Begins a record in `folder`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn begin(folder: &Path, head: &Head, interrupts: Interrupts) -> Result<Self> {
+        let mut record = Self::resume(folder, head, interrupts)?;
+        record.go_on()?;
+        Ok(record)
+    }
+
+    /// Goes on with the record in `folder`, which stays as it is until a trial is added that it does not have.
+    ///
+    /// # Errors
+    /// None that a user could see.
+    pub fn resume(folder: &Path, head: &Head, interrupts: Interrupts) -> Result<Self> {
+        let path = folder.join(FILE);
+        Ok(Self { path, interrupts, head: text(head)?, writing: Writing::Repeating(Vec::new()) })
+    }
+
+    /// Adds a trial.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn add(&mut self, entry: &Entry) -> Result<()> {
+        if let (Writing::Repeating(lines), Some(line)) = (&mut self.writing, &entry.line) {
+            lines.push(line.clone());
+            return Ok(());
+        }
+        let line = match &entry.line {
+            Some(line) => line.clone(),
+            None => text(entry)?,
+        };
+        let file = self.go_on()?;
+        writeln!(file, "{line}").map_err(|error| unwritable(&self.path, error))
+    }
+
+    /// The file, which holds what was repeated and nothing else. Where it held more, it is replaced at once and as a whole.
+    fn go_on(&mut self) -> Result<&mut File> {
+        if let Writing::Repeating(lines) = &self.writing {
+            let whole: String = [&self.head].into_iter().chain(lines).map(|line| format!("{line}\n")).collect();
+            let file = self.holding(&whole).map_err(|error| unwritable(&self.path, error))?;
+            self.writing = Writing::Adding(file);
+        }
+        match &mut self.writing {
+            Writing::Adding(file) => Ok(file),
+            Writing::Repeating(_) => Err(Error::output(format!("{}: cannot be written", self.path.display()))),
+        }
+    }
+
+    fn holding(&self, whole: &str) -> io::Result<File> {
+        if fs::read(&self.path).ok().as_deref() != Some(whole.as_bytes()) {
+            let mut file = SafeFile::create(&self.path, self.interrupts)?;
+            file.write_all(whole.as_bytes())?;
+            file.finish()?;
+        }
+        OpenOptions::new().append(true).open(&self.path)
+    }
+}
+
+fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::output(error.to_string()))
+}
+
+/// Reads the record in `folder`, whose search must be `own`, whatever its unit. Its last line may have been cut.
+///
+/// # Errors
+/// Where there is none, or it is that of another search.
+pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Entry>)> {
+    let path = folder.join(FILE);
+    let file = File::open(&path).map_err(|error| {
+        Error::input(format!("--resume: {} cannot be read: {error}; start the search without --resume", path.display()))
+    })?;
+    let mut lines = BufReader::new(file).lines().map_while(io::Result::ok);
+    let head: Option<Head> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
+    let other = |difference: String| {
+        Error::input(format!(
+            "--resume: {} is the record of another search: {difference}; give the flags that it was started with, or another --output",
+            path.display()
+        ))
+    };
+    let head = head.ok_or_else(|| other("its first line says of none what it searched".to_owned()))?;
+    if let Some(difference) = difference(&head, own) {
+        return Err(other(difference));
+    }
+    let entry = |line: String| Some(Entry { line: Some(line.clone()), ..serde_json::from_str(&line).ok()? });
+    let entries = lines.map_while(entry).collect();
+    Ok((head, entries))
+}
+
+/// The first thing in which two searches differ.
+fn difference(earlier: &Head, own: &Head) -> Option<String> {
+    let parts = |head: &Head| head.search.split("; ").map(str::to_owned).collect::<Vec<_>>();
+    let of = |what: &str, earlier: &[String], own: &[String]| {
+        let alone = |one: &[String], other: &[String]| one.iter().find(|part| !other.contains(part)).cloned();
+        let (was, is) = (alone(earlier, own), alone(own, earlier));
+        let named =
+            |part: Option<String>| part.map_or_else(|| "nothing of the kind".to_owned(), |part| format!("'{part}'"));
+        (was.is_some() || is.is_some()).then(|| format!("{what}it has {} where this one has {}", named(was), named(is)))
+    };
+    of("", &parts(earlier), &parts(own))
+        .or_else(|| of("of the flags of a run, ", &earlier.flags, &own.flags))
+        .or_else(|| of("the models' configurations have changed: ", &earlier.bases, &own.bases))
+}
+
+/// Makes the folder of a search.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| {
+        Error::output(format!("--output {}: cannot be made: {error}; name another folder", folder.display()))
+    })
+}
+
+fn unwritable(path: &Path, error: std::io::Error) -> Error {
+    Error::output(format!("{}: cannot be written: {error}; free space or name another --output", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt;
+    use crate::result::Figures;
+    use crate::tune::{Found, Phase};
+
+    fn entry(round: usize) -> Entry {
+        Entry {
+            trial: Trial { candidate: 1, phase: Phase::Race, round, unit_s: 0.25, seed: 7 },
+            observation: Observation { seconds: 0.3, found: Ok(Found { score: 1.5, violation: -0.5 }) },
+            measured: Some(VisitFigures {
+                figures: Figures { throughput: 4.5, ..Figures::default() },
+                ..VisitFigures::default()
+            }),
+            line: None,
+        }
+    }
+
+    fn head(search: &str, flags: &[&str], bases: &[&str]) -> Head {
+        let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Head { search: search.to_owned(), flags: all(flags), bases: all(bases), unit_s: 0.25 }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = head("model m; seed 1", &["-b 2"], &["m 1f"]);
+        let mut record = Record::begin(folder.path(), &own, interrupt::counter()).unwrap();
+        (0..3).for_each(|round| record.add(&entry(round)).unwrap());
+        let path = folder.path().join(FILE);
+        let whole = fs::read_to_string(&path).unwrap();
+        let cut = format!("{whole}{{\"trial\":");
+        fs::write(&path, &cut).unwrap();
+        let (known, entries) = read(folder.path(), &own).unwrap();
+        let without_lines = entries.iter().map(|read| Entry { line: None, ..read.clone() });
+        assert_eq!((known, without_lines.collect::<Vec<_>>()), (own.clone(), vec![entry(0), entry(1), entry(2)]));
+        // Nothing is lost before there is something else.
+        let mut record = Record::resume(folder.path(), &own, interrupt::counter()).unwrap();
+        record.add(&entries[0]).unwrap();
+        record.add(&entries[1]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), cut);
+        record.add(&entry(7)).unwrap();
+        record.add(&entry(8)).unwrap();
+        let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+        assert_eq!(lines[..3], whole.lines().take(3).collect::<Vec<_>>()[..], "to the letter");
+        assert!(lines.len() == 5 && lines[4].contains("\"round\":8"), "{lines:?}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert!(read(&folder.path().join("none"), &own).unwrap_err().to_string().contains("--resume"));
+    }
+
+    #[test]
+    fn another_search_is_refused_with_what_is_other() {
+        let folder = tempfile::tempdir().unwrap();
+        Record::begin(folder.path(), &head("model m; budget 12s", &["-b 2"], &["m 1f"]), interrupt::counter()).unwrap();
+        for (other, named) in [
+            (head("model m; budget 60s", &["-b 2"], &["m 1f"]), "'budget 12s' where this one has 'budget 60s'"),
+            (
+                head("model m; budget 12s", &["-b 4"], &["m 1f"]),
+                "flags of a run, it has '-b 2' where this one has '-b 4'",
+            ),
+            (head("model m; budget 12s", &[], &["m 1f"]), "'-b 2' where this one has nothing"),
+            (head("model m; budget 12s", &["-b 2"], &["m 2f"]), "configurations have changed: it has 'm 1f'"),
+        ] {
+            let error = read(folder.path(), &other).unwrap_err().to_string();
+            assert!(error.contains("another search") && error.contains(named), "{error}");
+        }
+    }
+}

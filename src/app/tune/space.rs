@@ -1,0 +1,186 @@
+//! What is searched: what was asked for, or what suits the model.
+
+use std::thread::available_parallelism;
+
+use serde_json::{Value, json};
+
+use crate::app::tune::assignment::Assignment;
+use crate::model::configuration::{Path, equal};
+use crate::plan::{Searched, ServerPlan, ServerSetting, Setting, TunePlan};
+use crate::tune::{Dimension, Space};
+
+/// Most instances that are tried where nothing is said.
+const MOST_INSTANCES: u64 = 8;
+/// Largest batch that is tried where nothing is said, and the model's is not larger.
+const LARGEST_BATCH: u64 = 32;
+/// Bytes of the pool of pinned memory where the server is told nothing.
+const PINNED_POOL: u64 = 256 << 20;
+
+/// The settings that are searched where none was named: instances, largest batch and delay, as far as the model has them.
+pub fn usual(configuration: &Value) -> Vec<Searched> {
+    let scheduled = |name: &str| configuration.get(name).is_some_and(|value| !value.is_null());
+    if scheduled("ensemble_scheduling") {
+        return Vec::new();
+    }
+    let processors = available_parallelism().map_or(2, |count| count.get() as u64);
+    let most = (2 * processors).clamp(4, MOST_INSTANCES);
+    let searched = |path: &str, values: Vec<u64>| {
+        let path = Path::parse(path).ok()?;
+        Some(Searched { setting: Setting::Model(None, path), values: values.into_iter().map(Value::from).collect() })
+    };
+    let mut all = vec![searched("instances", (1..=most).collect())];
+    let largest = configuration["max_batch_size"].as_u64().unwrap_or(0);
+    if largest > 0 && !scheduled("sequence_batching") {
+        let sizes = (0..).map(|power| 1_u64 << power).take_while(|size| *size <= LARGEST_BATCH.max(largest).min(256));
+        all.push(searched("max_batch_size", sizes.collect()));
+        all.push(searched("delay", vec![0, 100, 500]));
+    }
+    all.into_iter().flatten().collect()
+}
+
+/// The same for each model that an ensemble calls.
+pub fn usual_of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<Searched> {
+    let of_part = |(model, configuration): (&str, &Value)| {
+        let own = usual(configuration).into_iter().filter_map(|searched| match searched.setting {
+            Setting::Model(_, path) => {
+                Some(Searched { setting: Setting::Model(Some(model.to_owned()), path), ..searched })
+            }
+            _ => None,
+        });
+        own.collect::<Vec<_>>()
+    };
+    parts.into_iter().flat_map(of_part).collect()
+}
+
+/// The space of these settings; `base` tells the configuration of a model as it is.
+pub fn space<'a>(search: &[Searched], plan: &TunePlan, base: impl Fn(Option<&str>) -> Option<&'a Value>) -> Space {
+    let dimensions = search.iter().map(|searched| {
+        let in_force = in_force(&searched.setting, plan, &base);
+        // Where the batcher comes with the batch, the same batch without it is another candidate.
+        let changes_batcher = |value: &Value| match &searched.setting {
+            Setting::Model(model, _) => base(model.as_deref()).is_some_and(|found| {
+                let assignment = Assignment(vec![(searched.setting.clone(), value.clone())]);
+                let made = assignment.configure(model.as_deref(), found);
+                made.get("dynamic_batching").is_some() != found.get("dynamic_batching").is_some()
+            }),
+            _ => false,
+        };
+        let is_present = |own: &Value, value: &Value| equal(own, value) || (own.is_null() && is_zero(value));
+        let present = in_force
+            .and_then(|value| searched.values.iter().position(|own| is_present(own, &value) && !changes_batcher(own)));
+        Dimension {
+            path: searched.setting.to_string(),
+            values: searched.values.clone(),
+            present,
+            rank: rank(&searched.setting),
+        }
+    });
+    Space { dimensions: dimensions.collect() }
+}
+
+/// What a setting has as things were found; `null` where the configuration leaves it out. `base` tells the configuration of a model.
+pub fn in_force<'a>(
+    setting: &Setting,
+    plan: &TunePlan,
+    base: impl Fn(Option<&str>) -> Option<&'a Value>,
+) -> Option<Value> {
+    let run = &plan.run;
+    match setting {
+        Setting::Model(model, path) => {
+            base(model.as_deref()).map(|found| path.get(found).unwrap_or_else(|| missing(path, found)))
+        }
+        Setting::BatchSize => Some(json!(run.data.batch_size)),
+        Setting::Concurrency => {
+            plan.concurrency(base(None), &Assignment::default(), run.data.batch_size).map(Value::from)
+        }
+        Setting::Server(setting) => Some(of_server(*setting, &run.target.server)),
+    }
+}
+
+/// What a setting has that the configuration leaves out: no delay where there is a batcher, and nothing at all.
+fn missing(path: &Path, configuration: &Value) -> Value {
+    let batches = configuration.get("dynamic_batching").is_some_and(|value| !value.is_null());
+    match path.to_string().as_str() {
+        "dynamic_batching.max_queue_delay_microseconds" if batches => json!(0),
+        _ => Value::Null,
+    }
+}
+
+/// What the server was told, or has by itself.
+fn of_server(setting: ServerSetting, server: &ServerPlan) -> Value {
+    match setting {
+        ServerSetting::RateLimit if server.rate_limit => json!("execution_count"),
+        ServerSetting::RateLimit => Value::Null,
+        ServerSetting::PinnedPool => json!(server.pinned_pool_bytes.unwrap_or(PINNED_POOL)),
+        ServerSetting::BufferThreads => json!(server.buffer_threads.unwrap_or(0)),
+    }
+}
+
+/// Whether a value is that of a field which is left out, messages apart: an empty one means something.
+fn is_zero(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false)) || value.as_f64() == Some(0.0) || value == "0"
+}
+
+/// Which setting shall be small first where candidates are alike.
+fn rank(setting: &Setting) -> u8 {
+    match setting {
+        Setting::Model(_, path) if path.to_string().ends_with(".count") => 0,
+        Setting::Model(_, path) if path.to_string() == "max_batch_size" => 1,
+        Setting::BatchSize | Setting::Concurrency => 2,
+        Setting::Model(..) | Setting::Server(_) => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tune::sample::plan;
+
+    fn values(all: &[Searched]) -> Vec<(String, usize)> {
+        all.iter().map(|searched| (searched.setting.to_string(), searched.values.len())).collect()
+    }
+
+    #[test]
+    fn what_suits_a_model() {
+        let batching = usual(&json!({"max_batch_size": 8, "dynamic_batching": {}}));
+        let names: Vec<String> = values(&batching).into_iter().map(|(name, _)| name).collect();
+        let delay = "dynamic_batching.max_queue_delay_microseconds";
+        assert_eq!(names, ["instance_group[].count", "max_batch_size", delay]);
+        assert_eq!(batching[1].values.last(), Some(&json!(32)));
+        assert_eq!(usual(&json!({"max_batch_size": 0})).len(), 1);
+        assert_eq!(usual(&json!({"max_batch_size": 8, "sequence_batching": {}})).len(), 1);
+        assert_eq!(usual(&json!({"max_batch_size": 8, "ensemble_scheduling": {}})).len(), 0);
+        let parts = usual_of_parts([("a", &json!({"max_batch_size": 0})), ("b", &json!({}))]);
+        assert_eq!(
+            values(&parts).iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["a:instance_group[].count", "b:instance_group[].count"]
+        );
+    }
+
+    #[test]
+    fn what_is_in_force_is_told() {
+        let base = json!({"max_batch_size": 4, "dynamic_batching": {}, "instance_group": [{"count": 3}]});
+        let shown = |flags: &str| {
+            let plan = plan(flags);
+            let of = |searched: &Searched| in_force(&searched.setting, &plan, |_| Some(&base)).unwrap_or_default();
+            let present = space(&plan.search, &plan, |_| Some(&base)).present();
+            (plan.search.iter().map(of).collect::<Vec<_>>(), present)
+        };
+        assert_eq!(
+            shown("--search concurrency=1,24"),
+            (vec![json!(24)], Some(vec![1])),
+            "what fills all batches twice"
+        );
+        assert_eq!(shown("--at-concurrency 2 --search concurrency=1,2"), (vec![json!(2)], Some(vec![1])));
+        assert_eq!(
+            shown("--search pinned_memory_pool_byte_size=0,268435456 --search buffer_manager_thread_count=0,2"),
+            (vec![json!(268_435_456), json!(0)], Some(vec![1, 0]))
+        );
+        assert_eq!(shown("--search rate_limit=execution_count"), (vec![Value::Null], None));
+        assert_eq!(shown("--search delay=off,100"), (vec![json!(0)], Some(vec![0])), "left out and 0 are one");
+        assert_eq!(shown("--search dynamic_batching=off,{}"), (vec![json!({})], Some(vec![1])));
+        let bare = json!({"max_batch_size": 0});
+        let plan = plan("--search delay=off,0");
+        assert_eq!(space(&plan.search, &plan, |_| Some(&bare)).present(), Some(vec![0]), "0 would bring a batcher");
+    }
+}

@@ -1,0 +1,336 @@
+//! The model that is tuned: loaded as a candidate has it, and measured.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::app::job::Job;
+use crate::app::runner::Runner;
+use crate::app::screen::Screen;
+use crate::app::session::Session;
+use crate::app::tune::assignment::Assignment;
+use crate::app::tune::visit::{Visit, patience};
+use crate::backend::{Backend, ModelControl};
+use crate::backends::{Connect, Connected};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::exit::Codes;
+use crate::load::LoadShape;
+use crate::measure::summary::LevelSummary;
+use crate::model::ModelId;
+use crate::plan::{LoadMode, Plan, Range, TunePlan};
+use crate::report::Interrupts;
+use crate::result::{Figures, LatencyAt, VisitFigures};
+use crate::tune::Trial;
+
+/// A server, and the models on it as they are now.
+struct Home {
+    backend: Arc<dyn Backend>,
+    /// By model, the configuration that it was loaded with; none where it is its file's.
+    loaded: HashMap<String, Value>,
+    /// A session for each form of the model and batch size.
+    sessions: Vec<Session>,
+}
+
+/// The model that is tuned.
+pub struct Subject<'a> {
+    plan: &'a TunePlan,
+    connect: Connect,
+    screen: &'a Screen,
+    interrupts: Interrupts,
+    /// By the settings of the server.
+    homes: HashMap<Vec<String>, Home>,
+    /// The configurations as they were found; the first is that of the model itself.
+    bases: Vec<(ModelId, Value)>,
+    /// Most requests a second that any candidate has had.
+    best_rate: f64,
+}
+
+impl<'a> Subject<'a> {
+    /// Reaches the server and reads the configurations of the model and of those that it calls.
+    ///
+    /// # Errors
+    /// Where the server or the model cannot be had, or the server does not load models on request.
+    pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
+        let bases = Vec::new();
+        let homes = HashMap::new();
+        let mut subject = Self { plan, connect, screen, interrupts, homes, bases, best_rate: 0.0 };
+        let (home, bases) = subject.first_home()?;
+        subject.homes.insert(Vec::new(), home);
+        subject.bases = bases;
+        Ok(subject)
+    }
+
+    /// The same with configurations that are known. No server is reached and no model loaded before a visit needs it.
+    pub fn with(
+        plan: &'a TunePlan,
+        connect: Connect,
+        (screen, interrupts): (&'a Screen, Interrupts),
+        bases: Vec<(ModelId, Value)>,
+    ) -> Self {
+        Self { plan, connect, screen, interrupts, homes: HashMap::new(), bases, best_rate: 0.0 }
+    }
+
+    /// The server as the plan has it, and the configurations as they are on it.
+    fn first_home(&self) -> Result<(Home, Vec<(ModelId, Value)>)> {
+        let plan = self.plan;
+        let backend = (self.connect)(&plan.run)?.backend;
+        let control = control(backend.as_ref())?;
+        let id = plan.run.target.model.clone();
+        let spec = backend.model(&id)?;
+        plan.run.check_models(std::slice::from_ref(&spec))?;
+        let base = control.configuration(&id)?;
+        if plan.run.target.service.is_remote() {
+            // A server that does not load models on request says so now, and not of each candidate.
+            control.load(&id.name, Some(&base))?;
+        }
+        let mut bases = vec![(id.clone(), base)];
+        for part in spec.composing.iter().chain(&plan.run.target.bls_composing) {
+            bases.push((part.clone(), control.configuration(part)?));
+        }
+        let mut home = Home { backend, loaded: HashMap::new(), sessions: Vec::new() };
+        if plan.run.target.service.is_remote() {
+            home.loaded.insert(id.name.clone(), bases[0].1.clone());
+        }
+        Ok((home, bases))
+    }
+
+    /// A server with the settings of `plan`, whose models are as they are.
+    fn further_home(&self, plan: &Plan) -> Result<Home> {
+        let backend = (self.connect)(plan)?.backend;
+        let mut loaded = HashMap::new();
+        if plan.target.service.is_remote() {
+            // Somebody else may have left other configurations than those that were found.
+            let control = control(backend.as_ref())?;
+            for (id, _) in &self.bases {
+                loaded.insert(id.name.clone(), control.configuration(id)?);
+            }
+        }
+        Ok(Home { backend, loaded, sessions: Vec::new() })
+    }
+
+    /// The configurations as they were found.
+    pub fn bases(&self) -> &[(ModelId, Value)] {
+        &self.bases
+    }
+
+    /// The configuration of the model, or of one that it calls, as it was found.
+    pub fn base(&self, model: Option<&str>) -> Option<&Value> {
+        match model {
+            None => self.bases.first().map(|(_, base)| base),
+            Some(name) => self.bases.iter().skip(1).find(|(id, _)| id.name == name).map(|(_, base)| base),
+        }
+    }
+
+    /// The models that it calls.
+    pub fn parts(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.bases.iter().skip(1).map(|(id, base)| (id.name.as_str(), base))
+    }
+
+    /// Loads the model with what `assignment` says, and measures it.
+    ///
+    /// # Errors
+    /// Why it could not be loaded or measured.
+    pub fn visit(&mut self, assignment: &Assignment, trial: &Trial) -> Result<VisitFigures> {
+        let mut plan = self.plan.run.clone();
+        let key = assignment.set_server(&mut plan.target.server).map_err(Error::usage)?;
+        if !self.homes.contains_key(&key) {
+            let home = self.further_home(&plan)?;
+            self.homes.insert(key.clone(), home);
+        }
+        let (bases, screen, interrupts) = (&self.bases, self.screen, self.interrupts);
+        let Some(home) = self.homes.get_mut(&key) else { return Err(Error::server("the server is gone")) };
+        let (load_s, in_place) = home.load(bases, assignment)?;
+        let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
+        let concurrency = self.plan.concurrency(bases.first().map(|(_, base)| base), assignment, batch_size);
+        let session = home.session(plan.with_batch_size(batch_size))?;
+        let job = job(session, concurrency, trial)?;
+        let runner = Runner {
+            earlier: &[],
+            baseline: None,
+            session,
+            screen,
+            interrupts,
+            codes: Codes::Own,
+            observers: None,
+            ranks: None,
+        };
+        let visit = Visit {
+            runner,
+            job: &job,
+            unit_s: trial.unit_s,
+            concurrency,
+            percentile: self.plan.percentile(),
+            patience: patience(self.plan.budget),
+        };
+        let level = visit.measure(self.best_rate)?;
+        self.reached(level.client.request_rate());
+        let found = measured(&level, self.plan);
+        let throughput = concurrency.map_or(found.throughput, |concurrency| closed_throughput(&level, concurrency));
+        Ok(VisitFigures { figures: Figures { throughput, concurrency, ..found }, load_s, in_place })
+    }
+
+    /// Most requests a second that any candidate has had.
+    pub fn best_rate(&self) -> f64 {
+        self.best_rate
+    }
+
+    /// A candidate has had so many requests a second, here or in a process of its own.
+    pub fn reached(&mut self, rate: f64) {
+        self.best_rate = self.best_rate.max(rate);
+    }
+
+    /// Loads what was changed as it was found. Nothing more can be done where a server refuses.
+    ///
+    /// # Errors
+    /// The server's reason.
+    pub fn restore(&mut self) -> Result<()> {
+        let homes = self.homes.values_mut();
+        let restored = homes.map(|home| {
+            home.sessions.clear();
+            let names: Vec<String> = home.loaded.drain().map(|(name, _)| name).collect();
+            let control = control(home.backend.as_ref())?;
+            let load = |name: &String| {
+                control.load(name, None)?;
+                // What was in force may not have been what its file says.
+                let found = self.bases.iter().find(|(id, _)| id.name == *name);
+                match found {
+                    Some((id, base)) if control.configuration(id)? != *base => control.load(name, Some(base)),
+                    _ => Ok(()),
+                }
+            };
+            names.iter().map(load).fold(Ok(()), Error::both)
+        });
+        restored.fold(Ok(()), Error::both)
+    }
+}
+
+impl Home {
+    /// Loads every model as `assignment` has it. Returns how long that took, where there was something to load, and whether only
+    /// instances changed.
+    fn load(&mut self, bases: &[(ModelId, Value)], assignment: &Assignment) -> Result<(Option<f64>, bool)> {
+        let (mut seconds, mut in_place) = (None, true);
+        for (index, (id, base)) in bases.iter().enumerate() {
+            let model = (index > 0).then_some(id.name.as_str());
+            let wanted = assignment.configure(model, base);
+            let present = self.loaded.get(&id.name);
+            if present == Some(&wanted) || (present.is_none() && wanted == *base) {
+                continue;
+            }
+            let control = control(self.backend.as_ref())?;
+            in_place &= present.is_some_and(|present| differ_in_instances_alone(present, &wanted));
+            let started = Stamp::now();
+            control.load(&id.name, Some(&wanted))?;
+            *seconds.get_or_insert(0.0) += Stamp::now().since(started) as f64 / 1e9;
+            self.loaded.insert(id.name.clone(), wanted);
+            if let Some(difference) = assignment.differs(model, &control.configuration(id)?) {
+                return Err(Error::server(difference));
+            }
+        }
+        Ok((seconds, in_place && seconds.is_some()))
+    }
+
+    /// The session for the model as it is now; of the same form as one before, that one.
+    fn session(&mut self, plan: Plan) -> Result<&Session> {
+        let spec = self.backend.model(&plan.target.model)?;
+        let fits = |session: &Session| {
+            session.plan.data.batch_size == plan.data.batch_size
+                && session.models.first().is_some_and(|model| {
+                    model.max_batch_size == spec.max_batch_size && model.scheduler == spec.scheduler
+                })
+        };
+        if let Some(index) = self.sessions.iter().position(fits) {
+            return Ok(&self.sessions[index]);
+        }
+        let server = Connected { backend: Arc::clone(&self.backend), traces: None };
+        self.sessions.push(Session::through(server, plan)?);
+        Ok(&self.sessions[self.sessions.len() - 1])
+    }
+}
+
+/// What the server can be told.
+fn control(backend: &dyn Backend) -> Result<&dyn ModelControl> {
+    backend.control().ok_or_else(|| {
+        Error::usage(
+            "tune: this server cannot be asked to load models; use triton_c_api, or a Triton over HTTP or gRPC",
+        )
+    })
+}
+
+/// Whether two configurations differ in their instances alone, which Triton changes in place.
+fn differ_in_instances_alone(one: &Value, other: &Value) -> bool {
+    let rest = |value: &Value| {
+        let mut rest = value.clone();
+        if let Some(object) = rest.as_object_mut() {
+            object.remove("instance_group");
+        }
+        rest
+    };
+    rest(one) == rest(other)
+}
+
+/// The load of a trial.
+fn job(session: &Session, concurrency: Option<u32>, trial: &Trial) -> Result<Job> {
+    let mut job = match (concurrency, &session.plan.load.mode) {
+        (Some(concurrency), _) => Job::closed(session, concurrency),
+        (None, LoadMode::RequestRate { range: Range { start, .. }, distribution }) => {
+            Job::rate(session, *start, *distribution)?
+        }
+        (None, _) => return Err(Error::usage("tune: there is no load to measure with")),
+    };
+    if let LoadShape::Open(open) = &mut job.shape {
+        open.seed = trial.seed;
+    }
+    Ok(job)
+}
+
+/// Inferences a second of a closed loop, by Little's law: what is outstanding, by the time that a request and the way to the
+/// next take. Counting what ends in a window that holds a few batches is wrong by as much as a batch at its edges.
+fn closed_throughput(level: &LevelSummary, concurrency: u32) -> f64 {
+    let client = &level.client;
+    let each_ns = client.latency.mean_ns() + client.turnaround_ns;
+    if each_ns > 0.0 {
+        f64::from(concurrency) * client.batch_size as f64 * 1e9 / each_ns * (1.0 - client.failed_share())
+    } else {
+        0.0
+    }
+}
+
+fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
+    let client = &level.client;
+    let at = |percentile: f64| LatencyAt { percentile, latency_ns: client.latency.percentile_ns(percentile) as f64 };
+    let delta = level.server.as_ref().map(|server| &server.delta);
+    let us = |time: fn(&crate::model::statistics::ModelStatistics) -> crate::model::statistics::CountedTime| {
+        delta.map(time).filter(|time| time.count > 0).map_or(0.0, |time| time.ns as f64 / time.count as f64 / 1e3)
+    };
+    let executions = delta.map_or(0, |delta| delta.executions);
+    Figures {
+        throughput: client.throughput(),
+        latency_ns: at(plan.percentile()).latency_ns,
+        percentiles: plan.percentiles().into_iter().map(at).collect(),
+        mean_ns: client.latency.mean_ns(),
+        errors: client.failed_share(),
+        queue_us: us(|delta| delta.queue),
+        compute_us: us(crate::model::statistics::ModelStatistics::compute),
+        executed_batch: delta
+            .filter(|_| executions > 0)
+            .map_or(0.0, |delta| delta.inferences as f64 / executions as f64),
+        batch_size: client.batch_size,
+        ..Figures::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn instances_alone() {
+        let with = |count: u32, batch: u32| json!({"max_batch_size": batch, "instance_group": [{"count": count}]});
+        assert!(differ_in_instances_alone(&with(1, 8), &with(2, 8)));
+        assert!(!differ_in_instances_alone(&with(1, 8), &with(2, 4)));
+    }
+}

@@ -1,0 +1,184 @@
+//! A candidate's measurement: as long as its requests need, and a second time where it fails.
+
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::app::runner::Runner;
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::plan::{MeasurementPlan, OnDisturbance, WindowRule};
+
+/// The start of a load is left out for so long, or for this share of what is measured, whichever is more.
+const SETTLING: (Duration, f64) = (Duration::from_millis(40), 0.2);
+/// A load has settled after so many times its latency, and is measured for so many at least; neither for longer than that.
+const LATENCIES: (f64, f64, Duration) = (2.0, 4.0, Duration::from_secs(2));
+/// A candidate of which no request ends is waited for so long in its longest try: this share of the budget, and neither less nor more than this.
+const PATIENCE: (f64, Duration, Duration) = (0.15, Duration::from_secs(2), Duration::from_secs(60));
+
+/// What a candidate is measured with.
+pub struct Visit<'a> {
+    /// Measures.
+    pub runner: Runner<'a>,
+    /// The load.
+    pub job: &'a Job,
+    /// The shortest window, in seconds.
+    pub unit_s: f64,
+    /// Requests outstanding; none where a rate is sent.
+    pub concurrency: Option<u32>,
+    /// The percentile that is shown.
+    pub percentile: f64,
+    /// How long a single try may take in which no request ends.
+    pub patience: Duration,
+}
+
+/// What a level says of its candidate.
+#[derive(Debug, PartialEq)]
+enum Said {
+    /// What it came to.
+    Enough,
+    /// Nothing: no request ended, well or badly.
+    Nothing,
+    /// That it does not work.
+    Failed(String),
+}
+
+/// How long a single try may take in which no request ends.
+pub fn patience(budget: Duration) -> Duration {
+    let (share, least, most) = PATIENCE;
+    budget.mul_f64(share).clamp(least, most)
+}
+
+impl Visit<'_> {
+    /// Measures the candidate. One that turns out to be slower than was known is measured again, for long enough; one that fails is tried once
+    /// more, because what was wrong may have been the machine.
+    ///
+    /// # Errors
+    /// Why there are no figures.
+    pub fn measure(&self, best_rate: f64) -> Result<LevelSummary> {
+        let mut latency_s = self.latency_s(best_rate);
+        let mut failed = false;
+        loop {
+            let base = &self.runner.plan().measurement;
+            let (warmup, window) = lengths(base.warmup, self.unit_s, latency_s);
+            let plan = measurement(base, (warmup, window), self.percentile);
+            let started = Stamp::now();
+            let level = match self.runner.measure_quietly(self.job, &plan) {
+                Err(_) if !failed && !self.runner.must_stop() => {
+                    failed = true;
+                    continue;
+                }
+                level => level?,
+            };
+            match said(&level)? {
+                Said::Enough => {
+                    let (settling, least, most) = LATENCIES;
+                    let own_s = self.latency_s(level.client.request_rate()).min(most.as_secs_f64() / least);
+                    if own_s <= latency_s.max(self.unit_s / least) * settling {
+                        return Ok(level);
+                    }
+                    latency_s = own_s;
+                }
+                Said::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
+                Said::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
+                Said::Failed(_) => failed = true,
+            }
+        }
+    }
+
+    /// What is outstanding takes at least so long.
+    fn latency_s(&self, rate: f64) -> f64 {
+        self.concurrency.filter(|_| rate > 0.0).map_or(0.0, |number| f64::from(number) / rate)
+    }
+}
+
+/// What requests take at least of which none ended in such a window, in a try that `took` so long until all had.
+///
+/// # Errors
+/// Where that was as long as anybody waits.
+fn longer(waited: Duration, took: Duration, patience: Duration) -> Result<f64> {
+    if waited.max(took) >= patience.mul_f64(0.9) {
+        return Err(Error::server(format!("no request ended within {} ms", waited.as_millis())));
+    }
+    // The next try takes at least two and a half times as long as what is said here.
+    Ok(waited.max(took).min(patience.mul_f64(0.4)).as_secs_f64())
+}
+
+/// How long requests of such a latency are let settle, and then measured.
+fn lengths(warmup: Duration, unit_s: f64, latency_s: f64) -> (Duration, Duration) {
+    let (settling, least, most) = LATENCIES;
+    // A window that is shorter than a request may see none end.
+    let times = |factor: f64, fewest: f64| {
+        Duration::from_secs_f64((factor * latency_s).min(most.as_secs_f64()).max(fewest * latency_s))
+    };
+    let window = Duration::from_secs_f64(unit_s).max(times(least, 1.5));
+    (warmup.max(SETTLING.0).max(window.mul_f64(SETTLING.1)).max(times(settling, 1.0)), window)
+}
+
+/// One window, after the load has settled.
+fn measurement(plan: &MeasurementPlan, (warmup, window): (Duration, Duration), percentile: f64) -> MeasurementPlan {
+    MeasurementPlan {
+        window: WindowRule::Time(window),
+        warmup,
+        max_trials: 1,
+        level_time: None,
+        percentile: Some(percentile),
+        latency_threshold: None,
+        request_count: None,
+        warmup_requests: 0,
+        precision: None,
+        restarts: 1,
+        on_disturbance: Some(OnDisturbance::Mark),
+        ..plan.clone()
+    }
+}
+
+fn since(started: Stamp) -> Duration {
+    Duration::from_nanos(Stamp::now().since(started))
+}
+
+/// What a level says of its candidate.
+///
+/// # Errors
+/// Where the user has interrupted.
+fn said(level: &LevelSummary) -> Result<Said> {
+    let reason = level.client.errors.first().map(|(error, _)| error.to_string());
+    Ok(match level.ending {
+        Ending::Interrupted => return Err(Error::server("interrupted")),
+        _ if level.client.completed() == 0 && reason.is_none() => Said::Nothing,
+        Ending::Failed => {
+            Said::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
+        }
+        _ if level.client.requests == 0 => Said::Failed("no request succeeded".to_owned()),
+        _ => Said::Enough,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_slow_is_waited_for_and_who_hangs_is_not() {
+        let lengths = |latency_s: f64| lengths(Duration::ZERO, 0.25, latency_s);
+        let patience = patience(Duration::from_secs(60));
+        let (mut latency_s, mut tries) = (0.0, Vec::new());
+        let error = loop {
+            let (warmup, window) = lengths(latency_s);
+            tries.push((warmup + window).as_secs_f64());
+            assert!(tries.len() < 10, "{tries:?}");
+            match longer(warmup + window, Duration::ZERO, patience) {
+                Ok(longer) => latency_s = longer,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(tries.windows(2).all(|pair| pair[1] > 1.2 * pair[0]), "{tries:?}");
+        let last = tries[tries.len() - 1];
+        assert!((9.0..15.0).contains(&last) && tries.iter().sum::<f64>() < 25.0, "{tries:?}");
+        assert!(error.contains(&format!("no request ended within {} ms", (last * 1e3) as u64)), "{error}");
+        let hung = longer(Duration::from_millis(300), Duration::from_secs(20), patience).unwrap_err().to_string();
+        assert!(hung.contains("no request ended within 300 ms"), "{hung}");
+        assert_eq!(lengths(4.0), (Duration::from_secs(4), Duration::from_secs(6)), "longer than a request");
+        assert_eq!(lengths(0.0), (Duration::from_millis(50), Duration::from_millis(250)));
+    }
+}

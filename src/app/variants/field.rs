@@ -1,0 +1,170 @@
+//! All subjects of a comparison, with the servers that they share.
+
+use std::sync::Arc;
+
+use crate::app::variants::subject::{self, Course, Subject};
+use crate::app::variants::{memory, sizes, transports};
+use crate::backend::Backend;
+use crate::backends;
+use crate::error::{Error, Result};
+use crate::plan::{Matrix, Plan, Variant};
+
+/// What is compared.
+pub enum Field<'a> {
+    /// The ways that the user has described.
+    Variants(&'a [Variant]),
+    /// A dimension that the program knows.
+    Matrix(&'a Plan, &'a Matrix),
+}
+
+/// The servers that subjects share, as long as they run.
+pub struct Servers {
+    /// The one in this process.
+    host: Option<Arc<dyn Backend>>,
+    /// Where HTTP and gRPC of a matrix lead to.
+    urls: Option<Result<[String; 2]>>,
+}
+
+impl Field<'_> {
+    /// Starts the servers that subjects share.
+    ///
+    /// # Errors
+    /// Where the one in this process does not start.
+    pub fn serve(&self, course: Course<'_>) -> Result<Servers> {
+        match self {
+            Self::Variants(_) => {
+                let plans: Vec<&Plan> = self.embedded().collect();
+                let host = if plans.is_empty() || self.is_anew() { None } else { Some(backends::host(&plans)?) };
+                Ok(Servers { host, urls: None })
+            }
+            Self::Matrix(plan, kind) => {
+                let host = Some(backends::host(&[plan])?);
+                let urls = match kind {
+                    Matrix::Memory => None,
+                    Matrix::Transports { running } => {
+                        Some(transports::urls(plan, running.as_deref(), course.interrupts))
+                    }
+                };
+                Ok(Servers { host, urls })
+            }
+        }
+    }
+
+    /// Whether a server runs in this process.
+    pub fn is_embedded(&self) -> bool {
+        self.embedded().next().is_some()
+    }
+
+    /// The plans whose server runs in this process.
+    fn embedded(&self) -> impl Iterator<Item = &Plan> {
+        let plans: Vec<&Plan> = match self {
+            Self::Variants(variants) => variants.iter().map(|variant| &variant.plan).collect(),
+            Self::Matrix(plan, _) => vec![*plan],
+        };
+        plans.into_iter().filter(|plan| plan.target.service.is_embedded())
+    }
+
+    /// Whether servers in this process differ, so that each turn has one of its own.
+    fn is_anew(&self) -> bool {
+        let mut plans = self.embedded();
+        plans.next().is_some_and(|first| plans.any(|plan| plan.target.server != first.target.server))
+    }
+
+    /// Whether what a run changes on a server on the network would be seen by the others.
+    fn changes_servers(&self) -> bool {
+        matches!(self, Self::Variants(variants) if variants.iter().any(|variant| variant.plan.target.trace.is_some()))
+    }
+
+    /// The sizes of inputs that are gone through; none where the flags say.
+    pub fn sizes(&self) -> Vec<Option<u64>> {
+        match self {
+            Self::Matrix(plan, _) if !plan.matrix_sizes.is_empty() => {
+                plan.matrix_sizes.iter().copied().map(Some).collect()
+            }
+            _ => vec![None],
+        }
+    }
+
+    /// Makes all subjects ready, with inputs of `size` bytes where it is given.
+    ///
+    /// # Errors
+    /// Where a variant cannot be measured, the first way of a matrix cannot, or no input can be of another size.
+    pub fn open(&self, servers: &Servers, size: Option<u64>, course: Course<'_>) -> Result<Vec<Subject>> {
+        match self {
+            Self::Variants(variants) => self.open_variants(servers, variants, course),
+            Self::Matrix(plan, kind) => open_matrix(servers, (*plan, *kind), size, course),
+        }
+    }
+
+    fn open_variants(&self, servers: &Servers, variants: &[Variant], course: Course<'_>) -> Result<Vec<Subject>> {
+        let mut subjects = Vec::new();
+        for Variant { name, plan, .. } in variants {
+            let (name, plan) = (name.clone(), plan.clone());
+            let remote = plan.target.service.is_remote();
+            let subject = match &servers.host {
+                Some(host) if plan.target.service.is_embedded() => {
+                    let through = backends::through(host, &plan);
+                    Subject::kept(name, plan, Ok(through))
+                }
+                None if plan.target.service.is_embedded() => Subject::anew(name, plan, course.connect),
+                _ if remote && self.changes_servers() => Subject::anew(name, plan, course.connect),
+                _ => {
+                    let server = (course.connect)(&plan);
+                    Subject::kept(name, plan, server)
+                }
+            };
+            if let Err(error) = &subject.open {
+                return Err(error.clone().context(format!("--variant '{}'", subject.name)));
+            }
+            subjects.push(subject);
+        }
+        Ok(subjects)
+    }
+}
+
+fn open_matrix(
+    servers: &Servers,
+    (plan, kind): (&Plan, &Matrix),
+    size: Option<u64>,
+    course: Course<'_>,
+) -> Result<Vec<Subject>> {
+    let host = servers.host.as_ref().ok_or_else(|| Error::server("no server was started"))?;
+    let models = plan.target.models().map(|id| host.model(id)).collect::<Result<Vec<_>>>()?;
+    let mut plan = plan.clone();
+    if let Some(size) = size {
+        sizes::set(&mut plan.data, &models, size)?;
+    }
+    let decoupled = models.iter().any(|model| model.decoupled);
+    let ways = match (kind, &servers.urls) {
+        (Matrix::Transports { .. }, Some(urls)) => transports::ways(&plan, urls, decoupled),
+        _ => memory::ways(&plan).into_iter().map(|(name, plan)| (name, Ok(plan))).collect(),
+    };
+    let open = |(name, way): (String, Result<Plan>)| match way {
+        Ok(way) if way.target.service.is_embedded() => {
+            let through = backends::through(host, &way);
+            Subject::kept(name, way, Ok(through))
+        }
+        Ok(way) => {
+            let server = (course.connect)(&way);
+            Subject::kept(name, way, server)
+        }
+        Err(error) => Subject::unusable(name, plan.clone(), error),
+    };
+    let subjects: Vec<Subject> = ways.into_iter().map(open).collect();
+    match subjects.first().map(|first| &first.open) {
+        Some(Err(error)) => Err(error.clone()),
+        _ => Ok(subjects),
+    }
+}
+
+impl Servers {
+    /// Lets go of the servers; those in this process are stopped.
+    ///
+    /// # Errors
+    /// Where one could not be.
+    pub fn halt(self) -> Result<()> {
+        let embedded = self.host.is_some();
+        drop(self);
+        if embedded { subject::halt() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,282 @@
+//! `--variant` and `--matrix`: several ways to do one run, measured in rounds that take turns, and what they differ in.
+
+mod field;
+mod memory;
+mod sizes;
+mod subject;
+mod transports;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::app::phase;
+use crate::app::screen::Screen;
+use crate::app::variants::field::Field;
+use crate::app::variants::subject::{Course, Subject, levels};
+use crate::app::write;
+use crate::backends::Connect;
+use crate::error::{Error, Result};
+use crate::exit::{self, Codes};
+use crate::measure::rounds::{Figure, Interleaving, Round, Turn, interleave};
+use crate::plan::{Matrix, OnDisturbance, Plan, Rounds, Statistic, Variant};
+use crate::report::{self, Interrupts, console};
+use crate::result::RunResult;
+use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
+use crate::stdio::note;
+
+/// Measures every variant, or every way of a matrix, and says what they differ in. Returns the exit code.
+///
+/// # Errors
+/// Where a variant, or the first way of a matrix, cannot be measured at all, or the result cannot be written.
+pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (Interrupts, Connect)) -> Result<u8> {
+    let field = match &plan.matrix {
+        Some(kind) => Field::Matrix(plan, kind),
+        None => Field::Variants(&plan.variants),
+    };
+    check_levels(&plan.variants)?;
+    check_libraries(&plan.variants)?;
+    if field.is_embedded() {
+        phase::loading();
+    }
+    let screen = Screen::new();
+    let course = Course { screen: &screen, interrupts, codes, connect };
+    let mut comparison = Comparison { field, plan, rounds, course, result: None };
+    let ended = comparison.measure();
+    let Some(mut result) = comparison.result.take() else {
+        return ended.map(|()| exit::INTERRUPTED);
+    };
+    let has_rounds = |variants: &VariantsResult| variants.cells.iter().any(|cell| !cell.rounds.is_empty());
+    let has_rounds = result.variants.as_ref().is_some_and(has_rounds);
+    if ended.is_ok() && !has_rounds && comparison.is_interrupted() {
+        note!("no round had been measured yet, so that there is nothing to report");
+        return Ok(exit::INTERRUPTED);
+    }
+    result.judge_variants(&plan.gate, ended.is_err() || comparison.is_interrupted());
+    let printed = screen.print(&report::requirements::text(&result.requirements));
+    let written = if ended.is_ok() || has_rounds { write(plan, interrupts, &result, None) } else { Ok(()) };
+    ended.and(written)?;
+    printed?;
+    Ok(result.exit_code(codes))
+}
+
+/// Levels are compared one by one, so that there must be as many of each variant.
+fn check_levels(variants: &[Variant]) -> Result<()> {
+    let Some((first, others)) = variants.split_first() else { return Ok(()) };
+    let expected = levels(&first.plan.load.mode);
+    let Some(other) = others.iter().find(|other| levels(&other.plan.load.mode) != expected) else { return Ok(()) };
+    let (name, number) = (&other.name, levels(&other.plan.load.mode));
+    let rule = format!("it has levels: {number}, and '{}' has {expected}; they are compared one by one", first.name);
+    Err(Error::usage(format!("--variant '{name}': {rule}, so give each as many")))
+}
+
+/// A process holds one library of the server.
+fn check_libraries(variants: &[Variant]) -> Result<()> {
+    let mut embedded = variants.iter().filter(|variant| variant.plan.target.service.is_embedded());
+    let directory = |variant: &Variant| variant.plan.target.server.directory.clone();
+    let Some(first) = embedded.next() else { return Ok(()) };
+    let Some(other) = embedded.find(|other| directory(other) != directory(first)) else { return Ok(()) };
+    let (name, place) = (&other.name, directory(other));
+    Err(Error::usage(format!(
+        "--variant '{name}': --triton-server-directory {} is not that of '{}', and a process holds one Triton: \
+         measure releases in runs of their own, and hold these against each other with triton-bench compare",
+        place.display(),
+        first.name
+    )))
+}
+
+/// A comparison under way.
+struct Comparison<'a> {
+    field: Field<'a>,
+    plan: &'a Plan,
+    rounds: Rounds,
+    course: Course<'a>,
+    /// What there is of it.
+    result: Option<RunResult>,
+}
+
+impl Comparison<'_> {
+    /// Everything, as often as the servers are to be started.
+    fn measure(&mut self) -> Result<()> {
+        let starts = self.plan.measurement.restarts;
+        for start in 1..=starts {
+            let servers = self.field.serve(self.course)?;
+            let ended = self.at_start((start, starts), &servers);
+            if start == starts || self.is_interrupted() || ended.is_err() {
+                return ended;
+            }
+            if !self.field.is_embedded() && start == 1 {
+                note!("--restarts: servers on the network stay as they are; each start has new connections only");
+            }
+            servers.halt()?;
+        }
+        Ok(())
+    }
+
+    fn at_start(&mut self, (start, starts): (u32, u32), servers: &field::Servers) -> Result<()> {
+        for (number, size) in self.field.sizes().into_iter().enumerate() {
+            let subjects = match self.field.open(servers, size, self.course) {
+                Err(_) if self.is_interrupted() => return Ok(()),
+                subjects => subjects?,
+            };
+            if self.result.is_none() {
+                if !phase::ready() {
+                    return Ok(());
+                }
+                self.begin(&subjects)?;
+            }
+            let measured = self.at_size(&subjects, (start, starts), (number, size));
+            // The last one first: each puts back what it found on a server.
+            let closed = subjects.into_iter().rev().map(Subject::close).fold(Ok(()), Error::both);
+            measured.and(closed)?;
+            if self.is_interrupted() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is going to be measured.
+    fn begin(&mut self, subjects: &[Subject]) -> Result<()> {
+        let Some(seen) = subjects.first().and_then(|first| first.seen.as_ref()) else {
+            return Err(Error::usage("there is nothing to measure"));
+        };
+        let mut notes: Vec<&String> = Vec::new();
+        for note in subjects.iter().filter_map(|subject| subject.seen.as_ref()).flat_map(|seen| &seen.notes) {
+            if !notes.contains(&note) {
+                note!("{note}");
+                notes.push(note);
+            }
+        }
+        let flags = |name: &str| self.plan.variants.iter().find(|variant| variant.name == name);
+        let identity = |subject: &Subject| VariantIdentity {
+            name: subject.name.clone(),
+            flags: flags(&subject.name).map(|variant| variant.flags.clone()).unwrap_or_default(),
+            problem: subject.open.as_ref().err().map(ToString::to_string),
+        };
+        let measurement = &self.plan.measurement;
+        let variants = VariantsResult {
+            matrix: self.plan.matrix.as_ref().map(|kind| word(kind).to_owned()),
+            variants: subjects.iter().map(identity).collect(),
+            rounds: self.rounds,
+            starts: measurement.restarts,
+            seed: self.plan.seed,
+            primary: Figure::Client(measurement.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)),
+            cells: Vec::new(),
+        };
+        let mut setup = (*seen.setup).clone();
+        (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
+        self.course.screen.print(&console::settings(self.plan, &setup))?;
+        self.course.screen.print(&report::variants::heading(&variants, measurement))?;
+        for variant in &variants.variants {
+            if let Some(problem) = &variant.problem {
+                note!("--matrix: {}: {problem}", variant.name);
+            }
+        }
+        self.result = Some(RunResult { variants: Some(variants), ..RunResult::new(Arc::new(setup)) });
+        Ok(())
+    }
+
+    fn at_size(
+        &mut self,
+        subjects: &[Subject],
+        (start, starts): (u32, u32),
+        (size_number, size): (usize, Option<u64>),
+    ) -> Result<()> {
+        let levels = subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|seen| seen.loads.len()).max();
+        let levels = levels.unwrap_or(0);
+        for level in 0..levels {
+            let cell = size_number * levels + level;
+            self.add_cell(subjects, (cell, level), size);
+            let cells = levels * self.field.sizes().len();
+            self.rounds_of(subjects, level, (cell, cells), (start, starts));
+            let Some(result) = &self.result else { break };
+            if (start == starts || self.is_interrupted())
+                && let Some(variants) = &result.variants
+                && !variants.cells[cell].rounds.is_empty()
+            {
+                self.course.screen.print(&report::variants::cell(variants, &variants.cells[cell]))?;
+            }
+            if self.is_interrupted() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the cell with that number, unless an earlier start has.
+    fn add_cell(&mut self, subjects: &[Subject], (cell, level): (usize, usize), size: Option<u64>) {
+        let Some(variants) = self.result.as_mut().and_then(|result| result.variants.as_mut()) else { return };
+        if variants.cells.len() > cell {
+            return;
+        }
+        let first = subjects.iter().find_map(|subject| subject.seen.as_ref());
+        let loads = subjects.iter().filter_map(|subject| Some(subject.seen.as_ref().or(first)?.loads[level]));
+        let input_bytes = subjects.iter().map(|subject| subject.seen.as_ref().and_then(|seen| seen.input_bytes));
+        let (loads, input_bytes) = (loads.collect(), input_bytes.collect());
+        variants.cells.push(Cell { loads, size, input_bytes, rounds: Vec::new() });
+    }
+
+    /// Measures the rounds of a cell, and keeps them as they come.
+    fn rounds_of(
+        &mut self,
+        subjects: &[Subject],
+        level: usize,
+        (cell, cells): (usize, usize),
+        (start, starts): (u32, u32),
+    ) {
+        let (course, plan) = (self.course, self.plan);
+        let Some(result) = self.result.as_mut() else { return };
+        let usable: Vec<usize> = (0..subjects.len()).filter(|&number| subjects[number].open.is_ok()).collect();
+        let interleaving = Interleaving {
+            rounds: self.rounds,
+            subjects: usable.len(),
+            seed: plan.seed,
+            replaces: plan.measurement.on_disturbance == Some(OnDisturbance::Replace),
+            start,
+        };
+        let place = |round: usize| {
+            let start = if starts > 1 { format!("start {start}/{starts}, ") } else { String::new() };
+            let cell = if cells > 1 { format!("cell {}/{cells}, ", cell + 1) } else { String::new() };
+            // Disturbed rounds are measured again.
+            format!("{start}{cell}round {}/{}", round + 1, interleaving.rounds.count.max(round + 1))
+        };
+        let earlier = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
+        let take = |turn: Turn| {
+            let subject = &subjects[usable[turn.subject]];
+            let at = format!("{}, {}", place(turn.round), subject.name);
+            course.screen.at(&at);
+            subject.measure(level, course)
+        };
+        let keep = |rounds: &[Round]| {
+            let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
+            if let Some(variants) = &mut result.variants {
+                variants.cells[cell].rounds = earlier.iter().cloned().chain(all).collect();
+                course.screen.log(&format!("{} is done", place(rounds.len() - 1)));
+            }
+            report::summary::save(plan, course.interrupts, result);
+        };
+        interleave(&interleaving, take, keep);
+        course.screen.at("");
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.course.interrupts.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A round of those subjects that could be opened, with the numbers of all.
+fn spread(round: &Round, usable: &[usize], all: usize) -> Round {
+    let mut units = vec![None; all];
+    for (unit, &number) in round.units.iter().zip(usable) {
+        units[number].clone_from(unit);
+    }
+    Round { order: round.order.iter().map(|&number| usable[number]).collect(), units, ..round.clone() }
+}
+
+/// The word of `--matrix`.
+fn word(kind: &Matrix) -> &'static str {
+    match kind {
+        Matrix::Memory => "memory",
+        Matrix::Transports { .. } => "transports",
+    }
+}

@@ -1,0 +1,99 @@
+//! Which of a slot's requests are traced, and what is kept for that.
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::backend::{RequestTrace, TraceRate};
+use crate::backends::c_api::ffi::room::{Room, TracePointer};
+use crate::backends::c_api::ffi::server::Server;
+use crate::clock::Stamp;
+use crate::seed;
+
+/// A trace that goes with a request, or none.
+pub(super) struct Begun {
+    /// Null for none.
+    pub(super) pointer: TracePointer,
+    pub(super) id: u64,
+}
+
+impl Begun {
+    pub(super) const NONE: Self = Self { pointer: ptr::null_mut(), id: 0 };
+}
+
+/// What a slot keeps for its traces. Only whoever has the slot changes it.
+pub(super) struct Tracing {
+    room: &'static Room,
+    server: Arc<Server>,
+    rate: TraceRate,
+    /// When a request was last traced, and how many of the slot's requests ago that was then to be.
+    since: AtomicU64,
+    gap: AtomicU32,
+    /// For how many requests the traced one stands.
+    weight: AtomicU32,
+    /// For how many the next one will.
+    next_weight: AtomicU32,
+    draws: AtomicU64,
+}
+
+impl Tracing {
+    pub(super) fn new(server: &Arc<Server>, rate: TraceRate) -> Self {
+        let room = server.rooms.lock().pop().unwrap_or_else(|| Room::new(&server.library));
+        let first = if let TraceRate::Every(n) = rate { n } else { 1 };
+        Self {
+            room,
+            server: Arc::clone(server),
+            rate,
+            since: AtomicU64::new(0),
+            gap: AtomicU32::new(1),
+            weight: AtomicU32::new(first),
+            next_weight: AtomicU32::new(first),
+            draws: AtomicU64::new(0),
+        }
+    }
+
+    /// After how many requests the one that follows the present one is traced, of a load with so many slots.
+    pub(super) fn next_gap(&self, load_slots: usize) -> u32 {
+        let (now, before) = (Stamp::now(), Stamp(self.since.load(Ordering::Relaxed)));
+        let ns = if before.0 == 0 { 0 } else { now.since(before) };
+        let draw = seed::hash(ptr::from_ref(self).addr() as u64, self.draws.fetch_add(1, Ordering::Relaxed));
+        let (gap, weight) = self.rate.gap((self.gap.load(Ordering::Relaxed), ns), load_slots, draw);
+        self.since.store(now.0, Ordering::Relaxed);
+        self.gap.store(gap, Ordering::Relaxed);
+        self.weight.store(self.next_weight.swap(weight, Ordering::Relaxed), Ordering::Relaxed);
+        gap
+    }
+
+    /// A trace for the present request.
+    pub(super) fn begin(&self) -> Begun {
+        match self.room.arm() {
+            Ok(Some(pointer)) => Begun { pointer, id: self.room.armed() },
+            _ => Begun::NONE,
+        }
+    }
+
+    /// The server refused the request that `begun` went with.
+    ///
+    /// # Safety
+    /// The call that it went into has failed.
+    pub(super) unsafe fn withdraw(&self, begun: &Begun) {
+        // SAFETY: the caller's promise.
+        unsafe { self.room.withdraw(begun.pointer) }
+    }
+
+    /// The call that handed over the traced request has returned.
+    pub(super) fn note_hand_over(&self, begun: &Begun) {
+        self.room.hand_over(begun.id, Stamp::now());
+    }
+
+    /// What the server told of the request, which is over.
+    pub(super) fn take(&self) -> Option<RequestTrace> {
+        Some(RequestTrace { weight: self.weight.load(Ordering::Relaxed), ..self.room.take()? })
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        self.server.rooms.lock().push(self.room);
+    }
+}

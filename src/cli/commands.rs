@@ -1,0 +1,17 @@
+//! The commands.
+
+use crate::cli::word::Word;
+use crate::cli::{compare, doctor, help, models, pages, shell, trace_summary, tune};
+
+/// All commands, the usual ones first.
+pub const ALL: &[Word] = &[
+    compare::WORD,
+    pages::WORD,
+    models::WORD,
+    tune::WORD,
+    doctor::WORD,
+    trace_summary::WORD,
+    shell::COMPLETIONS,
+    shell::MAN,
+    help::WORD,
+];

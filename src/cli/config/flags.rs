@@ -1,0 +1,117 @@
+//! A mapping whose keys are flags, as words of a command line.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::{Arg, ArgAction};
+
+use crate::cli::config::OWN;
+use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+use crate::cli::getopt::{Need, alike, need};
+use crate::cli::word::refused;
+
+/// A flag of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Its long name.
+    pub name: String,
+    /// Its words, such as `--name=value`; none where it is said to be off.
+    pub words: Vec<OsString>,
+}
+
+/// The name in `--name` or `--name=value`.
+pub fn name_of(word: &OsStr) -> std::borrow::Cow<'_, str> {
+    let bytes = word.as_bytes();
+    let bytes = bytes.strip_prefix(b"--").unwrap_or(bytes);
+    String::from_utf8_lossy(bytes.split(|byte| *byte == b'=').next().unwrap_or(bytes))
+}
+
+/// What stands behind the first `=`.
+pub fn value_of(word: &OsStr) -> &OsStr {
+    let bytes = word.as_bytes();
+    let equals = bytes.iter().position(|byte| *byte == b'=');
+    OsStr::from_bytes(equals.map_or(&[][..], |at| &bytes[at + 1..]))
+}
+
+/// Reads a key and its value.
+///
+/// # Errors
+/// Where there is no such flag, or it takes no such value.
+pub fn setting(command: &clap::Command, key: &Key, node: &Node) -> Result<Setting, Fault> {
+    let arg = find(command, key)?;
+    let mut words = Vec::new();
+    match (&node.value, need(arg)) {
+        (Value::Null, _) => {}
+        (Value::Bool(on), Need::Never) => words.extend(on.then(|| word(&key.name, None))),
+        (Value::Text(text), Need::Never) if is_counted(arg) => {
+            let times: u8 = text.parse().map_err(|_| misfit(node, key, "a whole number or true or false"))?;
+            words.extend((0..times).map(|_| word(&key.name, None)));
+        }
+        (_, Need::Never) => return Err(misfit(node, key, "true or false")),
+        (Value::Bool(on), Need::Maybe) => words.push(word(&key.name, Some(if *on { "true" } else { "false" }))),
+        (Value::Text(text), _) => words.push(checked(command, &key.name, text, node.at)?),
+        (Value::List(list), _) if is_repeated(arg) => {
+            for each in list {
+                let Value::Text(text) = &each.value else { return Err(misfit(each, key, &form(arg))) };
+                words.push(checked(command, &key.name, text, each.at)?);
+            }
+        }
+        _ => return Err(misfit(node, key, &form(arg))),
+    }
+    Ok(Setting { name: key.name.clone(), words })
+}
+
+/// The flag of that long name.
+fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
+    const ASKED: &[&str] = &["help", "version"];
+    let name = key.name.as_str();
+    if OWN.contains(&name) || ASKED.contains(&name) {
+        return Err(Fault::new(key.at, format!("'{name}' belongs on the command line, not into the file")));
+    }
+    let known = command.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set());
+    known.ok_or_else(|| {
+        let plain = name.replace('_', "-");
+        let short = name.trim_start_matches('-').chars().next().filter(|_| name.trim_start_matches('-').len() == 1);
+        let meant: Vec<&str> = match command.get_arguments().find(|arg| short.is_some() && arg.get_short() == short) {
+            Some(arg) => arg.get_long().into_iter().collect(),
+            None if command.get_arguments().any(|arg| arg.get_long() == Some(&plain)) => vec![&plain],
+            None => alike(command, &plain).into_iter().filter_map(Arg::get_long).collect(),
+        };
+        let next = if meant.is_empty() { String::new() } else { format!(": did you mean {}?", meant.join(" or ")) };
+        Fault::new(key.at, format!("'{name}' is no flag's name{next}; see --help"))
+    })
+}
+
+/// A word that the flag takes.
+fn checked(command: &clap::Command, name: &str, text: &str, at: Place) -> Result<OsString, Fault> {
+    let word = word(name, Some(text));
+    match command.clone().try_get_matches_from([&word]) {
+        Ok(_) => Ok(word),
+        Err(error) => Err(Fault::new(at, refused(command, &error, "triton-bench", "see --help").to_string())),
+    }
+}
+
+/// `--name` or `--name=value`.
+pub fn word(name: &str, value: Option<&str>) -> OsString {
+    value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}")).into()
+}
+
+fn is_counted(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Count)
+}
+
+fn is_repeated(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Append)
+}
+
+/// The kind of value that a flag takes.
+fn form(arg: &Arg) -> String {
+    let names = arg.get_value_names().unwrap_or_default();
+    let form = names.first().map_or("VALUE", |name| name.as_str());
+    if is_repeated(arg) { format!("{form}, or a list of these") } else { form.to_owned() }
+}
+
+fn misfit(node: &Node, key: &Key, needed: &str) -> Fault {
+    let next = if matches!(node.value, Value::Bool(_)) { "; a text of that word stands in quotes" } else { "" };
+    Fault::new(node.at, format!("'{}' takes {needed}, not {}{next}", key.name, node.kind()))
+}

@@ -1,0 +1,43 @@
+//! `api`: how requests are asked.
+
+use crate::cli::config::inference_perf::Flags;
+use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::yaml::{Fault, Node};
+
+const COMPLETIONS: &str = "v1/completions";
+
+/// Reads the section.
+///
+/// # Errors
+/// What is not theirs, or has no counterpart.
+pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
+    let Some(node) = node else {
+        flags.add("endpoint", COMPLETIONS);
+        return Ok(());
+    };
+    let mut api = Fields::of("api", node)?;
+    if api.peek("type").and_then(text) == Some("anthropic_messages") {
+        api.refuse(
+            "type",
+            "no service here speaks Anthropic's messages; chat is the type of the same servers' other endpoint",
+        )?;
+    }
+    let kind = api.word("type", &["completion", "chat"])?.unwrap_or("completion");
+    flags.add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
+    if api.switch("streaming")? == Some(true) {
+        flags.switch("streaming");
+    }
+    if let Some(headers) = api.take("headers") {
+        for (name, value) in headers.map()? {
+            let value =
+                text(value).ok_or_else(|| Fault::new(value.at, format!("the header '{}' takes a text", name.name)))?;
+            flags.add("header", format!("{}:{value}", name.name));
+        }
+    }
+    let limits = "a limit that is the same for all requests is a header: write it into api.headers";
+    ["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().try_for_each(|key| api.refuse(key, limits))?;
+    api.refuse("response_format", "write response_format into the payloads of --input-data")?;
+    let sessions = "conversations are played by --session-concurrency, without such headers";
+    ["session_id_header_key", "session_token_header_key"].iter().try_for_each(|key| api.refuse(key, sessions))?;
+    api.finish()
+}

@@ -1,0 +1,97 @@
+//! `circuit_breakers`: what ends a run early.
+
+use crate::cli::config::inference_perf::Flags;
+use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::yaml::{Fault, Node, Value};
+
+/// The breakers that are defined.
+pub struct Breakers<'a> {
+    all: Vec<Breaker<'a>>,
+}
+
+struct Breaker<'a> {
+    name: &'a str,
+    /// Values of `--stop-on`.
+    conditions: Vec<String>,
+}
+
+impl<'a> Breakers<'a> {
+    /// Reads their definitions.
+    ///
+    /// # Errors
+    /// What is not theirs, or has no counterpart.
+    pub fn read(node: Option<&'a Node>) -> Result<Self, Fault> {
+        let Some(node) = node else { return Ok(Self { all: Vec::new() }) };
+        let Value::List(list) = &node.value else {
+            return Err(Fault::new(node.at, format!("'circuit_breakers' takes a list, not {}", node.kind())));
+        };
+        Ok(Self { all: list.iter().map(breaker).collect::<Result<_, _>>()? })
+    }
+
+    /// Adds those that the load names.
+    ///
+    /// # Errors
+    /// Where it names one that is not defined.
+    pub fn choose(&self, names: &[Node], flags: &mut Flags) -> Result<(), Fault> {
+        for node in names {
+            let found = self.all.iter().find(|breaker| text(node) == Some(breaker.name));
+            let found = found.ok_or_else(|| Fault::new(node.at, "no circuit breaker of that name is defined"))?;
+            found.conditions.iter().for_each(|condition| flags.add("stop-on", condition));
+        }
+        let is_named = |breaker: &&Breaker<'_>| names.iter().any(|node| text(node) == Some(breaker.name));
+        for unused in self.all.iter().filter(|breaker| !is_named(breaker)) {
+            flags.note(format!(
+                "the circuit breaker '{}' counts for nothing: load.circuit_breakers does not name it",
+                unused.name
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn breaker(node: &Node) -> Result<Breaker<'_>, Fault> {
+    let mut breaker = Fields::of("circuit_breakers", node)?;
+    let name = breaker.text("name")?.ok_or_else(|| Fault::new(node.at, "a circuit breaker needs 'name'"))?;
+    let metrics = breaker.take("metrics").ok_or_else(|| Fault::new(node.at, "a circuit breaker needs 'metrics'"))?;
+    is_of_errors(metrics)?;
+    let triggers = breaker.list("triggers")?;
+    breaker.finish()?;
+    Ok(Breaker { name, conditions: triggers.iter().map(trigger).collect::<Result<_, _>>()? })
+}
+
+/// What makes a request a hit is an expression of theirs; here it is that the request failed.
+fn is_of_errors(node: &Node) -> Result<(), Fault> {
+    let mut metrics = Fields::of("circuit_breakers.metrics", node)?;
+    metrics.list("matches")?;
+    let rules = metrics.list("rules")?;
+    metrics.finish()?;
+    let other = rules.iter().find(|rule| !text(rule).is_some_and(|rule| rule.contains("error")));
+    match other {
+        Some(rule) => {
+            Err(Fault::new(rule.at, "only failed requests end a run (--stop-on): a rule must ask for 'error'"))
+        }
+        None if rules.is_empty() => Err(Fault::new(
+            node.at,
+            "only failed requests end a run (--stop-on): a rule that asks for 'error' is missing",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn trigger(node: &Node) -> Result<String, Fault> {
+    let mut trigger = Fields::of("circuit_breakers.triggers", node)?;
+    let missing = |key: &str| Fault::new(node.at, format!("a trigger needs '{key}'"));
+    if trigger.word("type", &["consecutive", "rate_over_window"])?.ok_or_else(|| missing("type"))? == "consecutive" {
+        let rule = "the order of answers is not kept: name a share of some seconds, type rate_over_window";
+        return Err(Fault::new(
+            node.at,
+            format!("'circuit_breakers.triggers.type' consecutive has no counterpart: {rule}"),
+        ));
+    }
+    let seconds = trigger.positive("window_sec")?.ok_or_else(|| missing("window_sec"))?;
+    let share = trigger.number("threshold", 0.0)?.filter(|share| *share <= 1.0).ok_or_else(|| missing("threshold"))?;
+    let least = trigger.whole("min_samples", 0)?.unwrap_or(0);
+    trigger.finish()?;
+    let samples = if least > 0 { format!(" of {least}") } else { String::new() };
+    Ok(format!("errors>{}% over {seconds}s{samples}", share * 100.0))
+}

@@ -1,0 +1,160 @@
+//! A mapping of inference-perf's, read key by key; what nobody reads is a fault.
+
+use crate::cli::config::yaml::{Fault, Key, Node, Value};
+
+/// The keys of a section that have not been read yet. A key with the value `null` counts as absent.
+pub struct Fields<'a> {
+    section: String,
+    entries: Vec<&'a (Key, Node)>,
+}
+
+impl<'a> Fields<'a> {
+    /// The keys of a mapping; `section` is its name, as in `load.sweep`.
+    ///
+    /// # Errors
+    /// Where it is no mapping.
+    pub fn of(section: impl Into<String>, node: &'a Node) -> Result<Self, Fault> {
+        let entries = if node.value == Value::Null { &[][..] } else { node.map()? };
+        Ok(Self { section: section.into(), entries: entries.iter().collect() })
+    }
+
+    /// A key's name with its section.
+    pub fn name(&self, key: &str) -> String {
+        if self.section.is_empty() { key.to_owned() } else { format!("{}.{key}", self.section) }
+    }
+
+    /// Takes a key's value.
+    pub fn take(&mut self, key: &str) -> Option<&'a Node> {
+        let at = self.entries.iter().position(|(name, _)| name.name == key)?;
+        let (_, node) = self.entries.remove(at);
+        (node.value != Value::Null).then_some(node)
+    }
+
+    /// Takes a text.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn text(&mut self, key: &str) -> Result<Option<&'a str>, Fault> {
+        let Some(node) = self.take(key) else { return Ok(None) };
+        text(node).map(Some).ok_or_else(|| self.misfit(key, node, "a text"))
+    }
+
+    /// Takes a boolean.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn switch(&mut self, key: &str) -> Result<Option<bool>, Fault> {
+        let Some(node) = self.take(key) else { return Ok(None) };
+        match node.value {
+            Value::Bool(on) => Ok(Some(on)),
+            _ => Err(self.misfit(key, node, "true or false")),
+        }
+    }
+
+    /// Takes a finite number of at least `least`.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn number(&mut self, key: &str, least: f64) -> Result<Option<f64>, Fault> {
+        let Some(node) = self.take(key) else { return Ok(None) };
+        let number = text(node).and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
+        let number = number.filter(|number| *number >= least);
+        number.map(Some).ok_or_else(|| self.misfit(key, node, &format!("a number of at least {least}")))
+    }
+
+    /// Takes a number above 0.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn positive(&mut self, key: &str) -> Result<Option<f64>, Fault> {
+        let at = self.peek(key).map(|node| node.at);
+        match (self.number(key, 0.0)?, at) {
+            (Some(0.0), Some(at)) => Err(Fault::new(at, format!("'{}' must be above 0", self.name(key)))),
+            (number, _) => Ok(number),
+        }
+    }
+
+    /// Takes a whole number of at least `least`.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Fault> {
+        let Some(node) = self.take(key) else { return Ok(None) };
+        let number = text(node).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number >= least);
+        number.map(Some).ok_or_else(|| self.misfit(key, node, &format!("a whole number of at least {least}")))
+    }
+
+    /// Takes one of several words.
+    ///
+    /// # Errors
+    /// Where the value is none of them.
+    pub fn word(&mut self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, Fault> {
+        let Some(node) = self.take(key) else { return Ok(None) };
+        let found = text(node).and_then(|text| words.iter().copied().find(|word| *word == text));
+        found.map(Some).ok_or_else(|| self.misfit(key, node, &format!("one of {}", words.join(", "))))
+    }
+
+    /// Takes a list.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn list(&mut self, key: &str) -> Result<&'a [Node], Fault> {
+        let Some(node) = self.take(key) else { return Ok(&[]) };
+        match &node.value {
+            Value::List(list) => Ok(list),
+            _ => Err(self.misfit(key, node, "a list")),
+        }
+    }
+
+    /// Takes a mapping within this one.
+    ///
+    /// # Errors
+    /// Where the value is none.
+    pub fn section(&mut self, key: &str) -> Result<Option<Fields<'a>>, Fault> {
+        let name = self.name(key);
+        self.take(key).map(|node| Fields::of(name, node)).transpose()
+    }
+
+    /// The value of a key that stays.
+    pub fn peek(&self, key: &str) -> Option<&'a Node> {
+        self.entries.iter().find(|(name, _)| name.name == key).map(|(_, node)| node)
+    }
+
+    /// A key that has no counterpart.
+    ///
+    /// # Errors
+    /// Where it has a value: `instead` is what would do.
+    pub fn refuse(&mut self, key: &str, instead: &str) -> Result<(), Fault> {
+        match self.take(key) {
+            Some(node) => Err(Fault::new(node.at, format!("'{}' has no counterpart: {instead}", self.name(key)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the section.
+    ///
+    /// # Errors
+    /// Where keys are left, which inference-perf does not know either.
+    pub fn finish(self) -> Result<(), Fault> {
+        match self.entries.first() {
+            Some((key, _)) => {
+                let rule = "inference-perf has no such key, and its form takes no flags of ours: write these on the command line";
+                Err(Fault::new(key.at, format!("'{}': {rule}", self.name(&key.name))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn misfit(&self, key: &str, node: &Node, needed: &str) -> Fault {
+        Fault::new(node.at, format!("'{}' takes {needed}, not {}", self.name(key), shown(node)))
+    }
+}
+
+/// A scalar's text.
+pub fn text(node: &Node) -> Option<&str> {
+    if let Value::Text(text) = &node.value { Some(text) } else { None }
+}
+
+fn shown(node: &Node) -> String {
+    text(node).map_or_else(|| node.kind().to_owned(), |text| format!("'{text}'"))
+}

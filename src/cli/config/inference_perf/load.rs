@@ -1,0 +1,225 @@
+//! `load`: when requests leave.
+
+use crate::cli::config::inference_perf::Flags;
+use crate::cli::config::inference_perf::breakers::Breakers;
+use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::yaml::{Fault, Node, Place};
+
+/// Seconds of rest between stages where the file does not say.
+const INTERVAL: f64 = 1.0;
+/// Requests that a worker has outstanding where the file does not say.
+const WORKER_CONCURRENCY: u64 = 100;
+/// Windows that a level has at least; theirs is one stage.
+const WINDOWS: f64 = 3.0;
+
+/// What the other sections must know of it.
+pub struct Load {
+    /// Whether it says which models requests are for.
+    pub names_models: bool,
+}
+
+impl Load {
+    /// Reads the section.
+    ///
+    /// # Errors
+    /// What is not theirs, or has no counterpart.
+    pub fn read(node: &Node, breakers: &Breakers<'_>, flags: &mut Flags) -> Result<Self, Fault> {
+        let mut load = Fields::of("load", node)?;
+        let known = ["constant", "poisson", "concurrent", "trace_replay"];
+        if load.peek("type").is_some_and(|node| text(node) == Some("trace_session_replay")) {
+            load.refuse("type", "conversations are played by --session-concurrency N with --input-data FILE")?;
+        }
+        let kind = load.word("type", &known)?.unwrap_or("constant");
+        let interval = load.number("interval", 0.0)?.unwrap_or(INTERVAL);
+        match kind {
+            "concurrent" => concurrent(&mut load, interval, flags)?,
+            "trace_replay" => replay(&mut load, node.at, flags)?,
+            _ => rates(&mut load, kind, interval, flags)?,
+        }
+        workers(&mut load, kind, flags)?;
+        patience(&mut load, flags)?;
+        breakers.choose(load.list("circuit_breakers")?, flags)?;
+        let split = load.peek("lora_traffic_split").map(|node| node.at);
+        let names_models = adapters(load.list("lora_traffic_split")?, split, flags)?;
+        match load.peek("base_seed").map(text) {
+            Some(Some("time")) | None => {
+                load.take("base_seed");
+                flags.add("seed", "time");
+            }
+            Some(_) => load.whole("base_seed", 0)?.into_iter().for_each(|seed| flags.add("seed", seed)),
+        }
+        load.finish()?;
+        Ok(Self { names_models })
+    }
+}
+
+/// Stages, each with a rest before it but the first.
+fn stages(all: &[String], interval: f64, flags: &mut Flags) {
+    for (number, stage) in all.iter().enumerate() {
+        if number > 0 && interval > 0.0 {
+            flags.add("stage", format!("pause:{interval}s"));
+        }
+        flags.add("stage", stage);
+    }
+    if all.len() > 1 {
+        flags.add("stage-edges", "drain");
+    }
+}
+
+fn rates(load: &mut Fields<'_>, kind: &str, interval: f64, flags: &mut Flags) -> Result<(), Fault> {
+    let sweep = load.peek("sweep").map(|node| node.at);
+    let mut all = Vec::new();
+    for node in load.list("stages")? {
+        let mut stage = Fields::of("load.stages", node)?;
+        let other = "it belongs to stages of the type concurrent";
+        stage.refuse("num_requests", other)?;
+        stage.refuse("concurrency_level", other)?;
+        let missing = |key: &str| Fault::new(node.at, format!("a stage of the type {kind} needs '{key}'"));
+        let rate = stage.positive("rate")?.ok_or_else(|| missing("rate"))?;
+        let seconds = stage.whole("duration", 1)?.ok_or_else(|| missing("duration"))?;
+        stage.finish()?;
+        all.push(format!("rate:{rate}:{seconds}s"));
+    }
+    let swept = load.section("sweep")?;
+    if let (Some(at), Some(_), false) = (sweep, &swept, all.is_empty()) {
+        return Err(Fault::new(at, "'load.sweep' finds the rates itself: leave out load.stages, or it"));
+    }
+    let paced = swept.is_some() || !all.is_empty();
+    stages(&all, interval, flags);
+    if let Some(mut sweep) = swept {
+        let spacing = sweep.word("type", &["linear", "geometric"])?.unwrap_or("linear");
+        let points = sweep.whole("num_stages", 2)?.unwrap_or(5);
+        flags.add("sweep", format!("{spacing}:{points}"));
+        if let Some(seconds) = sweep.whole("stage_duration", 1)? {
+            flags.add("measurement-interval", (seconds as f64 * 1000.0 / WINDOWS).round().max(1.0));
+            flags.note(
+                "load.sweep.stage_duration: a rate is measured in three windows or more, so each has a third of it",
+            );
+        }
+        let found = "the search for the highest rate goes on until it is known to 3 %: leave it out";
+        ["num_requests", "timeout", "saturation_percentile"].iter().try_for_each(|key| sweep.refuse(key, found))?;
+        sweep.finish()?;
+    }
+    load.refuse("trace", "its times are those of the type trace_replay, its lengths belong into data.trace")?;
+    if kind == "poisson" && paced {
+        flags.add("request-distribution", "poisson");
+    }
+    Ok(())
+}
+
+fn concurrent(load: &mut Fields<'_>, interval: f64, flags: &mut Flags) -> Result<(), Fault> {
+    load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
+    load.refuse("trace", "choose the type trace_replay for its times, and data.trace for its lengths")?;
+    let mut all = Vec::new();
+    for node in load.list("stages")? {
+        let mut stage = Fields::of("load.stages", node)?;
+        let other = "it belongs to stages of the types constant and poisson";
+        stage.refuse("rate", other)?;
+        stage.refuse("duration", other)?;
+        let missing = |key: &str| Fault::new(node.at, format!("a stage of the type concurrent needs '{key}'"));
+        let requests = stage.whole("num_requests", 1)?.ok_or_else(|| missing("num_requests"))?;
+        let level = stage.whole("concurrency_level", 1)?.ok_or_else(|| missing("concurrency_level"))?;
+        stage.finish()?;
+        // More of them than requests have nothing to do.
+        all.push(format!("concurrency:{}:{requests}req", level.min(requests)));
+    }
+    stages(&all, interval, flags);
+    flags.switch("async");
+    Ok(())
+}
+
+fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fault> {
+    load.refuse("sweep", "a trace has its own times: leave one out")?;
+    load.refuse("stages", "a trace has its own times: leave one out")?;
+    let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
+    let node = load.take("trace").ok_or_else(missing)?;
+    flags.add("trace-replay", trace_file("load.trace", node)?);
+    Ok(())
+}
+
+/// The file of a trace.
+///
+/// # Errors
+/// Where it is no section of a trace.
+pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
+    let mut trace = Fields::of(name, node)?;
+    let file = trace.text("file")?.ok_or_else(|| Fault::new(node.at, format!("'{name}.file' is missing")))?;
+    trace.word("format", &["AzurePublicDataset"])?;
+    trace.finish()?;
+    Ok(file)
+}
+
+/// Workers and what each may have outstanding: ours have it in common.
+fn workers(load: &mut Fields<'_>, kind: &str, flags: &mut Flags) -> Result<(), Fault> {
+    let connections_at = load.peek("worker_max_tcp_connections").map(|node| node.at);
+    let workers = load.whole("num_workers", 1)?;
+    let (each, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
+    if let Some(workers) = workers {
+        flags.add("max-threads", workers);
+    }
+    if each.is_none() && connections.is_none() && workers.is_none() {
+        return Ok(());
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let workers = workers.unwrap_or(processors);
+    if kind == "concurrent" {
+        let most = connections.map(|connections| connections.saturating_mul(workers));
+        let needed = flags.settings.iter().filter(|setting| setting.name == "stage").flat_map(|setting| &setting.words);
+        let needed = needed.filter_map(|word| word.to_str()?.split(':').nth(1)?.parse().ok()).max().unwrap_or(0_u64);
+        if let (Some(most), Some(at)) = (most.filter(|most| *most < needed), connections_at) {
+            let rule = format!("every outstanding request has a connection of its own, {needed} of them: raise it");
+            return Err(Fault::new(at, format!("'load.worker_max_tcp_connections' allows {most} in all, but {rule}")));
+        }
+        if each.is_some() {
+            flags.note(
+                "load.worker_max_concurrency counts for nothing where the type is concurrent, as in inference-perf",
+            );
+        }
+        return Ok(());
+    }
+    // A request that is outstanding has a connection of its own.
+    let each = each.unwrap_or(WORKER_CONCURRENCY).min(connections.unwrap_or(u64::MAX));
+    flags.add("max-outstanding", each.saturating_mul(workers).min(100_000));
+    Ok(())
+}
+
+/// How long requests are waited for.
+fn patience(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    if let Some(seconds) = load.positive("request_timeout")? {
+        flags.add("client-timeout-us", (seconds * 1e6).round());
+    }
+    if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
+        let rule = "a request that fails counts as failed; --reconnect makes lost connections again";
+        load.refuse("request_retries", rule)?;
+    }
+    load.take("request_retries");
+    if load.number("request_retry_backoff_sec", 0.0)?.is_some() {
+        flags.note("load.request_retry_backoff_sec counts for nothing without load.request_retries");
+    }
+    let rule = "a stage waits until its last request is over: bound that by load.request_timeout";
+    load.refuse("stage_teardown_grace_seconds", rule)
+}
+
+/// Adapters as a mix of models. Returns whether there are any.
+fn adapters(list: &[Node], at: Option<Place>, flags: &mut Flags) -> Result<bool, Fault> {
+    let mut total = 0.0;
+    for node in list {
+        let mut adapter = Fields::of("load.lora_traffic_split", node)?;
+        let missing = |key: &str| Fault::new(node.at, format!("an adapter needs '{key}'"));
+        let name = adapter.text("name")?.ok_or_else(|| missing("name"))?;
+        let split = adapter.positive("split")?.ok_or_else(|| missing("split"))?;
+        adapter.finish()?;
+        if name.is_empty() || name.contains([',', ':', '?']) {
+            let rule = "--model-mix takes no names with ',', ':' or '?': rename the adapter";
+            return Err(Fault::new(node.at, format!("the name '{name}': {rule}")));
+        }
+        total += split;
+        flags.add("model-mix", format!("{name}:{split}"));
+    }
+    match at {
+        Some(at) if !list.is_empty() && (total - 1.0_f64).abs() > 1e-9 => {
+            Err(Fault::new(at, format!("the splits sum up to {total}, not to 1")))
+        }
+        _ => Ok(!list.is_empty()),
+    }
+}

@@ -1,0 +1,133 @@
+//! Files in inference-perf's form, as flags of ours. Keys that mean nothing here are faults that say what would do instead.
+//!
+//! Keys, values and defaults are those of inference-perf 0.7 (its `config` package). What is absent in a file has their default,
+//! where that differs from ours: seeds by time, a second of rest between stages, a folder of reports.
+
+mod api;
+mod breakers;
+mod data;
+mod fields;
+mod load;
+mod report;
+mod server;
+
+use std::ffi::OsString;
+
+use crate::cli::config::flags::{Setting, word};
+use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+
+use fields::Fields;
+
+/// Keys of the top that no flag of ours has.
+const SECTIONS: &[&str] = &[
+    "load",
+    "data",
+    "api",
+    "server",
+    "metrics",
+    "storage",
+    "tokenizer",
+    "circuit_breakers",
+    "lora_traffic_split",
+    "stages",
+];
+/// One that is a flag of ours where its value is no mapping.
+const REPORT: &str = "report";
+
+/// Flags in the making.
+#[derive(Debug, Default)]
+pub struct Flags {
+    settings: Vec<Setting>,
+    /// What should be known although it is no fault.
+    pub notes: Vec<String>,
+}
+
+impl Flags {
+    /// Adds a switch.
+    fn switch(&mut self, name: &str) {
+        self.put(name, word(name, None));
+    }
+
+    /// Adds a flag and its value, a further one where it is repeated.
+    fn add(&mut self, name: &str, value: impl ToString) {
+        self.put(name, word(name, Some(&value.to_string())));
+    }
+
+    fn put(&mut self, name: &str, word: OsString) {
+        match self.settings.iter_mut().find(|setting| setting.name == name) {
+            Some(setting) => setting.words.push(word),
+            None => self.settings.push(Setting { name: name.to_owned(), words: vec![word] }),
+        }
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// The flags.
+    pub fn settings(&self) -> Vec<Setting> {
+        self.settings.clone()
+    }
+}
+
+/// Whether a file is in inference-perf's form.
+pub fn is_meant(root: &Node) -> bool {
+    let Value::Map(entries) = &root.value else { return false };
+    let is_theirs = |(key, node): &(Key, Node)| {
+        SECTIONS.contains(&key.name.as_str()) || (key.name == REPORT && matches!(node.value, Value::Map(_)))
+    };
+    entries.iter().any(is_theirs)
+}
+
+/// The flags that a file means.
+///
+/// # Errors
+/// The first key or value that is not theirs, or that has no counterpart.
+pub fn flags(root: &Node) -> Result<Flags, Fault> {
+    let mut flags = Flags::default();
+    let mut top = Fields::of("", root)?;
+    let split = top.take("lora_traffic_split").cloned();
+    let stages = top.take("stages").cloned();
+    let parts: Vec<(&str, Node)> = [("lora_traffic_split", split), ("stages", stages)]
+        .into_iter()
+        .filter_map(|(name, node)| Some((name, node?)))
+        .collect();
+    let section = load_section(top.take("load"), parts)?;
+    let breakers = breakers::Breakers::read(top.take("circuit_breakers"))?;
+    let load = load::Load::read(&section, &breakers, &mut flags)?;
+    let is_mock = server::server(top.take("server"), load.names_models, &mut flags)?;
+    if is_mock {
+        let given = [top.take("data").is_some(), top.take("api").is_some()].contains(&true);
+        flags.note(format!(
+            "server.type mock: the service that answers at once (--service-kind null) takes no prompts{}",
+            if given { ", so that data and api count for nothing" } else { "" }
+        ));
+    } else {
+        data::data(top.take("data"), &mut flags)?;
+        api::api(top.take("api"), &mut flags)?;
+    }
+    report::metrics(top.take("metrics"))?;
+    report::report(top.take(REPORT), &mut flags)?;
+    report::storage(top.take("storage"), &mut flags)?;
+    // Failures are counted there, and end nothing.
+    flags.add("max-errors", "100%");
+    top.refuse("tokenizer", "tokens are counted as the server tells them, by no tokenizer here: leave it out")?;
+    top.finish()?;
+    Ok(flags)
+}
+
+/// The section `load`, with parts of it that stand at the top, as their documentation writes some.
+fn load_section(load: Option<&Node>, parts: Vec<(&str, Node)>) -> Result<Node, Fault> {
+    let mut section = load.cloned().unwrap_or(Node { at: Place::FIRST, value: Value::Map(Vec::new()) });
+    if section.value == Value::Null {
+        section.value = Value::Map(Vec::new());
+    }
+    for (name, node) in parts {
+        let Value::Map(entries) = &mut section.value else { break };
+        if load.is_some() {
+            return Err(Fault::new(node.at, format!("'{name}' belongs into the section load, which the file has")));
+        }
+        entries.push((Key { name: name.to_owned(), at: node.at }, node));
+    }
+    Ok(section)
+}

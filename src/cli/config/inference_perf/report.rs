@@ -1,0 +1,108 @@
+//! `report`, `storage` and `metrics`: what is written, and where.
+
+use crate::cli::config::inference_perf::Flags;
+use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::yaml::{Fault, Node, Place, Value};
+
+/// Where reports are, if the file does not say.
+const FOLDER: &str = "reports-{timestamp}";
+
+/// Files of a folder of reports, whether they are written by default, and their words in `--report-parts`.
+const PARTS: &[(&str, bool, &str)] = &[
+    ("summary", true, "summary"),
+    ("per_stage", true, "stages"),
+    ("per_adapter", true, "adapters"),
+    ("per_adapter_stage", false, "adapter-stages"),
+    ("per_request", false, "requests"),
+];
+
+/// Figures of goodput, and their names in `--goodput`.
+const FIGURES: &[(&str, &str)] = &[("request_latency", "latency"), ("ttft", "ttft"), ("itl", "itl")];
+
+/// Reads `report`.
+///
+/// # Errors
+/// What is not theirs, or has no counterpart.
+pub fn report(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
+    let empty = Node { at: Place::FIRST, value: Value::Null };
+    let mut report = Fields::of("report", node.unwrap_or(&empty))?;
+    let lifecycle = report.section("request_lifecycle")?;
+    requests(lifecycle.unwrap_or(Fields::of("report.request_lifecycle", &empty)?), flags)?;
+    if let Some(mut goodput) = report.section("goodput")? {
+        let mut limits = goodput.section("constraints")?.unwrap_or(Fields::of("report.goodput.constraints", &empty)?);
+        for (theirs, ours) in FIGURES {
+            limits.positive(theirs)?.into_iter().for_each(|seconds| flags.add("goodput", format!("{ours}<{seconds}s")));
+        }
+        let rule = "itl, the time between tokens, is the nearest: name that";
+        ["tpot", "ntpot"].iter().try_for_each(|key| limits.refuse(key, rule))?;
+        limits.finish()?;
+        goodput.finish()?;
+    }
+    for (section, without) in [("prometheus", "a Prometheus server"), ("session_lifecycle", "conversations")] {
+        let Some(mut other) = report.section(section)? else { continue };
+        for key in ["summary", "per_stage", "per_session"] {
+            if other.switch(key)? == Some(true) {
+                flags.note(format!("report.{section}.{key}: there is nothing to write without {without}"));
+            }
+        }
+        other.finish()?;
+    }
+    report.finish()
+}
+
+fn requests(mut of: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    let mut parts = Vec::new();
+    for (key, usual, part) in PARTS {
+        parts.extend(of.switch(key)?.unwrap_or(*usual).then_some(*part));
+    }
+    flags.add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
+    let percentiles: Vec<&str> = of.list("percentiles")?.iter().filter_map(text).collect();
+    if !percentiles.is_empty() {
+        flags.add("percentiles", percentiles.join(","));
+    }
+    if of.switch("use_server_output_tokens")? == Some(false) {
+        flags.note("report.request_lifecycle.use_server_output_tokens: tokens are counted as the server tells them all the same");
+    }
+    if of.whole("max_error_messages", 0)?.is_some() {
+        flags.note(
+            "report.request_lifecycle.max_error_messages: every reason is counted, with the first message of each",
+        );
+    }
+    of.refuse("per_request_fields", "--profile-export-file has requests with what they carried: leave it out")?;
+    of.finish()
+}
+
+/// Reads `storage`.
+///
+/// # Errors
+/// What is not theirs, or has no counterpart.
+pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
+    let empty = Node { at: Place::FIRST, value: Value::Null };
+    let mut storage = Fields::of("storage", node.unwrap_or(&empty))?;
+    let mut path = FOLDER;
+    if let Some(mut local) = storage.section("local_storage")? {
+        path = local.text("path")?.unwrap_or(FOLDER);
+        local.text("report_file_prefix")?.into_iter().for_each(|prefix| flags.add("report-prefix", prefix));
+        local.finish()?;
+    }
+    flags.add("report-dir", path);
+    let rule = "write into a folder (storage.local_storage), and copy that with the store's own program";
+    ["google_cloud_storage", "simple_storage_service"].iter().try_for_each(|key| storage.refuse(key, rule))?;
+    storage.finish()
+}
+
+/// Reads `metrics`.
+///
+/// # Errors
+/// Where a Prometheus server is to be asked.
+pub fn metrics(node: Option<&Node>) -> Result<(), Fault> {
+    let Some(node) = node else { return Ok(()) };
+    let mut metrics = Fields::of("metrics", node)?;
+    let rule = "no Prometheus server is asked; of Triton's own metrics there are --collect-metrics and --metrics-url: leave it out";
+    if metrics.peek("type").and_then(text) == Some("prometheus") {
+        metrics.refuse("type", rule)?;
+    }
+    metrics.word("type", &["default"])?;
+    metrics.refuse("prometheus", rule)?;
+    metrics.finish()
+}

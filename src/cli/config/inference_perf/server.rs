@@ -1,0 +1,37 @@
+//! `server`: who is asked.
+
+use crate::cli::config::inference_perf::Flags;
+use crate::cli::config::inference_perf::fields::Fields;
+use crate::cli::config::yaml::{Fault, Node, Place, Value};
+
+/// Reads the section; `names_models` where the load says which models requests are for. Returns whether there is no server at
+/// all.
+///
+/// # Errors
+/// What is not theirs, or has no counterpart.
+pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Result<bool, Fault> {
+    let empty = Node { at: Place::FIRST, value: Value::Null };
+    let mut server = Fields::of("server", node.unwrap_or(&empty))?;
+    let is_mock = server.word("type", &["vllm", "sglang", "tgi", "mock"])? == Some("mock");
+    let (model, url) = (server.text("model_name")?, server.text("base_url")?);
+    let ignores_eos = server.switch("ignore_eos")?.unwrap_or(true);
+    let key = server.text("api_key")?;
+    let (certificate, private) = (server.text("cert_path")?, server.text("key_path")?);
+    server.finish()?;
+    if let Some(model) = model.or(is_mock.then_some("mock")).filter(|_| !names_models) {
+        flags.add("model", model);
+    }
+    if is_mock {
+        flags.add("service-kind", "null");
+        return Ok(true);
+    }
+    flags.add("service-kind", "openai");
+    url.into_iter().for_each(|url| flags.add("url", url));
+    key.into_iter().for_each(|key| flags.add("header", format!("Authorization:Bearer {key}")));
+    certificate.into_iter().for_each(|path| flags.add("ssl-https-client-certificate-file", path));
+    private.into_iter().for_each(|path| flags.add("ssl-https-private-key-file", path));
+    if ignores_eos {
+        flags.add("request-parameter", "ignore_eos:true:bool");
+    }
+    Ok(false)
+}

@@ -1,0 +1,214 @@
+//! `--config FILE.yaml`: a file becomes flags that stand before those of the command line, so that one reader and one set of
+//! rules sees both.
+
+mod flags;
+mod inference_perf;
+mod print;
+mod runs;
+mod yaml;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::cli::Command;
+use crate::cli::config::flags::{Setting, name_of};
+use crate::cli::config::yaml::{Fault, Place};
+use crate::cli::values::filled;
+use crate::cli::variants::stands_for;
+use crate::error::{Error, Result};
+use crate::exit::Codes;
+use crate::plan::{Plan, RunOfFile};
+
+/// Bytes of a file.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Flags in a file.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Configuration by file")]
+pub struct ConfigArgs {
+    /// Reads flags from this file, whose keys are the long names of flags; what is on the command line goes before it.
+    /// docs/config.md has examples. Default: none
+    #[arg(long, value_name = "FILE.yaml")]
+    config: Option<PathBuf>,
+
+    /// Which of the runs of --config; repeat it for more. Default: all, one after the other, each in a process of its own
+    #[arg(long, value_name = "NAME", value_parser = filled)]
+    run: Vec<String>,
+
+    /// Prints the flags that hold, those of --config and of the command line together, as such a file, and measures nothing.
+    /// Default: off
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Flags about the file, which no file holds.
+const OWN: &[&str] = &["config", "run", "print-config"];
+
+/// Flags whose files a run would take from another.
+const WRITTEN: &[&str] = &[
+    "csv",
+    "summary-file",
+    "junit",
+    "profile-export-file",
+    "report",
+    "report-dir",
+    "markdown",
+    "svg",
+    "trace-export",
+    "trace-file",
+];
+
+/// What a command line and its file come to.
+#[derive(Debug)]
+enum Applied {
+    /// One run, of these words, and what should be known of it.
+    One(Vec<OsString>, Vec<String>),
+    /// Several runs of the file: their names and words.
+    Runs(Vec<(String, Vec<OsString>)>),
+}
+
+/// Reads the words of a run, those of its file included.
+///
+/// # Errors
+/// What is wrong in the file, with line and column; whatever no run can be made of.
+pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString], codes: Codes) -> Result<Command> {
+    let is_printed = words.iter().any(|word| name_of(word) == "print-config");
+    let plan = |words: &[OsString]| -> Result<Plan> {
+        let mut plan = super::run(command, words.to_vec(), codes)?;
+        let private = !plan.target.connection.headers.is_empty();
+        plan.notes.extend(stray(strays, private));
+        Ok(plan)
+    };
+    match apply(command, words.clone())? {
+        Applied::One(words, notes) => {
+            let mut plan = plan(&words)?;
+            plan.notes.extend(notes);
+            if is_printed { print::one(command, &words).map(Command::Config) } else { Ok(Command::Run(Box::new(plan))) }
+        }
+        Applied::Runs(runs) => {
+            let check = |(name, words): &(String, Vec<OsString>)| {
+                plan(words).map(drop).map_err(|error| error.context(format!("--run '{name}'")))
+            };
+            runs.iter().try_for_each(check)?;
+            if is_printed {
+                return print::several(command, &runs).map(Command::Config);
+            }
+            check_files(&runs)?;
+            let of_file = |(name, _): (String, _)| {
+                let others = words.iter().filter(|word| name_of(word) != "run").cloned();
+                RunOfFile { words: others.chain([flags::word("run", Some(&name))]).collect(), name }
+            };
+            Ok(Command::Runs(runs.into_iter().map(of_file).collect()))
+        }
+    }
+}
+
+/// The words of a command that is about one run.
+///
+/// # Errors
+/// As [`command`]; where the file has several runs and none is named.
+pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<Vec<OsString>> {
+    if words.iter().any(|word| name_of(word) == "print-config") {
+        return Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help"));
+    }
+    match apply(command, words)? {
+        Applied::One(words, _) => Ok(words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect()),
+        Applied::Runs(runs) => {
+            let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+            Err(Error::usage(format!("--config has several runs: name one with --run, of {}", names.join(", "))))
+        }
+    }
+}
+
+/// Puts the flags of the file before `words`, which are in the form of [`crate::cli::getopt`]. Without a file they stay as they are.
+fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
+    let own = |name: &str| {
+        let values = words.iter().filter(|word| name_of(word) == name);
+        values.map(|word| flags::value_of(word).to_owned()).collect::<Vec<OsString>>()
+    };
+    let names: Vec<String> = own("run").iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let Some(path) = own("config").pop().map(PathBuf::from) else {
+        return match names.first() {
+            Some(name) => {
+                Err(Error::usage(format!("--run '{name}': it names a run of --config, which is missing; see --help")))
+            }
+            None => Ok(Applied::One(words, Vec::new())),
+        };
+    };
+    let file = read(command, &path).map_err(|fault| refused(&path, &fault))?;
+    let wanted = file.choose(&names).map_err(|rule| Error::usage(format!("--config {}: {rule}", path.display())))?;
+    let run = |name: String| {
+        let settings = file.run(&name).map_err(|fault| refused(&path, &fault))?;
+        Ok((name, merge(settings, &words)))
+    };
+    let mut runs = wanted.into_iter().map(run).collect::<Result<Vec<_>>>()?;
+    Ok(match runs.len() {
+        0 => Applied::One(merge(file.common(), &words), file.notes),
+        1 => Applied::One(runs.remove(0).1, file.notes),
+        _ => Applied::Runs(runs),
+    })
+}
+
+fn refused(path: &Path, Fault { at, rule }: &Fault) -> Error {
+    Error::usage(format!("--config {}:{at}: {rule}", path.display()))
+}
+
+fn read(command: &clap::Command, path: &Path) -> Result<runs::File, Fault> {
+    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?)
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err("that is a directory, but a file is needed".to_owned());
+    }
+    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("cannot be read as text: {error}"))?;
+    if text.len() as u64 > MOST_BYTES {
+        Err("it is larger than 1 MiB, which no file of flags is".to_owned())
+    } else {
+        Ok(text)
+    }
+}
+
+/// The words of settings and after them those of the command line; a flag of the command line takes the place of the file's, and
+/// of those that it stands for.
+fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
+    let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
+    let overrides = |name: &str, setting: &Setting| name == setting.name || stands_for(name, &setting.name);
+    let holds = |setting: &Setting| !given.iter().any(|name| overrides(name, setting));
+    let file = settings.into_iter().filter(holds).flat_map(|setting| setting.words);
+    let own = words.iter().filter(|word| !OWN.contains(&name_of(word).as_ref()));
+    file.chain(own.cloned()).collect()
+}
+
+/// What is said of words that belong to no flag, which often are a value torn apart: where that may be a header, which may
+/// hold a credential, they are not shown.
+fn stray(words: &[OsString], private: bool) -> Option<String> {
+    if private && !words.is_empty() {
+        let rule = "beside -H, whose value may have to be quoted";
+        return Some(format!("{} words that belong to no flag count for nothing, {rule}", words.len()));
+    }
+    let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    (!shown.is_empty()).then(|| format!("words that belong to no flag count for nothing: {}", shown.join(" ")))
+}
+
+/// Finds a file that two runs would write.
+fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
+    let mut written: Vec<(&OsString, &str)> = Vec::new();
+    for (name, words) in runs {
+        for word in words.iter().filter(|word| WRITTEN.contains(&name_of(word).as_ref())) {
+            if let Some((_, other)) = written.iter().find(|(known, other)| *known == word && other != name) {
+                let (word, rule) = (word.to_string_lossy(), "would replace each other's file; give each its own");
+                return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
+            }
+            written.push((word, name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! `--print-config`: flags as a file that reads back as the same flags.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+
+use clap::ArgAction;
+
+use crate::cli::config::OWN;
+use crate::cli::config::flags::{name_of, value_of};
+use crate::cli::getopt::{Need, need};
+use crate::error::{Error, Result};
+
+/// A run's flags, which are in the form of [`crate::cli::getopt`], in the order of the help.
+///
+/// # Errors
+/// Where a value is no Unicode, which YAML is.
+pub fn one(command: &clap::Command, words: &[OsString]) -> Result<String> {
+    let text = lines(command, words, "")?;
+    Ok(if text.is_empty() { "{}\n".to_owned() } else { text })
+}
+
+/// The same of several runs.
+///
+/// # Errors
+/// As [`one`].
+pub fn several(command: &clap::Command, runs: &[(String, Vec<OsString>)]) -> Result<String> {
+    let mut text = "runs:\n".to_owned();
+    for (name, words) in runs {
+        let name = if is_plain(name) { name.clone() } else { quoted(name) };
+        put(&mut text, format_args!("  {name}:\n{}", lines(command, words, "    ")?));
+    }
+    Ok(text)
+}
+
+fn lines(command: &clap::Command, words: &[OsString], indent: &str) -> Result<String> {
+    let mut text = String::new();
+    for arg in command.get_arguments() {
+        let name = arg.get_long().unwrap_or_default();
+        let given: Vec<&OsString> = words.iter().filter(|word| name_of(word) == name).collect();
+        if given.is_empty() || OWN.contains(&name) {
+            continue;
+        }
+        let is_repeated = matches!(arg.get_action(), ArgAction::Append);
+        let values = match need(arg) {
+            Need::Never if matches!(arg.get_action(), ArgAction::Count) => vec![given.len().to_string()],
+            Need::Never => vec!["true".to_owned()],
+            _ => given.iter().map(|word| value(name, word)).collect::<Result<_>>()?,
+        };
+        match values.as_slice() {
+            [.., last] if !is_repeated || values.len() == 1 => put(&mut text, format_args!("{indent}{name}: {last}\n")),
+            all => {
+                put(&mut text, format_args!("{indent}{name}:\n"));
+                all.iter().for_each(|value| put(&mut text, format_args!("{indent}  - {value}\n")));
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
+    text.write_fmt(line).expect("writing to a string does not fail");
+}
+
+fn value(name: &str, word: &OsString) -> Result<String> {
+    let value = value_of(word);
+    let text = value.to_str().ok_or_else(|| {
+        let shown = value.to_string_lossy();
+        Error::usage(format!(
+            "--print-config: --{name} '{shown}' is not UTF-8, which YAML files are; leave it on the command line"
+        ))
+    })?;
+    Ok(if is_plain(text) { text.to_owned() } else { quoted(text) })
+}
+
+/// Whether a text means itself without quotes, to any reader of YAML.
+fn is_plain(text: &str) -> bool {
+    const WORDS: &[&str] = &["true", "false", "null", "on", "off", "yes", "no", "y", "n"];
+    let inside = |c: char| c.is_ascii_alphanumeric() || "/._-:,%+*=@".contains(c);
+    let first = text.chars().next();
+    first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '/')
+        && text.chars().all(inside)
+        && !text.ends_with(':')
+        && !WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
+}
+
+/// Between double quotes, in which YAML has the escapes of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c) || c == '\u{feff}' => {
+                put(&mut quoted, format_args!("\\u{:04x}", u32::from(c)));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

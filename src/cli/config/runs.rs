@@ -1,0 +1,155 @@
+//! The runs of a file: what they have in common, and what each puts over it.
+
+use crate::cli::config::flags::{Setting, setting};
+use crate::cli::config::inference_perf;
+use crate::cli::config::yaml::{Fault, Key, Node, Value};
+use crate::cli::variants::stands_for;
+
+/// The key whose value is a mapping of runs.
+const RUNS: &str = "runs";
+/// The key of a run that names those it begins with.
+const EXTENDS: &str = "extends";
+/// With this begin the names of runs that are only extended.
+const TEMPLATE: char = '.';
+
+/// A file of flags.
+#[derive(Debug)]
+pub struct File {
+    common: Vec<Setting>,
+    runs: Vec<Run>,
+    /// What should be known although it is no fault.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Run {
+    name: Key,
+    extends: Vec<Key>,
+    own: Vec<Setting>,
+}
+
+impl File {
+    /// Reads a file's tree.
+    ///
+    /// # Errors
+    /// The first key that is unknown, value that does not fit, or run that is extended but not there.
+    pub fn read(command: &clap::Command, root: &Node) -> Result<Self, Fault> {
+        let mut file = Self { common: Vec::new(), runs: Vec::new(), notes: Vec::new() };
+        if inference_perf::is_meant(root) {
+            let flags = inference_perf::flags(root)?;
+            return Ok(Self { common: flags.settings(), notes: flags.notes, ..file });
+        }
+        if root.value == Value::Null {
+            return Ok(file);
+        }
+        for (key, node) in root.map()? {
+            match key.name.as_str() {
+                RUNS => file.runs = runs(command, node)?,
+                EXTENDS => return Err(Fault::new(key.at, format!("'{EXTENDS}' belongs into a run below '{RUNS}'"))),
+                _ => file.common.push(setting(command, key, node)?),
+            }
+        }
+        file.runs.iter().try_for_each(|run| file.chain(run, &mut Vec::new()).map(drop))?;
+        Ok(file)
+    }
+
+    /// What all runs have in common.
+    pub fn common(&self) -> Vec<Setting> {
+        self.common.clone()
+    }
+
+    /// The names of the runs that are wanted; none where the file has none. All of them where none is named.
+    ///
+    /// # Errors
+    /// Where there is no such run.
+    pub fn choose(&self, wanted: &[String]) -> Result<Vec<String>, String> {
+        let known: Vec<String> = self.runs.iter().map(|run| run.name.name.clone()).collect();
+        let known: Vec<String> = known.into_iter().filter(|name| !name.starts_with(TEMPLATE)).collect();
+        if let Some(other) = wanted.iter().find(|name| !known.contains(name)) {
+            let rule = format!("it has no run '{other}' (--run)");
+            return Err(if known.is_empty() { rule } else { format!("{rule}; there are {}", known.join(", ")) });
+        }
+        if !self.runs.is_empty() && known.is_empty() {
+            return Err(format!(
+                "all of its runs are templates, whose names begin with '{TEMPLATE}': name one otherwise"
+            ));
+        }
+        Ok(if wanted.is_empty() { known } else { wanted.to_vec() })
+    }
+
+    /// The flags of a run: the common ones, over them those of the runs that it extends, over them its own.
+    ///
+    /// # Errors
+    /// Where there is no such run.
+    pub fn run(&self, name: &str) -> Result<Vec<Setting>, Fault> {
+        let mut settings = self.common.clone();
+        for run in self.runs.iter().filter(|run| run.name.name == name) {
+            for layer in self.chain(run, &mut Vec::new())? {
+                put_over(&mut settings, &layer.own);
+            }
+        }
+        Ok(settings)
+    }
+
+    /// A run and those that it extends, in the order in which they are put over each other. `above` are the runs that extend it.
+    fn chain<'a>(&'a self, run: &'a Run, above: &mut Vec<&'a str>) -> Result<Vec<&'a Run>, Fault> {
+        let mut all = Vec::new();
+        above.push(&run.name.name);
+        for base in &run.extends {
+            let found = self.runs.iter().find(|other| other.name.name == base.name);
+            let found =
+                found.ok_or_else(|| Fault::new(base.at, format!("there is no run '{}' to extend", base.name)))?;
+            if above.contains(&base.name.as_str()) {
+                return Err(Fault::new(base.at, format!("'{}' would extend itself", base.name)));
+            }
+            all.extend(self.chain(found, above)?);
+        }
+        above.pop();
+        all.push(run);
+        Ok(all)
+    }
+}
+
+fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
+    let read = |(name, node): &(Key, Node)| {
+        if name.name.trim_start_matches(TEMPLATE).is_empty() {
+            return Err(Fault::new(name.at, "a run needs a name"));
+        }
+        let mut run = Run { name: name.clone(), extends: Vec::new(), own: Vec::new() };
+        if node.value == Value::Null {
+            return Ok(run);
+        }
+        for (key, node) in node.map()? {
+            match key.name.as_str() {
+                EXTENDS => run.extends = names(node)?,
+                RUNS => return Err(Fault::new(key.at, "a run holds no runs")),
+                _ => run.own.push(setting(command, key, node)?),
+            }
+        }
+        Ok(run)
+    };
+    node.map()?.iter().map(read).collect()
+}
+
+/// A name, or a list of names.
+fn names(node: &Node) -> Result<Vec<Key>, Fault> {
+    match &node.value {
+        Value::Text(name) => Ok(vec![Key { name: name.clone(), at: node.at }]),
+        Value::List(list) if list.iter().all(|node| matches!(node.value, Value::Text(_))) => {
+            Ok(list.iter().flat_map(names).flatten().collect())
+        }
+        _ => Err(Fault::new(
+            node.at,
+            format!("'{EXTENDS}' takes the name of a run, or a list of names, not {}", node.kind()),
+        )),
+    }
+}
+
+/// Puts flags over others: each takes the place of the same flag, and of those that it stands for.
+fn put_over(settings: &mut Vec<Setting>, layer: &[Setting]) {
+    let overrides = |over: &Setting, below: &Setting| {
+        over.name == below.name || (!over.words.is_empty() && stands_for(&over.name, &below.name))
+    };
+    settings.retain(|below| !layer.iter().any(|over| overrides(over, below)));
+    settings.extend_from_slice(layer);
+}

@@ -1,0 +1,332 @@
+//! YAML as a tree whose every node knows where it stands. The parser is a crate's; what is bounded here is how much of a
+//! file is taken in.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
+
+/// Nodes of a file, those that aliases repeat included.
+const MOST_NODES: usize = 100_000;
+/// Lists and mappings within each other.
+const DEEPEST: usize = 32;
+
+/// Line and column, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    /// The start of a file.
+    pub const FIRST: Self = Self { line: 1, column: 1 };
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub at: Place,
+    /// The rule that is broken, and perhaps the next step.
+    pub rule: String,
+}
+
+impl Fault {
+    /// A rule that is broken somewhere.
+    pub fn new(at: Place, rule: impl Into<String>) -> Self {
+        Self { at, rule: rule.into() }
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Where it begins.
+    pub at: Place,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What a node can be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing, or `null`.
+    Null,
+    /// `true` or `false`, not quoted.
+    Bool(bool),
+    /// Any other scalar, as it is written.
+    Text(String),
+    /// A sequence.
+    List(Vec<Node>),
+    /// A mapping.
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The key.
+    pub name: String,
+    /// Where it stands.
+    pub at: Place,
+}
+
+impl Node {
+    /// What messages call it.
+    pub fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "a boolean",
+            Value::Text(_) => "a value",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        }
+    }
+
+    /// The entries of a mapping.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn map(&self) -> Result<&[(Key, Node)], Fault> {
+        match &self.value {
+            Value::Map(entries) => Ok(entries),
+            _ => Err(Fault::new(self.at, format!("a mapping of keys to values is needed here, not {}", self.kind()))),
+        }
+    }
+}
+
+/// Reads the only document of a text.
+///
+/// # Errors
+/// What is no YAML, or more of it than anybody means.
+pub fn read(text: &str) -> Result<Node, Fault> {
+    let mut reader = Reader { parser: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
+    let mut document = None;
+    while let Some((event, span)) = reader.next()? {
+        match event {
+            Event::DocumentStart(_) if document.is_some() => {
+                return Err(Fault::new(place(span.start), "a second document begins: a file holds one"));
+            }
+            Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
+            Event::StreamEnd => break,
+            event => document = Some(reader.node(event, span, 0)?),
+        }
+    }
+    Ok(document.unwrap_or(Node { at: Place::FIRST, value: Value::Null }))
+}
+
+fn place(marker: Marker) -> Place {
+    Place { line: marker.line().max(1), column: marker.col() + 1 }
+}
+
+struct Reader<'a> {
+    parser: Parser<'a, saphyr_parser::StrInput<'a>>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Fault> {
+        match self.parser.next_event() {
+            None => Ok(None),
+            Some(Ok(found)) => Ok(Some(found)),
+            Some(Err(error)) => Err(Fault::new(place(*error.marker()), format!("no YAML: {}", error.info()))),
+        }
+    }
+
+    /// The next event, of which there must be one.
+    fn expect(&mut self, at: Place) -> Result<(Event<'a>, Span), Fault> {
+        self.next()?.ok_or_else(|| Fault::new(at, "no YAML: it ends too early"))
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
+        let at = place(span.start);
+        if depth > DEEPEST {
+            return Err(Fault::new(at, format!("more than {DEEPEST} lists and mappings are within each other")));
+        }
+        self.count(1, at)?;
+        let (value, anchor) = match event {
+            Event::Alias(anchor) => {
+                let node = self.anchors.get(&anchor).cloned();
+                let node = node.ok_or_else(|| Fault::new(at, "the alias names what is not complete yet"))?;
+                self.count(size(&node), at)?;
+                (node.value, 0)
+            }
+            Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.is_some()), anchor),
+            Event::SequenceStart(anchor, _) => (self.list(at, depth)?, anchor),
+            Event::MappingStart(anchor, _) => (self.mapping(at, depth)?, anchor),
+            _ => return Err(Fault::new(at, "no YAML: a value is missing")),
+        };
+        let node = Node { at, value };
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, at: Place, depth: usize) -> Result<Value, Fault> {
+        let mut list = Vec::new();
+        loop {
+            match self.expect(at)? {
+                (Event::SequenceEnd, _) => return Ok(Value::List(list)),
+                (event, span) => list.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, at: Place, depth: usize) -> Result<Value, Fault> {
+        let mut map: Vec<(Key, Node)> = Vec::new();
+        loop {
+            let (event, span) = self.expect(at)?;
+            if let Event::MappingEnd = event {
+                return Ok(Value::Map(map));
+            }
+            let at = place(span.start);
+            let Event::Scalar(name, ..) = event else { return Err(Fault::new(at, "a key must be a plain word")) };
+            let key = Key { name: name.into_owned(), at };
+            if map.iter().any(|(other, _)| other.name == key.name) {
+                return Err(Fault::new(at, format!("the key '{}' is given twice", key.name)));
+            }
+            let (event, span) = self.expect(at)?;
+            map.push((key, self.node(event, span, depth + 1)?));
+        }
+    }
+
+    fn count(&mut self, nodes: usize, at: Place) -> Result<(), Fault> {
+        self.nodes += nodes;
+        if self.nodes <= MOST_NODES { Ok(()) } else { Err(Fault::new(at, format!("more than {MOST_NODES} values"))) }
+    }
+}
+
+/// Nodes below a node, and itself.
+fn size(node: &Node) -> usize {
+    1 + match &node.value {
+        Value::List(list) => list.iter().map(size).sum(),
+        Value::Map(map) => map.iter().map(|(_, node)| size(node)).sum(),
+        _ => 0,
+    }
+}
+
+/// YAML 1.2's core words; a tag, such as `!!str`, makes a text of any.
+fn scalar(text: &str, style: ScalarStyle, is_tagged: bool) -> Value {
+    match text {
+        _ if style != ScalarStyle::Plain || is_tagged => Value::Text(text.to_owned()),
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => Value::Text(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        let Fault { at, rule } = read(text).expect_err(text);
+        format!("{at} {rule}")
+    }
+
+    #[test]
+    fn every_node_knows_its_place() {
+        let root = read("a: 1:8\nb:\n  - x\n  - 'true'\n  - true\n  -\n").unwrap();
+        let map = root.map().unwrap();
+        assert_eq!((map[0].0.at.to_string(), map[0].1.at.to_string()), ("1:1".into(), "1:4".into()));
+        assert_eq!(map[0].1.value, Value::Text("1:8".into()));
+        let Value::List(list) = &map[1].1.value else { panic!("{map:?}") };
+        let values: Vec<&Value> = list.iter().map(|node| &node.value).collect();
+        let text = |text: &str| Value::Text(text.into());
+        assert_eq!(values, [&text("x"), &text("true"), &Value::Bool(true), &Value::Null]);
+        assert_eq!(list[1].at.to_string(), "4:5");
+    }
+
+    #[test]
+    fn aliases_repeat_what_they_name() {
+        let root = read("a: &x {b: [1, 2]}\nc: *x\n").unwrap();
+        let map = root.map().unwrap();
+        assert_eq!(map[0].1.value, map[1].1.value);
+    }
+
+    #[test]
+    fn an_empty_file_is_nothing() {
+        for text in ["", "\n", "# only words\n", "---\n...\n"] {
+            assert_eq!(read(text).unwrap().value, Value::Null, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        assert_eq!(fault("a: 1\na: 2\n"), "2:1 the key 'a' is given twice");
+        assert_eq!(fault("a: 1\n---\nb: 2\n"), "2:1 a second document begins: a file holds one");
+        assert_eq!(fault("? [a]\n: 1\n"), "1:3 a key must be a plain word");
+        assert!(fault("a: [1, 2\nb: 3\n").starts_with("2:"), "{}", fault("a: [1, 2\nb: 3\n"));
+        assert!(fault("a: &x [*x]\n").contains("alias"), "{}", fault("a: &x [*x]\n"));
+    }
+
+    #[test]
+    fn bombs_are_defused() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(read(&nested(DEEPEST)).is_ok());
+        assert!(fault(&nested(200)).contains("within each other"));
+        let mut laughs = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
+        for level in 1..10 {
+            let row = vec![format!("*a{}", level - 1); 10].join(",");
+            laughs += &format!("a{level}: &a{level} [{row}]\n");
+        }
+        assert!(fault(&laughs).contains("more than 100000 values"));
+    }
+
+    #[test]
+    fn hostile_texts_never_panic() {
+        let pieces = [
+            "a",
+            ":",
+            " ",
+            "\n",
+            "- ",
+            "[",
+            "]",
+            "{",
+            "}",
+            ",",
+            "&x",
+            "*x",
+            "!!str",
+            "'",
+            "\"",
+            "|",
+            ">",
+            "#",
+            "%YAML 1.2",
+            "---",
+            "...",
+            "\t",
+            "?",
+            "\u{feff}",
+            "\u{0}",
+            "\\",
+            "é",
+            "\u{202e}",
+            "1:8",
+            "~",
+            "true",
+            "\r",
+            "@",
+            "`",
+        ];
+        for number in 0..20_000_u64 {
+            let draw = |at: u64| crate::seed::hash(number, at) as usize;
+            let text: String = (0..draw(99) as u64 % 24).map(|at| pieces[draw(at) % pieces.len()]).collect();
+            if let Err(fault) = read(&text) {
+                assert!(!fault.rule.is_empty() && fault.at.line > 0 && fault.at.column > 0, "{text:?}");
+            }
+        }
+    }
+}

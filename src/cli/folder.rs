@@ -1,0 +1,87 @@
+//! `--report-dir`: a folder of reports in inference-perf's form.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use crate::plan::{ReportFolder, ReportPart, ReportPlan};
+
+/// What stands for the time in the name of a folder.
+const TIMESTAMP: &str = "{timestamp}";
+
+/// A folder of reports in inference-perf's form.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Report")]
+pub struct FolderArgs {
+    /// Writes reports with inference-perf's names and keys into this folder, which is made: times are in seconds. `{timestamp}` in
+    /// it becomes date and time (UTC). Default: off
+    #[arg(long, value_name = "DIR")]
+    report_dir: Option<PathBuf>,
+
+    /// What --report-dir has: the run as a whole, each stage or level, each entry of --model-mix, each of these in each stage,
+    /// each request (from --profile-export-file, which is put into the folder where it is not given); or none
+    #[arg(long, value_name = "summary,stages,adapters,adapter-stages,requests", default_value = "summary,stages,adapters,adapter-stages",
+        value_parser = parts)]
+    report_parts: Parts,
+
+    /// What the names of all files of --report-dir begin with. Default: nothing
+    #[arg(long, value_name = "TEXT", value_parser = prefix)]
+    report_prefix: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Parts(Vec<ReportPart>);
+
+impl FolderArgs {
+    /// Adds the folder to what is written, and the export that it needs.
+    pub fn add_to(&self, plan: ReportPlan) -> ReportPlan {
+        let Some(path) = &self.report_dir else { return plan };
+        let named = path.to_str().filter(|path| path.contains(TIMESTAMP)).map(|path| {
+            let now = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+            PathBuf::from(path.replace(TIMESTAMP, &now))
+        });
+        let folder = ReportFolder {
+            path: named.unwrap_or_else(|| path.clone()),
+            prefix: self.report_prefix.clone().unwrap_or_default(),
+            parts: self.report_parts.0.clone(),
+        };
+        let export = folder.has(ReportPart::Requests).then(|| folder.file("profile_export"));
+        ReportPlan { profile_export: plan.profile_export.or(export), folder: Some(folder), ..plan }
+    }
+}
+
+fn parts(text: &str) -> Result<Parts, String> {
+    if text == "none" {
+        return Ok(Parts(Vec::new()));
+    }
+    let part = |word: &str| {
+        let found = ReportPart::ALL.into_iter().find(|(known, _)| word.trim().eq_ignore_ascii_case(known));
+        found.map(|(_, part)| part).ok_or_else(|| {
+            let known: Vec<&str> = ReportPart::ALL.iter().map(|(word, _)| *word).collect();
+            format!("it must be none, or some of {}", known.join(", "))
+        })
+    };
+    text.split(',').map(part).collect::<Result<_, _>>().map(Parts)
+}
+
+fn prefix(text: &str) -> Result<String, String> {
+    if text.contains(['/', '\0']) {
+        Err("it is part of a file's name and holds no '/'".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_words_of_a_list() {
+        assert_eq!(parts("Summary, requests").unwrap().0, [ReportPart::Summary, ReportPart::Requests]);
+        assert!(parts("none").unwrap().0.is_empty());
+        assert!(parts("").is_err() && parts("summary,").is_err() && parts("stage").is_err());
+        assert!(prefix("a/b").is_err());
+    }
+}

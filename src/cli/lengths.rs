@@ -1,0 +1,101 @@
+//! Lengths of prompts and outputs, in tokens.
+
+use crate::cli::values::{decimal, file, integer};
+use crate::data::{LengthShape, MOST_TOKENS, PromptLength, TokenLength};
+
+/// `trace:FILE`, or as [`length`].
+pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
+    match text.strip_prefix("trace:") {
+        Some(path) => file(path).map(PromptLength::Recorded),
+        None => length(text).map(PromptLength::Drawn),
+    }
+}
+
+/// `MEAN[:STDDEV]`, or a shape's name and its numbers.
+pub fn length(text: &str) -> Result<TokenLength, String> {
+    const RULE: &str = "it must be MEAN, MEAN:STDDEV, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, skew-normal:MEAN:STDDEV:SKEW, \
+        poisson:MEAN (each with :MIN:MAX if wanted) or uniform:MIN:MAX";
+    let most = u64::from(MOST_TOKENS);
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let Some((count, make)) = shape(kind) else {
+        let (mean, deviation) = (integer::<u32>(kind, 1, most), if rest.is_empty() { "0" } else { rest });
+        if text.ends_with(':') || mean.is_err() && kind.contains(char::is_alphabetic) {
+            return Err(RULE.to_owned());
+        }
+        let deviation = integer::<u32>(deviation, 0, most)?;
+        return Ok(TokenLength::unbounded(LengthShape::Normal(f64::from(mean?), f64::from(deviation))));
+    };
+    let parts: Vec<&str> = rest.split(':').collect();
+    let (numbers, bounds) = parts.split_at_checked(count).ok_or(RULE)?;
+    let numbers: Vec<f64> = numbers.iter().map(|text| decimal(text, -1e6, most as f64)).collect::<Result<_, _>>()?;
+    let positive =
+        numbers.iter().take(2).all(|number| *number >= 0.0) && numbers.first().is_none_or(|mean| *mean > 0.0);
+    let (least, most) = match bounds {
+        [] if count > 0 => (1, MOST_TOKENS),
+        [least, highest] => (integer(least, 1, most)?, integer(highest, 1, most)?),
+        _ => return Err(RULE.to_owned()),
+    };
+    if !positive || least > most {
+        let rule = if positive { format!("{least} is above {most}") } else { "the mean must be above 0".to_owned() };
+        return Err(rule);
+    }
+    Ok(TokenLength { shape: make(&numbers), least, most })
+}
+
+type Make = fn(&[f64]) -> LengthShape;
+
+/// How many numbers a shape has, and how it is made of these.
+fn shape(kind: &str) -> Option<(usize, Make)> {
+    Some(match kind.to_ascii_lowercase().as_str() {
+        "normal" => (2, |of| LengthShape::Normal(of[0], of[1])),
+        "lognormal" => (2, |of| LengthShape::LogNormal(of[0], of[1])),
+        "skew-normal" => (3, |of| LengthShape::SkewNormal(of[0], of[1], of[2])),
+        "poisson" => (1, |of| LengthShape::Poisson(of[0])),
+        "uniform" => (0, |_| LengthShape::Uniform),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounded(shape: LengthShape, least: u32, most: u32) -> Result<TokenLength, String> {
+        Ok(TokenLength { shape, least, most })
+    }
+
+    #[test]
+    fn lengths_have_a_mean_and_perhaps_a_deviation() {
+        let normal = |mean, deviation| Ok(TokenLength::unbounded(LengthShape::Normal(mean, deviation)));
+        assert_eq!(length("550:150"), normal(550.0, 150.0));
+        assert_eq!(length("5"), normal(5.0, 0.0));
+        assert!(["", "0", "5:", ":5", "a", "5:-1", "1:2:3", "1.5"].iter().all(|text| length(text).is_err()));
+    }
+
+    #[test]
+    fn lengths_may_have_a_shape_and_bounds() {
+        assert_eq!(length("normal:512:200:10:1024"), bounded(LengthShape::Normal(512.0, 200.0), 10, 1024));
+        assert_eq!(length("lognormal:512.5:200"), bounded(LengthShape::LogNormal(512.5, 200.0), 1, MOST_TOKENS));
+        assert_eq!(length("skew-normal:50:20:-4"), bounded(LengthShape::SkewNormal(50.0, 20.0, -4.0), 1, MOST_TOKENS));
+        assert_eq!(length("Poisson:50:2:60"), bounded(LengthShape::Poisson(50.0), 2, 60));
+        assert_eq!(length("uniform:5:9"), bounded(LengthShape::Uniform, 5, 9));
+        let wrong = [
+            "normal",
+            "normal:1",
+            "normal:1:2:3",
+            "normal:-1:2",
+            "normal:1:2:9:3",
+            "uniform",
+            "uniform:0:5",
+            "uniform:9:5",
+            "poisson:0",
+            "poisson:nan",
+            "skew-normal:1:2",
+            "cauchy:1:2",
+        ];
+        for text in wrong {
+            assert!(length(text).is_err() && prompt_length(text).is_err(), "{text}");
+        }
+        assert_eq!(prompt_length("trace:/nowhere.csv"), Err("there is no such file".into()));
+    }
+}

@@ -1,0 +1,54 @@
+//! The command `models`: its words are the flags of a run that say where the server is.
+
+use crate::cli::getopt::{self, Line};
+use crate::cli::word::{Called, Word, Words};
+use crate::cli::{Command, command, config, help};
+use crate::error::Result;
+use crate::exit::Codes;
+use crate::plan::Survey;
+
+/// The command.
+pub const WORD: Word = Word { name: "models", flags: || command().about(ABOUT), read };
+
+const ABOUT: &str =
+    "Lists the models that a repository or a server offers, with their tensors, and why some cannot be had";
+
+const USAGE: &str = "\
+Usage: triton-bench models --model-repository DIR [FLAGS]
+       triton-bench models -u HOST:PORT [-i http|grpc] [FLAGS]
+
+      -m MODEL
+          This one only. Default: all
+      --model-repository DIR
+          Loads the models of this directory into this process, one after the other (--triton-server-directory says which Triton)
+      -u HOST:PORT, -i http|grpc
+          Asks a server on the network
+  -h, --help
+          Prints this text
+
+Flags about the server (headers, TLS, the embedded server's) are those of a run; see triton-bench --help. Exit codes: 0 listed, 99 bad flags,
+no such model or no server.
+";
+
+/// A name that no model has: a run needs one.
+const NONE: &str = "*";
+
+/// Reads the words after `models`: flags of a run.
+fn read(called: &Called, words: Words<'_>) -> Result<Command> {
+    match getopt::read(&called.run, words)? {
+        Line::Help(_) | Line::Version => Ok(Command::Help(format!("{ABOUT}\n\n{USAGE}"))),
+        Line::Run(words, strays) if !strays.is_empty() => {
+            Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
+        }
+        Line::Run(words, _) => {
+            let mut words = config::words(&called.run, words)?;
+            let named = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--model="));
+            if !named {
+                words.push(format!("--model={NONE}").into());
+            }
+            let plan = super::run(&called.run, words, Codes::Own)?;
+            let only = named.then(|| plan.target.model.name.clone());
+            Ok(Command::Models(Box::new(Survey { plan, only })))
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Section "Variants": several ways to do the run, measured in turns.
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, Args};
+
+use crate::cli::values::{one_of, share, size, whole};
+use crate::error::{Error, Result};
+use crate::plan::{Order, Rounds};
+
+/// Several ways to do the run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Variants")]
+pub struct RoundsArgs {
+    /// A way to do the run: a name, and flags that are put over the others; two or more, of which the first is the reference.
+    /// They are measured in turns and compared. Default: none
+    #[arg(long, value_name = "NAME:'FLAGS'", action = ArgAction::Append, value_parser = variant)]
+    variant: Vec<VariantWords>,
+
+    /// Repeats the same run over every placement of tensors, or over every way to reach the server, and compares.
+    /// Default: off
+    #[arg(long, value_name = "memory|transports",
+        value_parser = one_of(&[("memory", MatrixKind::Memory), ("transports", MatrixKind::Transports)]))]
+    matrix: Option<MatrixKind>,
+
+    /// Bytes that each input with free dimensions has, as in `64,64KiB,4MiB`: --matrix measures every one of these sizes.
+    /// Default: what the other flags say
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = size)]
+    matrix_sizes: Vec<u64>,
+
+    /// How often each variant, or cell of --matrix, is measured: a warm-up and one window at a time. 6 are the least that can
+    /// tell a difference from chance
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 10_000))]
+    rounds: usize,
+
+    /// In which order a round measures: there and back again, or drawn from --seed
+    #[arg(long, value_name = "abba|random", default_value = "abba",
+        value_parser = one_of(&[("abba", Order::Abba), ("random", Order::Random)]))]
+    order: Order,
+
+    /// Changes up to this share count as none
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    margin: f64,
+}
+
+/// Which dimension a matrix has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixKind {
+    /// Placement of tensors.
+    Memory,
+    /// Way to the server.
+    Transports,
+}
+
+impl RoundsArgs {
+    /// The variants that are asked for.
+    pub fn variants(&self) -> Result<&[VariantWords]> {
+        let alike = |one: &VariantWords| self.variant.iter().filter(|other| other.name == one.name).count() > 1;
+        if let Some(twice) = self.variant.iter().find(|one| alike(one)) {
+            return Err(Error::usage(format!("--variant '{}': there are two of that name: name each", twice.name)));
+        }
+        match self.variant.as_slice() {
+            [alone] => Err(Error::usage(format!(
+                "--variant '{}' is alone: two or more are compared, of which the first is the reference",
+                alone.name
+            ))),
+            variants => Ok(variants),
+        }
+    }
+
+    /// Which dimension the run is repeated along.
+    pub fn matrix(&self) -> Option<MatrixKind> {
+        self.matrix
+    }
+
+    /// The sizes of inputs that a matrix goes through.
+    pub fn sizes(&self) -> Vec<u64> {
+        self.matrix_sizes.clone()
+    }
+
+    /// How variants take turns.
+    pub fn plan(&self) -> Rounds {
+        Rounds { count: self.rounds, order: self.order, margin: self.margin }
+    }
+}
+
+/// A variant's name and flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariantWords {
+    /// The name.
+    pub name: String,
+    /// The flags as they were written.
+    pub flags: String,
+    /// The flags, word by word.
+    pub words: Vec<OsString>,
+}
+
+/// `NAME:FLAGS`, in which a shell's quotes hold words together.
+fn variant(text: &str) -> std::result::Result<VariantWords, String> {
+    let rule = "it must be NAME:'FLAGS', such as grpc:'-i grpc'";
+    let (name, flags) = text.split_once(':').ok_or(rule)?;
+    if name.trim().is_empty() || name.starts_with('-') {
+        return Err(rule.to_owned());
+    }
+    let words = shlex::split(flags).ok_or("a quote is open in its flags; close it")?;
+    Ok(VariantWords {
+        name: name.trim().to_owned(),
+        flags: flags.trim().to_owned(),
+        words: words.into_iter().map(OsString::from).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variant;
+
+    #[test]
+    fn a_variant_is_a_name_and_words() {
+        let found = variant("grpc: -i grpc -H 'a b:c d'").unwrap();
+        assert_eq!((found.name.as_str(), found.flags.as_str()), ("grpc", "-i grpc -H 'a b:c d'"));
+        assert_eq!(found.words, ["-i", "grpc", "-H", "a b:c d"]);
+        assert!(variant("plain:").unwrap().words.is_empty());
+        for wrong in ["grpc", ":-b 2", "-i grpc:x", "a:-b '2"] {
+            variant(wrong).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What stands on the command line: for whoever reads the result, and for rules that tell what was given from defaults.
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::cli::getopt::shown;
+use crate::plan::{Flag, Given, Words};
+
+/// Flags whose values may be secrets; what stands before a colon is a name.
+const SECRET: &[&str] = &["-H"];
+
+/// What the flags are, for whoever reads the result.
+pub fn said(command: &clap::Command, matches: &ArgMatches) -> Words {
+    let mut words = Words::default();
+    for arg in command.get_arguments() {
+        let (name, given) = (shown(arg), is_given(arg, matches));
+        let values: Vec<String> = values(arg, matches).map(|value| without_secret(&name, &value)).collect();
+        // What is neither said nor has a default.
+        if values.is_empty() && !given {
+            continue;
+        }
+        if given && values.is_empty() {
+            words.command_line.push(name.clone());
+        } else if given {
+            words.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
+        }
+        words.flags.push(Flag { name, values, given });
+    }
+    words
+}
+
+fn is_given(arg: &clap::Arg, matches: &ArgMatches) -> bool {
+    matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+}
+
+/// The values of a flag, given or by default; a switch has none.
+fn values(arg: &clap::Arg, matches: &ArgMatches) -> impl Iterator<Item = String> {
+    let raw = if arg.get_action().takes_values() { matches.get_raw(arg.get_id().as_str()) } else { None };
+    raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned())
+}
+
+fn without_secret(flag: &str, value: &str) -> String {
+    match value.split_once(':') {
+        Some((name, _)) if SECRET.contains(&flag) => format!("{name}:…"),
+        None if SECRET.contains(&flag) => "…".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+/// Flags that stand on the command line, with their values.
+pub fn given(command: &clap::Command, matches: &ArgMatches) -> Given {
+    let mut given = Given::default();
+    for arg in command.get_arguments().filter(|arg| is_given(arg, matches)) {
+        given.insert(shown(arg), values(arg, matches).collect());
+    }
+    given
+}

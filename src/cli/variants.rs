@@ -1,0 +1,121 @@
+//! `--variant`: how each becomes a plan of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::ArgAction;
+
+use crate::cli::getopt::{self, Line, shown};
+use crate::cli::rounds::VariantWords;
+use crate::error::{Error, Result};
+use crate::exit::Codes;
+use crate::plan::{Plan, Variant};
+
+/// Sections of flags that are about all variants together.
+const COMMON_SECTIONS: &[&str] = &["Variants", "Output and other", "Report"];
+/// Further flags that are.
+const COMMON: &[&str] = &["restarts", "seed", "cpus", "trace-export", "trace-file"];
+
+/// Flags that stand for each other: a variant that has one of a row overrides all of it.
+const ALTERNATIVES: &[&[&str]] = &[
+    &[
+        "concurrency-range",
+        "request-rate-range",
+        "request-intervals",
+        "fixed-schedule",
+        "trace-replay",
+        "periodic-concurrency-range",
+        "stage",
+        "sweep",
+        "session-concurrency",
+        "old-start-concurrency",
+        "old-end-concurrency",
+        "old-dynamic-concurrency",
+    ],
+    &["async", "sync"],
+    &["warmup-request-count", "warmup-duration"],
+    &["model", "model-mix"],
+    &["shared-memory", "input-memory"],
+    &["shared-memory", "output-memory"],
+];
+
+/// The plan of every variant: the words of the run, those of the variant over them. `plan` makes one of words.
+///
+/// # Errors
+/// Those of the flags, with the variant's name in front.
+pub fn plans(
+    command: &clap::Command,
+    (words, variants): (&[OsString], &[VariantWords]),
+    codes: Codes,
+    plan: impl Fn(Vec<OsString>) -> Result<Plan>,
+) -> Result<Vec<Variant>> {
+    let each = variants.iter().map(|variant| {
+        let plan = merged(command, words, variant, codes).and_then(&plan);
+        let plan = plan.map_err(|error| error.context(format!("--variant '{}'", variant.name)))?;
+        Ok(Variant { name: variant.name.clone(), flags: variant.flags.clone(), plan })
+    });
+    each.collect()
+}
+
+fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, codes: Codes) -> Result<Vec<OsString>> {
+    let own = match getopt::read(command, variant.words.iter().cloned())? {
+        Line::Run(own, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => own,
+        Line::Run(_, strays) => {
+            let word = strays[0].to_string_lossy().into_owned();
+            return Err(Error::usage(format!("'{word}' belongs to no flag: quote values that hold blanks")));
+        }
+        Line::Help(_) | Line::Version => return Err(Error::usage("--help and --version are no way to measure")),
+    };
+    let arg =
+        |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));
+    if let Some(flag) = own.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {
+        return Err(Error::usage(format!("{flag} is about the whole run: write it outside of the variant")));
+    }
+    let is_overridden = |word: &&OsString| !same(name(word), "variant") && !overrides(command, &own, name(word));
+    Ok(words.iter().filter(is_overridden).cloned().chain(own.iter().cloned()).collect())
+}
+
+fn is_common(arg: &clap::Arg) -> bool {
+    let is_of = |names: &[&str], name: Option<&str>| name.is_some_and(|name| names.contains(&name));
+    is_of(COMMON_SECTIONS, arg.get_help_heading()) || is_of(COMMON, arg.get_long())
+}
+
+/// Whether flags of a variant take the place of a common one: where it may be repeated, or where they stand for it. Of others,
+/// the last of several counts.
+fn overrides(command: &clap::Command, own: &[OsString], common: &OsStr) -> bool {
+    let has = |flag: &str| own.iter().any(|word| same(name(word), flag));
+    let repeats = |arg: &clap::Arg| matches!(arg.get_action(), ArgAction::Append | ArgAction::Count);
+    let is_repeated = command
+        .get_arguments()
+        .filter(|arg| repeats(arg))
+        .any(|arg| arg.get_long().is_some_and(|long| same(common, long) && has(long)));
+    is_repeated || own.iter().any(|word| stands_for(&name(word).to_string_lossy(), &common.to_string_lossy()))
+}
+
+/// Whether one flag takes the place of another.
+pub fn stands_for(one: &str, other: &str) -> bool {
+    ALTERNATIVES.iter().any(|row| row.contains(&one) && row.contains(&other))
+}
+
+/// The name in `--name` or `--name=value`.
+fn name(word: &OsStr) -> &OsStr {
+    let bytes = word.as_bytes();
+    let bytes = bytes.strip_prefix(b"--").unwrap_or(bytes);
+    OsStr::from_bytes(bytes.split(|byte| *byte == b'=').next().unwrap_or(bytes))
+}
+
+fn same(name: &OsStr, flag: &str) -> bool {
+    name.as_bytes() == flag.as_bytes()
+}
+
+/// What is said of the plans: what is said of each of them once, the rest with the variant's name.
+pub fn notes(variants: &[Variant]) -> Vec<String> {
+    let is_common = |note: &String| variants.iter().all(|variant| variant.plan.notes.contains(note));
+    let Some((first, _)) = variants.split_first() else { return Vec::new() };
+    let common = first.plan.notes.iter().filter(|note| is_common(note)).cloned();
+    let own = variants.iter().flat_map(|variant| {
+        let own = variant.plan.notes.iter().filter(|note| !is_common(note));
+        own.map(|note| format!("--variant '{}': {note}", variant.name))
+    });
+    common.chain(own).collect()
+}

@@ -1,0 +1,147 @@
+//! How long generated prompts and outputs are: distributions of numbers of tokens, and numbers that were recorded.
+
+use std::f64::consts::TAU;
+use std::fmt;
+
+use rand::SeedableRng;
+use rand_distr::{Distribution, Poisson};
+use rand_xoshiro::SplitMix64;
+
+use crate::seed;
+
+/// Most tokens of a prompt or an output.
+pub const MOST_TOKENS: u32 = 10_000_000;
+
+/// A distribution of numbers of tokens. Draws outside of its bounds become the bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenLength {
+    /// Its shape.
+    pub shape: LengthShape,
+    /// The smallest number, at least 1.
+    pub least: u32,
+    /// The largest.
+    pub most: u32,
+}
+
+/// A shape of such a distribution, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LengthShape {
+    /// With a mean and a standard deviation; all the same where that is 0.
+    Normal(f64, f64),
+    /// With a mean and a standard deviation; it begins at the smallest number.
+    LogNormal(f64, f64),
+    /// Azzalini's, with a location, a scale and a shape.
+    SkewNormal(f64, f64, f64),
+    /// With a mean.
+    Poisson(f64),
+    /// Every number between the bounds is as likely as any other.
+    Uniform,
+}
+
+impl TokenLength {
+    /// That shape with no bounds but those of any length.
+    pub fn unbounded(shape: LengthShape) -> Self {
+        Self { shape, least: 1, most: MOST_TOKENS }
+    }
+
+    /// The length that the draws `first` and the one after it of the stream with this seed make.
+    pub(super) fn draw(&self, stream: u64, first: u64) -> u64 {
+        let unit = |number| seed::unit(seed::hash(stream, number));
+        // Box and Muller's transform makes two of two; the logarithm's argument is never 0.
+        let (radius, angle) = ((-2.0 * (1.0 - unit(first)).ln()).sqrt(), TAU * unit(first + 1));
+        let (one, other) = (radius * angle.cos(), radius * angle.sin());
+        let (least, most) = (f64::from(self.least), f64::from(self.most));
+        let drawn = match self.shape {
+            LengthShape::Normal(mean, deviation) => mean + one * deviation,
+            LengthShape::LogNormal(mean, deviation) => {
+                let above = (mean - least).max(1.0);
+                let variance = (1.0 + (deviation / above).powi(2)).ln();
+                least + (above.ln() - variance / 2.0 + one * variance.sqrt()).exp()
+            }
+            LengthShape::SkewNormal(location, scale, shape) => {
+                let delta = shape / (1.0 + shape * shape).sqrt();
+                let skewed = delta * one + (1.0 - delta * delta).sqrt() * other;
+                location + scale * if one >= 0.0 { skewed } else { -skewed }
+            }
+            LengthShape::Poisson(mean) => {
+                let mut draws = SplitMix64::seed_from_u64(seed::hash(stream, first));
+                Poisson::new(mean).map_or(mean, |distribution| distribution.sample(&mut draws))
+            }
+            LengthShape::Uniform => (least + unit(first) * (most - least + 1.0)).floor(),
+        };
+        drawn.round().clamp(least, most) as u64
+    }
+}
+
+impl fmt::Display for TokenLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shape {
+            LengthShape::Normal(mean, _) | LengthShape::LogNormal(mean, _) | LengthShape::Poisson(mean) => {
+                write!(f, "{mean} words on average")
+            }
+            LengthShape::SkewNormal(..) | LengthShape::Uniform => write!(f, "{} to {} words", self.least, self.most),
+        }
+    }
+}
+
+/// Where the lengths of prompts come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PromptLength {
+    /// Drawn.
+    Drawn(TokenLength),
+    /// Those of a recorded trace, row after row; outputs are as long as recorded, too.
+    Recorded(std::path::PathBuf),
+}
+
+/// Sizes of one recorded request, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// Tokens of the prompt.
+    pub context: u64,
+    /// Tokens of the answer.
+    pub generated: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(shape: LengthShape, least: u32, most: u32) -> Vec<f64> {
+        let length = TokenLength { shape, least, most };
+        (0..20_000).map(|number| length.draw(seed::hash(5, number), 0) as f64).collect()
+    }
+
+    fn moments(all: &[f64]) -> (f64, f64) {
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        let variance = all.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / all.len() as f64;
+        (mean, variance.sqrt())
+    }
+
+    fn near(found: (f64, f64), wanted: (f64, f64)) {
+        let off = |found: f64, wanted: f64| (found - wanted).abs() / wanted;
+        assert!(off(found.0, wanted.0) < 0.02 && off(found.1, wanted.1) < 0.04, "{found:?} {wanted:?}");
+    }
+
+    #[test]
+    fn every_shape_has_the_moments_that_are_asked_for() {
+        near(moments(&draws(LengthShape::Normal(500.0, 50.0), 1, 10_000)), (500.0, 50.0));
+        near(moments(&draws(LengthShape::LogNormal(500.0, 100.0), 10, 100_000)), (500.0, 100.0));
+        near(moments(&draws(LengthShape::Poisson(400.0), 1, 10_000)), (400.0, 20.0));
+        near(moments(&draws(LengthShape::Uniform, 1, 1000)), (500.5, 288.7));
+        // Azzalini's distribution: mean = location + scale * delta * sqrt(2 / pi).
+        let delta = 4.0 / 17_f64.sqrt();
+        let mean = 500.0 + 100.0 * delta * (2.0 / std::f64::consts::PI).sqrt();
+        let deviation = 100.0 * (1.0 - 2.0 * delta * delta / std::f64::consts::PI).sqrt();
+        near(moments(&draws(LengthShape::SkewNormal(500.0, 100.0, 4.0), 1, 10_000)), (mean, deviation));
+        assert!(draws(LengthShape::Normal(7.0, 0.0), 1, 10).iter().all(|length| *length == 7.0));
+    }
+
+    #[test]
+    fn bounds_hold() {
+        for shape in [LengthShape::Normal(50.0, 40.0), LengthShape::LogNormal(50.0, 60.0), LengthShape::Uniform] {
+            let all = draws(shape, 20, 80);
+            assert!(all.iter().all(|length| (20.0..=80.0).contains(length)), "{shape:?}");
+            assert!(all.contains(&80.0), "{shape:?}");
+        }
+    }
+}

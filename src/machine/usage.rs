@@ -1,0 +1,65 @@
+//! What processes had of the machine.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rustix::process::getpid;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Stamp;
+use crate::machine::read;
+
+/// What processes had of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Processors that were busy for them in the mean: 1.5 is one and a half.
+    pub processors: f64,
+    /// Bytes of memory that they had at the end; absent where that is not told.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Processor time by process, at a moment.
+type Reading<'a> = (Stamp, &'a HashMap<i32, Duration>);
+
+/// What this process had between two readings, and the others of them; none where there is none, or no time has passed.
+pub fn between((start, before): Reading<'_>, (end, after): Reading<'_>) -> (Option<Usage>, Option<Usage>) {
+    let own = getpid().as_raw_nonzero().get();
+    let seconds = (end - start).as_secs_f64();
+    let usage = |is_meant: &dyn Fn(i32) -> bool| {
+        let pids: Vec<i32> = after.keys().copied().filter(|pid| is_meant(*pid) && before.contains_key(pid)).collect();
+        let had: Duration = pids.iter().map(|pid| after[pid].saturating_sub(before[pid])).sum();
+        let memory: Vec<u64> = pids.iter().filter_map(|pid| memory(*pid)).collect();
+        (!pids.is_empty() && seconds > 0.0).then(|| Usage {
+            processors: had.as_secs_f64() / seconds,
+            memory_bytes: (memory.len() == pids.len()).then(|| memory.iter().sum()),
+        })
+    };
+    (usage(&|pid| pid == own), usage(&|pid| pid != own))
+}
+
+/// Bytes of memory that a process has.
+fn memory(pid: i32) -> Option<u64> {
+    let status = read(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_time_and_that_of_others_are_told_apart() {
+        let own = getpid().as_raw_nonzero().get();
+        let seconds = Duration::from_secs;
+        let before = HashMap::from([(own, seconds(1)), (-5, seconds(1))]);
+        let after = HashMap::from([(own, seconds(2)), (-5, seconds(7)), (-6, seconds(9))]);
+        let (client, server) = between((Stamp(0), &before), (Stamp(2_000_000_000), &after));
+        let client = client.unwrap();
+        assert!(client.processors == 0.5 && client.memory_bytes > Some(1 << 20), "{client:?}");
+        assert_eq!(server, Some(Usage { processors: 3.0, memory_bytes: None }), "there is no such process");
+        assert_eq!(between((Stamp(0), &before), (Stamp(0), &after)), (None, None));
+        assert_eq!(between((Stamp(0), &HashMap::new()), (Stamp(5), &HashMap::new())), (None, None));
+    }
+}

@@ -1,0 +1,150 @@
+//! [`Breaker`]: ends a run in which too many requests fail for too long.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use crate::clock::Stamp;
+use crate::plan::StopRule;
+use crate::record::Completed;
+use crate::stdio::note;
+
+/// Looks that are kept of the longest time that a rule is about.
+const LOOKS: u32 = 64;
+
+/// Looks at what was over lately, whenever somebody waits anyway; requests know nothing of it.
+pub struct Breaker<'a> {
+    rules: &'a [StopRule],
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What was over of the open window at the last look.
+    last: Completed,
+    /// Requests that were over so far, and those of them that failed.
+    sums: (u64, u64),
+    /// Sums at earlier looks, oldest first.
+    looks: VecDeque<(Stamp, (u64, u64))>,
+    is_open: bool,
+}
+
+impl<'a> Breaker<'a> {
+    /// One that has seen nothing yet.
+    pub fn new(rules: &'a [StopRule]) -> Self {
+        Self { rules, state: RefCell::default() }
+    }
+
+    /// Whether a rule has ended the run.
+    pub(super) fn is_open(&self) -> bool {
+        self.state.borrow().is_open
+    }
+
+    /// Looks at what is over of the window that is open now; says so where that ends the run. Returns whether it does.
+    pub(super) fn look(&self, now: Stamp, completed: Completed) -> bool {
+        if self.rules.is_empty() {
+            return false;
+        }
+        let mut state = self.state.borrow_mut();
+        state.add(completed);
+        for rule in self.rules.iter().filter(|_| !state.is_open) {
+            let Some((all, failed)) = state.within(rule, now) else { continue };
+            if failed as f64 > rule.share * all as f64 {
+                note!("--stop-on '{rule}': {failed} of the latest {all} requests failed; the run ends");
+                state.is_open = true;
+                return true;
+            }
+        }
+        state.keep(self.rules, now);
+        state.is_open
+    }
+}
+
+impl State {
+    /// Adds what was over since the last look. A window that is new counts from nothing.
+    fn add(&mut self, completed: Completed) {
+        let is_new = completed.all() < self.last.all() || completed.failed < self.last.failed;
+        let before = if is_new { Completed::default() } else { self.last };
+        self.sums.0 += (completed.succeeded + completed.failed).saturating_sub(before.succeeded + before.failed);
+        self.sums.1 += completed.failed - before.failed;
+        self.last = completed;
+    }
+
+    /// Requests that were over within the rule's time and how many of them failed, once that can be told.
+    fn within(&self, rule: &StopRule, now: Stamp) -> Option<(u64, u64)> {
+        let whole = self.looks.iter().rev().find(|(at, _)| now - *at >= rule.over);
+        let since = if rule.least > 0 { whole.or(self.looks.front()) } else { whole };
+        let (_, since) = since?;
+        let (all, failed) = (self.sums.0 - since.0, self.sums.1 - since.1);
+        (all >= rule.least.max(1)).then_some((all, failed))
+    }
+
+    /// Keeps a look where the last one is some time ago, and none that no rule needs.
+    fn keep(&mut self, rules: &[StopRule], now: Stamp) {
+        let times = || rules.iter().map(|rule| rule.over);
+        let (shortest, longest) = (times().min().unwrap_or_default(), times().max().unwrap_or_default());
+        if self.looks.back().is_some_and(|(at, _)| now - *at < shortest / LOOKS) {
+            return;
+        }
+        self.looks.push_back((now, self.sums));
+        while self.looks.get(1).is_some_and(|(at, _)| now - *at >= longest) {
+            self.looks.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn rule(least: u64) -> StopRule {
+        StopRule { share: 0.1, over: Duration::from_secs(5), least }
+    }
+
+    /// Looks every 100 ms at a load of 10 requests each, of which `failed` tells how many fail; tells when it ended.
+    fn ends(rule: StopRule, windows: u64, failed: impl Fn(u64) -> u64) -> Option<u64> {
+        let rules = [rule];
+        let breaker = Breaker::new(&rules);
+        let (mut succeeded, mut bad) = (0, 0);
+        (0..300).find(|&look| {
+            if windows > 0 && look % windows == 0 {
+                (succeeded, bad) = (0, 0);
+            }
+            succeeded += 10 - failed(look);
+            bad += failed(look);
+            breaker.look(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 })
+        })
+    }
+
+    #[test]
+    fn failures_of_the_latest_time_count() {
+        assert_eq!(ends(rule(0), 0, |_| 0), None);
+        assert_eq!(ends(rule(0), 0, |_| 1), None, "a tenth is not more than a tenth");
+        let at = ends(rule(0), 0, |_| 2).expect("it ends");
+        assert!((50..55).contains(&at), "{at}: once the time has gone by");
+        assert_eq!(ends(rule(0), 0, |look| if (100..105).contains(&look) { 9 } else { 0 }), None, "45 of 500");
+        let at = ends(rule(0), 0, |look| if look >= 100 { 9 } else { 0 }).expect("it ends");
+        assert!((104..110).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn windows_do_not_matter() {
+        let at = ends(rule(0), 20, |look| if look >= 100 { 9 } else { 0 }).expect("it ends");
+        assert!((104..112).contains(&at), "{at}");
+        assert_eq!(ends(rule(0), 7, |_| 1), None);
+    }
+
+    #[test]
+    fn enough_requests_need_no_more_time() {
+        let at = ends(rule(60), 0, |_| 5).expect("it ends");
+        assert!((5..9).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn without_rules_nothing_is_kept() {
+        let breaker = Breaker::new(&[]);
+        assert!(!breaker.look(Stamp(1), Completed { failed: 9, ..Completed::default() }));
+        assert!(breaker.state.borrow().looks.is_empty());
+    }
+}

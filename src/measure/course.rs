@@ -1,0 +1,206 @@
+//! The course of a level, for its pictures: every window in a row, and slices of time with coarse histograms.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Stamp;
+use crate::measure::disturbance::Disturbance;
+
+/// Classes of a slice's histogram in which a latency doubles: each is 9 % wide.
+pub const CLASSES_PER_DOUBLING: f64 = 8.0;
+
+/// A window of a level, or neighbouring ones where there are more than 1 024.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowRow {
+    /// When it began, on the monotonic clock.
+    #[serde(rename = "start_ns")]
+    pub start: Stamp,
+    /// Its true length.
+    #[serde(rename = "duration_s", with = "crate::seconds")]
+    #[schemars(with = "f64")]
+    pub duration: Duration,
+    /// How many windows these are; of several, percentiles are the highest.
+    pub windows: usize,
+    /// Whether it is one of those that make the level's result.
+    pub counted: bool,
+    /// Requests that succeeded, a second.
+    pub rate: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Mean of the headline latency.
+    pub avg_ns: f64,
+    /// Its percentiles, such as `99.9`; those of `--percentiles`, too.
+    pub percentiles_ns: BTreeMap<String, u64>,
+    /// The largest.
+    pub max_ns: u64,
+    /// How late requests left, where they follow a schedule: the 99th percentile.
+    pub late_ns: Option<u64>,
+    /// What others took from it, where that counts.
+    pub disturbance: Option<Disturbance>,
+}
+
+impl WindowRow {
+    /// Takes the window that follows in.
+    pub(super) fn absorb(&mut self, later: &Self) {
+        let seconds = (self.duration + later.duration).as_secs_f64();
+        let requests = self.requests + later.requests;
+        if requests > 0 {
+            let sum = self.avg_ns * self.requests as f64 + later.avg_ns * later.requests as f64;
+            self.avg_ns = sum / requests as f64;
+        }
+        self.rate = if seconds > 0.0 { requests as f64 / seconds } else { 0.0 };
+        self.duration += later.duration;
+        self.windows += later.windows;
+        self.counted |= later.counted;
+        self.sent += later.sent;
+        self.requests = requests;
+        self.failed += later.failed;
+        for (name, value) in &later.percentiles_ns {
+            let own = self.percentiles_ns.entry(name.clone()).or_default();
+            *own = (*own).max(*value);
+        }
+        self.max_ns = self.max_ns.max(later.max_ns);
+        self.late_ns = self.late_ns.max(later.late_ns);
+        self.disturbance = match (self.disturbance, &later.disturbance) {
+            (Some(own), Some(later)) => Some(own.worst(later)),
+            (own, later) => own.or(*later),
+        };
+    }
+}
+
+/// A stretch of a level's time. The first begins with the first window; they abut.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slice {
+    /// Its length.
+    pub duration_s: f64,
+    /// Requests that failed; absent where none did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u64,
+    /// The largest headline latency.
+    pub max_ns: u64,
+    /// How late the latest request left, where they follow a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
+    /// Number of the first class in `counts`: class n holds latencies from 2^(n/8) to 2^((n+1)/8) nanoseconds.
+    pub first: u32,
+    /// Requests that succeeded, by class.
+    pub counts: Vec<u64>,
+}
+
+impl Slice {
+    /// Requests that succeeded.
+    pub fn requests(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// Below so many nanoseconds the class that holds this share (0 to 1) of the requests lies; none without any.
+    pub fn quantile_ns(&self, share: f64) -> Option<f64> {
+        let (wanted, mut below) = (share * self.requests() as f64, 0.0);
+        let holds = |count: &u64| {
+            below += *count as f64;
+            below >= wanted && *count > 0
+        };
+        let at = self.counts.iter().position(holds)?;
+        // The middle of the class.
+        Some(lower_edge_ns(f64::from(self.first) + at as f64 + 0.5).min(self.max_ns as f64))
+    }
+
+    /// Adds requests of a class.
+    pub(super) fn add(&mut self, class: u32, count: u64) {
+        if self.counts.is_empty() {
+            self.first = class;
+        }
+        if class < self.first {
+            let missing = (self.first - class) as usize;
+            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
+            self.first = class;
+        }
+        let place = (class - self.first) as usize;
+        if place >= self.counts.len() {
+            self.counts.resize(place + 1, 0);
+        }
+        self.counts[place] += count;
+    }
+
+    /// Takes the slice that follows in.
+    pub fn absorb(&mut self, later: &Self) {
+        self.duration_s += later.duration_s;
+        self.failed += later.failed;
+        self.max_ns = self.max_ns.max(later.max_ns);
+        self.late_ns = self.late_ns.max(later.late_ns);
+        (later.first..).zip(&later.counts).for_each(|(class, count)| self.add(class, *count));
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// The class of a latency in a slice's histogram.
+pub(super) fn class(ns: u64) -> u32 {
+    (CLASSES_PER_DOUBLING * (ns.max(1) as f64).log2()).floor() as u32
+}
+
+/// Where a class of a slice's histogram begins.
+pub fn lower_edge_ns(class: f64) -> f64 {
+    (class / CLASSES_PER_DOUBLING).exp2()
+}
+
+/// When a level's load began, and slices of the time in which it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Course {
+    /// When its load began, warm-up included, on the monotonic clock; what lies before the first window is left out.
+    #[serde(rename = "began_ns")]
+    pub began: Stamp,
+    /// Slices of all its windows, counted or not, at most 64.
+    pub slices: Vec<Slice>,
+}
+
+/// At most so many rows: neighbours become one.
+pub fn thinned(mut rows: Vec<WindowRow>, most: usize) -> Vec<WindowRow> {
+    while rows.len() > most.max(1) {
+        pair(&mut rows, WindowRow::absorb);
+    }
+    rows
+}
+
+/// Makes each two neighbours one.
+fn pair<T>(all: &mut Vec<T>, absorb: fn(&mut T, &T)) {
+    let mut left = std::mem::take(all).into_iter();
+    while let Some(mut one) = left.next() {
+        left.next().iter().for_each(|next| absorb(&mut one, next));
+        all.push(one);
+    }
+}
+
+/// Rows for the tests of everything that reads them.
+#[cfg(test)]
+pub(crate) mod sample {
+    use super::*;
+
+    /// A window of a second in which 100 requests took a millisecond each.
+    pub(crate) fn row(start: Stamp) -> WindowRow {
+        WindowRow {
+            start,
+            duration: Duration::from_secs(1),
+            windows: 1,
+            counted: true,
+            rate: 100.0,
+            sent: 100,
+            requests: 100,
+            failed: 0,
+            avg_ns: 1e6,
+            percentiles_ns: BTreeMap::from([("99".to_owned(), 1_000_000)]),
+            max_ns: 1_000_000,
+            late_ns: None,
+            disturbance: None,
+        }
+    }
+}

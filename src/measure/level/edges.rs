@@ -1,0 +1,61 @@
+//! What comes before a level's first window, and after its last one.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::measure::history::WindowSet;
+use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
+use crate::measure::summary::Ending;
+use crate::measure::window::summarize;
+use crate::plan::{MeasurementPlan, WindowRule};
+
+/// The start of a load is left out for at most this long, or a tenth of a window.
+const RAMP_LIMIT: Duration = Duration::from_millis(500);
+
+/// How much of the start of a load is left out at most.
+pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
+    match plan.window {
+        WindowRule::Time(length) => RAMP_LIMIT.min(length / 10),
+        WindowRule::Count(_) => RAMP_LIMIT,
+    }
+}
+
+impl Trials<'_> {
+    /// Lets the load get going: every slot has been used, or the patience for that is over.
+    pub(super) fn leave_out_start(&self) {
+        let started = Stamp::now();
+        let warmup = self.measurement.plan.warmup;
+        let limit = ramp_limit(self.measurement.plan);
+        let over = |length: Duration| Stamp::now() - started >= length;
+        while !self.is_interrupted() && !self.running.is_finished() {
+            let ramped = self.run.recorder.completed().all() >= self.run.ramp || over(warmup + limit);
+            if over(warmup) && ramped {
+                break;
+            }
+            thread::sleep(COUNT_POLL.min(limit));
+        }
+    }
+
+    /// Waits for the last reading of the server's counters; a run that was interrupted does without it where it fails.
+    pub(super) fn read_to_the_end(&mut self, ended: Result<Ending>) -> Result<Ending> {
+        match (ended?, self.counters.wait()) {
+            (Ending::Interrupted, _) => Ok(Ending::Interrupted),
+            (ending, read) => read.map(|()| ending),
+        }
+    }
+
+    /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.
+    pub(super) fn close_tail(&mut self, start: Stamp) {
+        thread::sleep(WINDOW_POLL);
+        self.running.settle_if_stranded();
+        let end = self.end_now();
+        let client = summarize(self.run.recorder.close(), start, end - start, &self.run.facts);
+        if client.failed > 0 {
+            let readings = self.measurement.readings();
+            self.keep(WindowSet::uncut(client, readings), None);
+            self.boundaries.push(end);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A level whose load several processes share: windows at stamps that all have agreed on, judged by what all have told.
+//!
+//! Windows abut and nobody waits: while window `k + 1` runs, all tell each other of window `k`, and each decides by the same sums.
+//! So all load until the last window that counts has ended everywhere; what comes after it is left out.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::load::LoadReport;
+use crate::measure::disturbance::Disturbance;
+use crate::measure::history::WindowSet;
+use crate::measure::level::edges::ramp_limit;
+use crate::measure::level::{COUNT_POLL, GRACE, Trials, WINDOW_POLL};
+use crate::measure::metrics::MetricsFold;
+use crate::measure::rank_part::RankPart;
+use crate::measure::ranks::{Closing, Told, close, joined};
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::verdict::Evidence;
+use crate::plan::WindowRule;
+use crate::ranks::{ANSWER_LIMIT, Ranks};
+
+/// Outstanding requests may be waited for so long before a process can tell how its load has ended.
+const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+
+/// Windows of this process that it has not told of yet, the server's metrics of each, and those that it has.
+#[derive(Default)]
+struct Untold {
+    waiting: VecDeque<Told>,
+    readings: VecDeque<Option<MetricsFold>>,
+    under_way: bool,
+}
+
+impl Trials<'_> {
+    /// Measures until there is enough; alone or together with others.
+    pub(super) fn until_ended(&mut self) -> Result<Ending> {
+        let ended = match (self.measurement.joint(), self.run.finite) {
+            (None, true) => return self.until_finished(),
+            (None, false) => return self.until_stable(),
+            (Some(_), true) => self.until_finished(),
+            (Some(ranks), false) => self.until_all_agree(ranks),
+        };
+        if let (Some(ranks), Err(error)) = (self.measurement.joint(), &ended) {
+            match interrupt::is_terminated() {
+                // There is no time for that.
+                true => ranks.fall_silent(error),
+                false => ranks.give_up(error),
+            }
+        }
+        ended
+    }
+
+    /// The one window of a load that has ended by itself: waits until the others have ended, too, and takes in theirs where they
+    /// share the load. Returns what the level ends with.
+    pub(super) fn whole(&mut self, window: WindowSet, disturbance: Option<Disturbance>) -> Result<Ending> {
+        let Some(ranks) = self.measurement.joint() else {
+            self.keep(window, disturbance);
+            let ending = self.early_ending().unwrap_or(Ending::Complete);
+            return self.pulse.wait_with(ending);
+        };
+        self.running.halt();
+        self.pulse.wait_with(Ending::Complete)?;
+        let told = Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.running.is_stranded()));
+        let told = ranks.exchange(&told, ANSWER_LIMIT)?;
+        Ok(self.hear(ranks, told, window.readings).unwrap_or(Ending::Complete))
+    }
+
+    /// Windows that abut, until those of all together agree or there are enough.
+    fn until_all_agree(&mut self, ranks: &Ranks) -> Result<Ending> {
+        self.pulse.rest();
+        self.sentry.prepare();
+        let WindowRule::Time(length) = self.measurement.plan.window else {
+            return Err(Error::usage(
+                "--measurement-mode count_windows: ranks that share a load measure windows of time",
+            ));
+        };
+        let first =
+            self.running.started().plus_duration(self.measurement.plan.warmup + ramp_limit(self.measurement.plan));
+        let grid = |number: u32| first.plus_duration(length * number);
+        let (mut start, mut untold) = (self.run.recorder.end_window(first), Untold::default());
+        while Stamp::now() < start {
+            self.check_terminated()?;
+            thread::sleep(WINDOW_POLL.min(start.from_now()));
+        }
+        self.open_first(start, grid(1));
+        for number in 2.. {
+            let end = match self.wait_for_all(ranks, &mut untold, start)? {
+                (Some(ending), _) => return Ok(ending),
+                (None, end) => end,
+            };
+            self.counters.ask();
+            thread::sleep(GRACE);
+            let (window, disturbance) = self.cut((start, end), grid(number), |_| ());
+            let broken = self.running.is_stranded() || self.running.is_finished();
+            untold.waiting.push_back(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), broken)));
+            untold.readings.push_back(window.readings);
+            self.boundaries.push(end);
+            self.tell(ranks, &mut untold)?;
+            start = end;
+        }
+        Ok(Ending::Unstable)
+    }
+
+    /// Waits for the end of the open window, and hears meanwhile what the others have told of the last one. Returns what the level
+    /// ends with, or when the window ended.
+    fn wait_for_all(&mut self, ranks: &Ranks, untold: &mut Untold, start: Stamp) -> Result<(Option<Ending>, Stamp)> {
+        loop {
+            self.running.settle_if_stranded();
+            self.counters.look()?;
+            self.check_terminated()?;
+            if untold.under_way
+                && let Some(told) = ranks.look::<Told>()?
+            {
+                untold.under_way = false;
+                let readings = untold.readings.pop_front().flatten();
+                let ending = self.hear(ranks, told, readings);
+                if ending.is_some() {
+                    return Ok((ending, start));
+                }
+                self.tell(ranks, untold)?;
+            }
+            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+                return Ok((None, end));
+            }
+            self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
+            let looks = self.under_way.get().and(self.running.under_way());
+            self.under_way.set(looks);
+            // What is under way among processes makes progress only while somebody looks.
+            let look_up = if untold.under_way { COUNT_POLL } else { WINDOW_POLL };
+            thread::sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
+        }
+    }
+
+    /// Tells of the next window that has ended, unless the others are still being told of the one before.
+    fn tell(&self, ranks: &Ranks, untold: &mut Untold) -> Result<()> {
+        let WindowRule::Time(length) = self.measurement.plan.window else { return Ok(()) };
+        if !untold.under_way
+            && let Some(told) = untold.waiting.pop_front()
+        {
+            ranks.begin(&told, length + ANSWER_LIMIT)?;
+            untold.under_way = true;
+        }
+        Ok(())
+    }
+
+    /// Takes in a window that all have told of; returns what the level ends with, if it does.
+    fn hear(&mut self, ranks: &Ranks, told: Vec<Told>, readings: Option<MetricsFold>) -> Option<Ending> {
+        let interrupted = told.iter().any(|one| one.interrupted);
+        let broken = told.iter().any(|one| one.broken);
+        let (window, disturbance) = joined(ranks, told, readings)?;
+        let failed = self.measurement.exceeds_errors(window.client.requests, window.client.failed);
+        self.keep(window, disturbance);
+        if interrupted {
+            self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
+            return Some(Ending::Interrupted);
+        }
+        if failed || broken {
+            return Some(Ending::Failed);
+        }
+        if self.run.finite { Some(Ending::Complete) } else { self.history.decide(self.measurement.plan) }
+    }
+
+    fn is_interrupted_here(&self) -> bool {
+        interrupt::counter().load(Ordering::Relaxed) > 0
+    }
+
+    /// The launcher gives a process that it wants to end but a moment: no time for other processes.
+    fn check_terminated(&self) -> Result<()> {
+        match interrupt::is_terminated() {
+            true => {
+                Err(Error::machine("the launcher ends this process, because another has ended or the user wants it"))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// Completes the level by what all tell of its end, and lets all have the same one: rank 0's. Where they cannot be reached any more,
+/// it stays what this process knows.
+///
+/// # Errors
+/// A process is lost, or cannot go on.
+pub(super) fn finish(
+    (level, evidence): (&mut LevelSummary, &mut Evidence),
+    (requests, each): (&mut LoadReport, &[RankPart]),
+    ranks: &Ranks,
+) -> Result<()> {
+    let told = ranks.exchange(&Closing::of(level, evidence, *requests, ranks.owns_server()), CLOSE_LIMIT)?;
+    *requests = close((level, evidence), (ranks, &told, each));
+    *level = ranks.hear_first(ranks.is_first().then_some(&*level), ANSWER_LIMIT)?;
+    Ok(())
+}

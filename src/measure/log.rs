@@ -1,0 +1,178 @@
+//! Keeps a level's course while it is measured, from what the measuring thread has at a window's end anyway. It does not grow with
+//! the run.
+
+use crate::clock::Stamp;
+use crate::measure::blocks::{Block, Blocks};
+use crate::measure::course::{Course, Slice, WindowRow, class};
+use crate::measure::disturbance::Disturbance;
+use crate::measure::precision::PERCENTILES;
+use crate::measure::summary::ClientSummary;
+use crate::plan::MeasurementPlan;
+
+/// Most rows of a level; then each two neighbours become one.
+const MOST_WINDOWS: usize = 1024;
+/// Most slices of a level.
+const MOST_SLICES: usize = 64;
+
+/// Pieces of time one after the other: when there are too many, they become longer, all alike.
+#[derive(Debug)]
+struct Pieces<T> {
+    all: Vec<T>,
+    /// The size that they have; that of the first until there are too many.
+    size: f64,
+    most: usize,
+    size_of: fn(&T) -> f64,
+    absorb: fn(&mut T, &T),
+}
+
+impl<T> Pieces<T> {
+    fn push(&mut self, piece: T) {
+        match self.all.last_mut() {
+            None if self.size == 0.0 => self.size = (self.size_of)(&piece),
+            Some(last) if (self.size_of)(last) + (self.size_of)(&piece) / 2.0 < self.size => {
+                return (self.absorb)(last, &piece);
+            }
+            _ => {}
+        }
+        self.all.push(piece);
+        if self.all.len() > self.most {
+            self.size *= 2.0;
+            std::mem::take(&mut self.all).into_iter().for_each(|piece| self.push(piece));
+        }
+    }
+}
+
+/// The course of a level so far.
+#[derive(Debug)]
+pub(super) struct Log {
+    windows: Pieces<WindowRow>,
+    slices: Pieces<Slice>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let (most, size_of) = (MOST_WINDOWS, |row: &WindowRow| row.windows as f64);
+        let windows = Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: WindowRow::absorb };
+        let (most, size_of) = (MOST_SLICES, |slice: &Slice| slice.duration_s);
+        Self { windows, slices: Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: Slice::absorb } }
+    }
+}
+
+impl Log {
+    /// Adds a window that has ended.
+    pub(super) fn push(
+        &mut self,
+        client: &ClientSummary,
+        blocks: &Blocks,
+        disturbance: Option<Disturbance>,
+        plan: &MeasurementPlan,
+    ) {
+        self.windows.push(WindowRow::of(client, disturbance, plan));
+        blocks.each().iter().map(Slice::of).for_each(|slice| self.slices.push(slice));
+    }
+
+    /// The rows, of which the last `counted` windows make the result, and the course of a load that began then.
+    pub(super) fn finish(mut self, began: Stamp, counted: usize) -> (Vec<WindowRow>, Course) {
+        let mut left = counted;
+        for row in self.windows.all.iter_mut().rev() {
+            row.counted = left > 0;
+            left = left.saturating_sub(row.windows);
+        }
+        (self.windows.all, Course { began, slices: self.slices.all })
+    }
+}
+
+impl WindowRow {
+    fn of(client: &ClientSummary, disturbance: Option<Disturbance>, plan: &MeasurementPlan) -> Self {
+        let percentiles = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles());
+        Self {
+            start: client.start,
+            duration: client.duration,
+            windows: 1,
+            counted: false,
+            rate: client.request_rate(),
+            sent: client.sent,
+            requests: client.requests,
+            failed: client.failed,
+            avg_ns: client.latency.mean_ns(),
+            percentiles_ns: percentiles.map(|p| (p.to_string(), client.latency.percentile_ns(p))).collect(),
+            max_ns: client.latency.percentile_ns(100.0),
+            late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(99.0)),
+            disturbance,
+        }
+    }
+}
+
+impl Slice {
+    /// That of a block.
+    pub fn of(block: &Block) -> Self {
+        let mut slice = Self {
+            duration_s: block.seconds.max(0.0),
+            failed: block.failed,
+            late_ns: block.late_ns,
+            ..Self::default()
+        };
+        for (ns, count) in block.counts() {
+            slice.max_ns = slice.max_ns.max(ns);
+            slice.add(class(ns), count);
+        }
+        slice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::course::{lower_edge_ns, thinned};
+    use crate::measure::summary::sample;
+
+    fn log(windows: u64) -> Log {
+        let mut log = Log::default();
+        for number in 0..windows {
+            let client = ClientSummary {
+                start: Stamp(number * 1_000_000_000),
+                ..sample::client(100, 1_000_000 * (1 + number % 10))
+            };
+            let mut blocks = Blocks::default();
+            blocks.push(Block::of(&client));
+            log.push(&client, &blocks, None, &sample::plan());
+        }
+        log
+    }
+
+    #[test]
+    fn windows_are_told_one_by_one_and_the_last_ones_count() {
+        let (windows, course) = log(5).finish(Stamp(7), 3);
+        assert_eq!(windows.iter().map(|row| row.counted).collect::<Vec<_>>(), [false, false, true, true, true]);
+        let row = &windows[1];
+        assert_eq!((row.start, row.requests, row.rate, row.windows), (Stamp(1_000_000_000), 100, 100.0, 1));
+        let p99 = row.percentiles_ns["99"];
+        assert!((1_998_000..=2_002_000).contains(&p99) && row.max_ns == p99, "{row:?}");
+        assert!(row.percentiles_ns.contains_key("99.9") && row.late_ns.is_none());
+        assert_eq!((course.began, course.slices.len()), (Stamp(7), 5));
+        let slice = &course.slices[1];
+        assert_eq!((slice.requests(), slice.duration_s, slice.counts.len()), (100, 1.0, 1));
+        let edges = [slice.first, slice.first + 1].map(|class| lower_edge_ns(class.into()));
+        assert!(edges[0] <= 2_000_000.0 && edges[1] > 2_000_000.0, "{edges:?}");
+        assert!(slice.quantile_ns(0.5).is_some_and(|ns| ns >= edges[0] && ns < edges[1]));
+    }
+
+    #[test]
+    fn a_long_level_takes_no_more_room_and_loses_nothing() {
+        let (windows, course) = log(1_100).finish(Stamp(0), 3);
+        assert!(windows.len() <= MOST_WINDOWS && course.slices.len() <= MOST_SLICES);
+        assert_eq!(windows.iter().map(|row| row.requests).sum::<u64>(), 110_000);
+        assert_eq!(windows.iter().map(|row| row.windows).sum::<usize>(), 1_100);
+        assert_eq!(course.slices.iter().map(Slice::requests).sum::<u64>(), 110_000);
+        assert!(course.slices.iter().rev().skip(1).all(|slice| slice.max_ns > 9_000_000), "peaks are kept");
+        assert!((course.slices.iter().map(|slice| slice.duration_s).sum::<f64>() - 1_100.0).abs() < 1e-6);
+        assert!(windows.iter().rev().skip(1).all(|row| row.windows == windows[0].windows), "all alike");
+        let lengths = course.slices.iter().rev().skip(1).map(|slice| slice.duration_s);
+        assert!(lengths.clone().all(|length| length == course.slices[0].duration_s), "{lengths:?}");
+        let (last, rest) = windows.split_last().unwrap();
+        assert!(last.counted && rest.iter().filter(|row| row.counted).count() <= 2);
+        let few = thinned(windows, 10);
+        assert!(few.len() <= 10 && few.iter().map(|row| row.requests).sum::<u64>() == 110_000);
+        assert!(few.iter().all(|row| (row.rate - 100.0).abs() < 1e-9));
+    }
+}

@@ -1,0 +1,228 @@
+//! What the processes that share a load tell each other of it, and how that becomes one result.
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::LoadReport;
+use crate::machine::usage::Usage;
+use crate::measure::blocks::Blocks;
+use crate::measure::disturbance::Disturbance;
+use crate::measure::history::WindowSet;
+use crate::measure::metrics::MetricsFold;
+use crate::measure::rank_part::RankPart;
+use crate::measure::reasons::{InvalidReason, Verdict};
+use crate::measure::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};
+use crate::measure::verdict::{Evidence, judge};
+use crate::measure::window::join;
+use crate::ranks::Ranks;
+
+/// What a process tells of a window.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Told {
+    /// What it saw; the start is on rank 0's clock.
+    client: ClientSummary,
+    blocks: Blocks,
+    disturbance: Option<Disturbance>,
+    /// Its user has asked for the end.
+    pub(super) interrupted: bool,
+    /// Its load broke off.
+    pub(super) broken: bool,
+}
+
+impl Told {
+    /// A window of this process, whose clock `ranks` know.
+    pub(super) fn of(
+        ranks: &Ranks,
+        window: &WindowSet,
+        disturbance: Option<Disturbance>,
+        (interrupted, broken): (bool, bool),
+    ) -> Self {
+        let mut client = window.client.clone();
+        client.start.0 = ranks.offset().to_zero(client.start.0);
+        Self { client, blocks: window.blocks.clone(), disturbance, interrupted, broken }
+    }
+}
+
+/// The window that all have told of, as one, and what others took from it where that was most; on this process' clock, with the
+/// server's metrics as it read them.
+pub(super) fn joined(
+    ranks: &Ranks,
+    told: Vec<Told>,
+    readings: Option<MetricsFold>,
+) -> Option<(WindowSet, Option<Disturbance>)> {
+    let disturbance = told.iter().filter_map(|one| one.disturbance).reduce(|all, one| all.worst(&one));
+    let each = told.iter().map(|one| RankPart::of(&one.client)).collect();
+    let mut told = told.into_iter();
+    let first = told.next()?;
+    let (mut client, blocks) = told.fold((first.client, first.blocks), |(client, mut blocks), one| {
+        blocks.join(&one.blocks);
+        (join(client, &one.client), blocks)
+    });
+    client.start.0 = ranks.offset().to_own(client.start.0);
+    Some((WindowSet { client, readings, blocks, ranks: each }, disturbance))
+}
+
+/// What a process tells when its load has ended.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Closing {
+    held_back: u64,
+    /// Requests under way in the mean, and at how many looks.
+    outstanding: Option<(f64, u64)>,
+    /// What its server counted, where no other process asked the same one.
+    servers: Vec<ServerSummary>,
+    requests: LoadReport,
+    client_usage: Option<Usage>,
+    server_usage: Option<Usage>,
+}
+
+impl Closing {
+    /// That of this process. `owns_server`: it speaks for its server.
+    pub(super) fn of(level: &LevelSummary, evidence: &Evidence, requests: LoadReport, owns_server: bool) -> Self {
+        let servers = level.server.iter().chain(&level.further_servers).filter(|_| owns_server).cloned();
+        Self {
+            held_back: evidence.held_back,
+            outstanding: evidence.outstanding,
+            servers: servers.collect(),
+            requests,
+            client_usage: level.client_usage,
+            server_usage: level.server_usage.filter(|_| owns_server),
+        }
+    }
+}
+
+/// Completes a level and its evidence by what all have told; returns what became of all requests.
+pub(super) fn close(
+    (level, evidence): (&mut LevelSummary, &mut Evidence),
+    (ranks, told, each): (&Ranks, &[Closing], &[RankPart]),
+) -> LoadReport {
+    evidence.held_back = told.iter().map(|one| one.held_back).sum();
+    let outstanding: Option<Vec<(f64, u64)>> = told.iter().map(|one| one.outstanding).collect();
+    evidence.outstanding = outstanding.and_then(|all| {
+        let looks = all.iter().map(|(_, looks)| *looks).min()?;
+        Some((all.iter().map(|(mean, _)| mean).sum(), looks))
+    });
+    let mut servers: Vec<ServerSummary> = Vec::new();
+    told.iter().flat_map(|one| &one.servers).for_each(|server| add(&mut servers, server));
+    let mut servers = servers.into_iter();
+    (level.server, level.further_servers) = (servers.next(), servers.collect());
+    level.client_usage = told.iter().filter_map(|one| one.client_usage).reduce(both);
+    level.server_usage = told.iter().filter_map(|one| one.server_usage).reduce(both);
+    level.ranks = rows(ranks, told, each);
+    level.verdict = judge(level, evidence);
+    blame(level, each);
+    told.iter().fold(LoadReport::default(), |all, one| all.and(one.requests))
+}
+
+/// Adds what single ranks can be blamed for, where that has not been said of all.
+fn blame(level: &mut LevelSummary, each: &[RankPart]) {
+    let reasons: Vec<InvalidReason> = each.iter().enumerate().filter_map(|(rank, part)| part.reason(rank)).collect();
+    match &mut level.verdict {
+        Verdict::Valid if !reasons.is_empty() => level.verdict = Verdict::Invalid(reasons),
+        Verdict::Valid => {}
+        Verdict::Invalid(said) => {
+            let is_new = |reason: &InvalidReason| said.iter().all(|other| other.word() != reason.word());
+            let new: Vec<InvalidReason> = reasons.into_iter().filter(is_new).collect();
+            said.extend(new);
+        }
+    }
+}
+
+/// Adds what a server counted to those of its name, or beside them.
+fn add(servers: &mut Vec<ServerSummary>, other: &ServerSummary) {
+    let same = |server: &&mut ServerSummary| (&server.name, &server.version) == (&other.name, &other.version);
+    match servers.iter_mut().find(same) {
+        Some(server) => {
+            server.delta = server.delta.plus(&other.delta);
+            (server.cached, server.several_versions) =
+                (server.cached || other.cached, server.several_versions || other.several_versions);
+            other.composing.iter().for_each(|one| add(&mut server.composing, one));
+        }
+        None => servers.push(other.clone()),
+    }
+}
+
+fn both(one: Usage, other: Usage) -> Usage {
+    let memory = one.memory_bytes.zip(other.memory_bytes).map(|(one, other)| one + other);
+    Usage { processors: one.processors + other.processors, memory_bytes: memory }
+}
+
+fn rows(ranks: &Ranks, told: &[Closing], each: &[RankPart]) -> Vec<RankSummary> {
+    let offsets = ranks.offsets();
+    let row = |(rank, (part, closing)): (usize, (&RankPart, &Closing))| RankSummary {
+        rank,
+        host: ranks.members()[rank].host.clone(),
+        requests: part.block.requests,
+        failed: part.block.failed,
+        request_rate: if part.block.seconds > 0.0 { part.block.requests as f64 / part.block.seconds } else { 0.0 },
+        p50_ns: part.block.latency_ns(Some(50.0)),
+        p99_ns: part.block.latency_ns(Some(99.0)),
+        late_ns: part.block.late_ns,
+        processors: closing.client_usage.map(|usage| usage.processors),
+        clock_offset_ns: offsets[rank].ns,
+        clock_error_ns: offsets[rank].error_ns,
+    };
+    each.iter().zip(told).enumerate().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::blocks::Block;
+    use crate::measure::summary::sample;
+    use crate::measure::window::merge;
+    use crate::ranks::ANSWER_LIMIT;
+    use crate::ranks::message_bytes;
+    use crate::ranks::threads::together;
+    use crate::seed;
+
+    /// A window of 16 blocks with so many requests each, whose latencies spread over a decade.
+    fn window(rank: u64, requests: u64) -> WindowSet {
+        let (mut blocks, mut client) = (Blocks::default(), None);
+        for block in 0..16 {
+            let each = (0..requests).map(|request| {
+                let draw = seed::unit(seed::hash(rank * 16 + block, request));
+                sample::client(1, (200_000.0 * 10_f64.powf(draw)) as u64)
+            });
+            let mut part = each.reduce(|all, one| merge(all, &one)).unwrap();
+            part.duration = std::time::Duration::from_millis(100);
+            blocks.push(Block::of(&part));
+            client = Some(match client {
+                None => part,
+                Some(all) => merge(all, &part),
+            });
+        }
+        WindowSet { client: client.unwrap(), readings: None, blocks, ranks: Vec::new() }
+    }
+
+    #[test]
+    fn the_windows_of_all_are_one_with_every_latency_in_its_place() {
+        let joined = together(3, |ranks| {
+            let own = window(ranks.place().rank as u64, 20);
+            let told = Told::of(&ranks, &own, None, (false, false));
+            let told = ranks.exchange(&told, ANSWER_LIMIT).unwrap();
+            super::joined(&ranks, told, None).unwrap().0
+        });
+        let each: Vec<WindowSet> = (0..3).map(|rank| window(rank, 20)).collect();
+        let mut whole = each[0].client.latency.clone();
+        each[1..].iter().for_each(|other| whole.merge(&other.client.latency));
+        for all in joined {
+            assert_eq!((all.client.requests, all.client.latency.count()), (960, 960));
+            let counts = |of: &crate::record::Distribution| {
+                of.histogram
+                    .iter_recorded()
+                    .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(counts(&all.client.latency), counts(&whole), "bucket by bucket");
+            assert_eq!(all.client.duration, each[0].client.duration, "one time, not three");
+            assert_eq!(all.blocks.each().len(), 16);
+            assert!(all.blocks.each().iter().all(|block| block.requests == 60), "{:?}", all.blocks.each().len());
+            assert_eq!(all.ranks.iter().map(|rank| rank.block.requests).collect::<Vec<_>>(), [320; 3]);
+        }
+    }
+
+    #[test]
+    fn a_window_is_told_in_few_bytes() {
+        let bytes = together(1, |ranks| message_bytes(&Told::of(&ranks, &window(0, 60), None, (false, false))))[0];
+        assert!(bytes < 40_000, "{bytes}");
+    }
+}

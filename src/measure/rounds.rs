@@ -1,0 +1,376 @@
+//! Rounds: several subjects (variants of a run, candidates of a search) are measured in turns, each once a round.
+//!
+//! Rounds take turns so that whatever the machine does in the meantime meets all subjects alike. [`interleave`] knows
+//! neither servers nor clocks: whoever calls it measures.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::{PERCENTILES, value};
+use crate::measure::reasons::Verdict;
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::model::statistics::CountedTime;
+use crate::plan::{Rounds, Statistic};
+
+/// So many requests, at least, are above a percentile that is told of a round.
+const LEAST_BEYOND: f64 = 5.0;
+/// A subject that has failed so often in a row is given up.
+const PATIENCE: usize = 2;
+
+/// A figure of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Figure {
+    /// What the client saw: inferences a second, latencies in nanoseconds.
+    Client(Statistic),
+    /// What the server says of its part of a request, on average, in nanoseconds.
+    Server(ServerPart),
+}
+
+/// A part of a request in the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerPart {
+    /// Waiting for an instance.
+    ServerQueue,
+    /// Input, inference and output.
+    ServerCompute,
+}
+
+impl Figure {
+    /// Where reports have it: a place, and among percentiles the percentile.
+    fn place(self) -> (u8, f64) {
+        match self {
+            Self::Client(Statistic::Throughput) => (0, 0.0),
+            Self::Client(Statistic::MeanLatency) => (1, 0.0),
+            Self::Client(Statistic::Percentile(percentile)) => (2, percentile),
+            Self::Server(ServerPart::ServerQueue) => (3, 0.0),
+            Self::Server(ServerPart::ServerCompute) => (4, 0.0),
+        }
+    }
+
+    /// Those of all these units, each once, in the order of reports.
+    pub fn of_all<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Self> {
+        let mut all: Vec<Self> = units.flat_map(|unit| &unit.values).map(|value| value.of).collect();
+        all.sort_by(|one, other| {
+            let (one, other) = (one.place(), other.place());
+            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        });
+        all.dedup();
+        all
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        self == Self::Client(Statistic::Throughput)
+    }
+}
+
+impl fmt::Display for Figure {
+    /// The short stable word that reports have for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(of) => f.write_str(&of.word()),
+            Self::Server(ServerPart::ServerQueue) => f.write_str("server_queue"),
+            Self::Server(ServerPart::ServerCompute) => f.write_str("server_compute"),
+        }
+    }
+}
+
+/// A figure and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Value {
+    /// Which one.
+    pub of: Figure,
+    /// Its value, above 0.
+    pub value: f64,
+}
+
+/// What a subject came to in one round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unit {
+    /// Its figures; none where it failed. Percentiles are left out that too few requests are above.
+    pub values: Vec<Value>,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Whether others took something from it.
+    pub disturbed: bool,
+    /// Why it could not be measured, where it could not.
+    pub problem: Option<String>,
+    /// What else is wrong with it, in words of reports: the load was not delivered, or the server did not keep up.
+    pub remark: Option<String>,
+}
+
+impl Unit {
+    /// What a level of one window came to; `further` are percentiles beside the usual. None where the user broke it off.
+    pub fn of(level: &LevelSummary, further: &[f64]) -> Option<Self> {
+        let client = &level.client;
+        let base = Self {
+            requests: client.requests,
+            failed: client.failed,
+            disturbed: level.disturbances.disturbed > 0,
+            remark: remark(level),
+            ..Self::default()
+        };
+        if level.ending == Ending::Interrupted {
+            return None;
+        }
+        if level.ending == Ending::Failed || client.requests == 0 {
+            let reason = client.errors.first().map(|(error, _)| error.to_string());
+            return Some(Self { problem: Some(reason.unwrap_or_else(|| "no request succeeded".to_owned())), ..base });
+        }
+        Some(Self { values: values(level, further), ..base })
+    }
+
+    /// One that could not be measured.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self { problem: Some(reason.into()), ..Self::default() }
+    }
+
+    /// The value of a figure, where it has it.
+    pub fn get(&self, of: Figure) -> Option<f64> {
+        self.values.iter().find(|value| value.of == of).map(|value| value.value)
+    }
+}
+
+/// Reasons that are about one window, too.
+fn remark(level: &LevelSummary) -> Option<String> {
+    let Verdict::Invalid(reasons) = &level.verdict else { return None };
+    let outcome = Outcome::of(level);
+    let is_grave = matches!(outcome, Outcome::Overloaded | Outcome::Undelivered);
+    is_grave.then(|| reasons.iter().map(ToString::to_string).next().unwrap_or_default())
+}
+
+fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
+    let count = level.client.latency.count() as f64;
+    let mut percentiles = PERCENTILES.to_vec();
+    percentiles.extend(further);
+    percentiles.sort_by(f64::total_cmp);
+    percentiles.dedup();
+    percentiles.retain(|percentile| count * (1.0 - percentile / 100.0) >= LEAST_BEYOND);
+    let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
+    let client = client.chain(percentiles.into_iter().map(Statistic::Percentile));
+    let client = client.map(|of| Value { of: Figure::Client(of), value: value(of, &level.client) });
+    let average = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 } else { 0.0 };
+    let server = level.server.iter().flat_map(|server| {
+        [(ServerPart::ServerQueue, server.delta.queue), (ServerPart::ServerCompute, server.delta.compute())]
+    });
+    let server = server.map(|(part, time)| Value { of: Figure::Server(part), value: average(time) });
+    client.chain(server).filter(|value| value.value > 0.0).collect()
+}
+
+/// What became of a turn.
+#[derive(Clone, Debug)]
+pub enum Measured {
+    /// It was measured, or failed.
+    Unit(Unit),
+    /// The user asked for the end.
+    Interrupted,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The round, from 0.
+    pub round: usize,
+    /// The number of the subject.
+    pub subject: usize,
+}
+
+/// Each subject, measured once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Round {
+    /// At which start of the servers it was, from 1.
+    pub start: u32,
+    /// Its number among the rounds of that start, from 1.
+    pub number: usize,
+    /// In which order the subjects had their turns: their numbers, from 0.
+    pub order: Vec<usize>,
+    /// What each came to; none where it had no turn.
+    pub units: Vec<Option<Unit>>,
+    /// Whether it was disturbed, and others were measured in its place.
+    pub set_aside: bool,
+}
+
+impl Round {
+    /// What subject number `subject` came to, where that counts.
+    pub fn counted(&self, subject: usize) -> Option<&Unit> {
+        let unit = self.units.get(subject)?.as_ref()?;
+        (!self.set_aside && unit.problem.is_none()).then_some(unit)
+    }
+
+    fn is_disturbed(&self) -> bool {
+        self.units.iter().flatten().any(|unit| unit.disturbed)
+    }
+}
+
+/// How subjects take turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Interleaving {
+    /// How often, and in which order.
+    pub rounds: Rounds,
+    /// How many subjects there are.
+    pub subjects: usize,
+    /// Seed of orders that are drawn.
+    pub seed: u64,
+    /// Rounds that others took something from are measured again, up to half as many as there are.
+    pub replaces: bool,
+    /// At which start of the servers that is, from 1.
+    pub start: u32,
+}
+
+/// Measures all subjects in turns: `measure` one of them at a time, `finished` is told of all rounds so far after each. A
+/// subject that fails at its first turn, or twice in a row, is given up; an interrupt ends all, and the round that it broke off
+/// has no unit of whoever had no turn.
+pub fn interleave(
+    plan: &Interleaving,
+    mut measure: impl FnMut(Turn) -> Measured,
+    mut finished: impl FnMut(&[Round]),
+) -> Vec<Round> {
+    let (count, most) =
+        (plan.rounds.count, plan.rounds.count + if plan.replaces { plan.rounds.count.div_ceil(2) } else { 0 });
+    let mut all: Vec<Round> = Vec::new();
+    let mut failures = vec![0; plan.subjects];
+    while all.len() < most && all.iter().filter(|round| !round.is_disturbed()).count() < count {
+        let round = all.len();
+        let order = plan.rounds.order_of(round, plan.subjects, plan.seed);
+        let mut units = vec![None; plan.subjects];
+        let mut interrupted = false;
+        for &subject in &order {
+            if failures[subject] >= PATIENCE {
+                continue;
+            }
+            match measure(Turn { round, subject }) {
+                Measured::Interrupted => interrupted = true,
+                Measured::Unit(unit) => {
+                    let at_once = if round == 0 { PATIENCE } else { failures[subject] + 1 };
+                    failures[subject] = if unit.problem.is_some() { at_once } else { 0 };
+                    units[subject] = Some(unit);
+                }
+            }
+            if interrupted {
+                break;
+            }
+        }
+        let measured = units.iter().any(Option::is_some);
+        if measured {
+            all.push(Round { start: plan.start, number: round + 1, order, units, set_aside: false });
+            set_aside(&mut all, count);
+            finished(&all);
+        }
+        if interrupted || !measured || failures.iter().all(|&failures| failures >= PATIENCE) {
+            break;
+        }
+    }
+    all
+}
+
+/// Disturbed rounds do not count where there are enough others.
+fn set_aside(all: &mut [Round], count: usize) {
+    let calm = all.iter().filter(|round| !round.is_disturbed()).count();
+    for round in all.iter_mut() {
+        round.set_aside = round.is_disturbed() && calm >= count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{Disturbances, LevelLoad, sample};
+    use crate::plan::Order;
+
+    fn plan(count: usize, replaces: bool) -> Interleaving {
+        let rounds = Rounds { count, order: Order::Abba, margin: 0.05 };
+        Interleaving { rounds, subjects: 2, seed: 1, replaces, start: 1 }
+    }
+
+    fn fine() -> Measured {
+        Measured::Unit(Unit { requests: 1, ..Unit::default() })
+    }
+
+    #[test]
+    fn subjects_take_turns_there_and_back() {
+        let mut turns = Vec::new();
+        let mut seen = Vec::new();
+        let take = |turn: Turn| {
+            turns.push((turn.round, turn.subject));
+            fine()
+        };
+        let all = interleave(&plan(3, false), take, |all| seen.push(all.len()));
+        assert_eq!(turns, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)]);
+        assert_eq!((all.len(), seen, all[1].order.clone()), (3, vec![1, 2, 3], vec![1, 0]));
+    }
+
+    #[test]
+    fn disturbed_rounds_are_replaced_while_there_is_hope() {
+        let disturbed = || Measured::Unit(Unit { disturbed: true, ..Unit::default() });
+        let rounds = |bad: &[usize], replaces| {
+            let take = |turn: Turn| if bad.contains(&turn.round) && turn.subject == 1 { disturbed() } else { fine() };
+            interleave(&plan(4, replaces), take, |_| ())
+        };
+        let one = rounds(&[1], true);
+        assert_eq!(one.iter().map(|round| round.set_aside).collect::<Vec<_>>(), [false, true, false, false, false]);
+        let all = rounds(&[0, 1, 2, 3, 4, 5], true);
+        assert!(all.len() == 6 && all.iter().all(|round| !round.set_aside), "none is calm: all count");
+        assert_eq!(rounds(&[0, 1], false).len(), 4);
+    }
+
+    #[test]
+    fn a_subject_that_fails_is_given_up_and_the_others_go_on() {
+        let turns_of = |fails: fn(Turn) -> bool| {
+            let mut turns = [0, 0];
+            let take = |turn: Turn| {
+                turns[turn.subject] += 1;
+                if fails(turn) { Measured::Unit(Unit::failed("no")) } else { fine() }
+            };
+            interleave(&plan(6, false), take, |_| ());
+            turns
+        };
+        assert_eq!(turns_of(|turn| turn.subject == 1), [6, 1], "it never worked");
+        assert_eq!(turns_of(|turn| turn.subject == 1 && turn.round > 1), [6, 4]);
+        assert_eq!(turns_of(|turn| turn.subject == 1 && turn.round == 2), [6, 6], "once is chance");
+        assert_eq!(turns_of(|_| true), [1, 1]);
+    }
+
+    #[test]
+    fn an_interrupt_keeps_what_there_is() {
+        let take = |turn: Turn| if turn == (Turn { round: 1, subject: 0 }) { Measured::Interrupted } else { fine() };
+        let all = interleave(&plan(6, false), take, |_| ());
+        // Round 1 goes back: the second had its turn.
+        assert_eq!(all.len(), 2);
+        assert!(all[1].counted(0).is_none() && all[1].counted(1).is_some());
+        assert!(interleave(&plan(6, false), |_| Measured::Interrupted, |_| ()).is_empty());
+    }
+
+    #[test]
+    fn a_unit_has_the_figures_that_it_has_requests_for() {
+        let level = sample::level(LevelLoad::Concurrency(1), 100, 1_000_000);
+        let unit = Unit::of(&level, &[99.9]).unwrap();
+        let words: Vec<String> = unit.values.iter().map(|value| value.of.to_string()).collect();
+        assert_eq!(words[..5], ["throughput", "avg", "p50", "p90", "p95"], "one request in a hundred is no p99");
+        assert!(unit.get(Figure::Client(Statistic::Percentile(99.0))).is_none());
+        let disturbances = Disturbances { windows: 1, disturbed: 1, replaced: 0, worst: None };
+        assert!(Unit::of(&LevelSummary { disturbances, ..level.clone() }, &[]).unwrap().disturbed);
+        let ended = |ending| Unit::of(&LevelSummary { ending, ..level.clone() }, &[]);
+        assert_eq!(ended(Ending::Interrupted), None);
+        let failed = ended(Ending::Failed).unwrap();
+        assert!(failed.values.is_empty() && failed.problem.is_some());
+    }
+
+    #[test]
+    fn figures_are_read_as_they_are_written() {
+        let all = [
+            Figure::Client(Statistic::Throughput),
+            Figure::Client(Statistic::Percentile(99.0)),
+            Figure::Server(ServerPart::ServerQueue),
+        ];
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(text, r#"["throughput",{"percentile":99.0},"server_queue"]"#);
+        assert_eq!(serde_json::from_str::<Vec<Figure>>(&text).unwrap(), all);
+    }
+}

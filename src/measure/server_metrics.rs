@@ -1,0 +1,34 @@
+//! What a server's own metrics came to over the windows of a level.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one GPU's metrics came to over the windows; `None` where the server did not say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuMetrics {
+    /// The GPU's UUID.
+    pub uuid: String,
+    /// Mean utilisation, 0 to 1.
+    pub utilization: Option<f64>,
+    /// Mean power in watts.
+    pub power_watts: Option<f64>,
+    /// Largest memory use in bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory in bytes.
+    pub memory_total_bytes: Option<u64>,
+}
+
+/// What the server's machine and queues came to over the windows; `None` where the server did not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostMetrics {
+    /// Mean utilisation of the processors, 0 to 1.
+    pub cpu_utilization: Option<f64>,
+    /// Largest memory use in bytes.
+    pub cpu_memory_used_bytes: Option<u64>,
+    /// Memory in bytes.
+    pub cpu_memory_total_bytes: Option<u64>,
+    /// Mean number of requests that waited for the model.
+    pub pending_requests: Option<f64>,
+    /// Largest number of requests that waited for the model.
+    pub pending_requests_max: Option<f64>,
+}

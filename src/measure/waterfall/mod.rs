@@ -1,0 +1,57 @@
+//! Where the time of a level's requests went: of traced requests one by one, else from the server's averages.
+
+mod averages;
+mod stages;
+mod weighted;
+
+use std::iter;
+use std::sync::Arc;
+
+use crate::clock::Stamp;
+use crate::measure::breakdown::Breakdown;
+use crate::measure::summary::{Headline, LevelSummary};
+use crate::record::{KeptTrace, RecorderSpec, TraceLog};
+use stages::{Ends, Tables};
+
+/// What is traced of a load's requests.
+#[derive(Clone, Default)]
+pub struct Tracing {
+    /// Where traced requests are kept, where any are.
+    pub log: Option<Arc<TraceLog>>,
+    /// Whether the level's summary tells where the time went.
+    pub breakdown: bool,
+    /// Whether it tells what an inference costs this machine.
+    pub cost: bool,
+}
+
+impl Tracing {
+    /// Fills in where the time of `level` went, whose last window ended at `end`, if that was asked for. `headline` and `spec` say
+    /// where its latency begins and ends.
+    pub(super) fn fill(&self, level: &mut LevelSummary, end: Stamp, headline: Headline, spec: RecorderSpec) {
+        if self.breakdown && level.client.requests > 0 {
+            let ends = Ends { from_intended: headline == Headline::ResponseTime, to_wakeup: spec.until_wakeup };
+            let traced = self.traced(ends, (level.client.start, end));
+            level.breakdown = if traced.is_empty() { averages(level) } else { traced };
+        }
+    }
+
+    /// From the traces of requests that ended within these stamps.
+    fn traced(&self, ends: Ends, (start, end): (Stamp, Stamp)) -> Vec<Breakdown> {
+        let Some(log) = &self.log else { return Vec::new() };
+        let is_in = |trace: &&KeptTrace| trace.succeeded && (start..end).contains(&ends.end(trace));
+        let mut found = log.look(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
+        let lost = log.take_lost();
+        found.iter_mut().for_each(|breakdown| breakdown.lost = lost);
+        found
+    }
+}
+
+fn averages(level: &LevelSummary) -> Vec<Breakdown> {
+    let servers = level.server.iter().chain(&level.further_servers);
+    // Models of a mix have entries of their own.
+    let clients = level.client.entries.iter().chain(iter::repeat(&level.client));
+    servers.zip(clients).map(|(server, client)| averages::of(server, client)).collect()
+}
+
+#[cfg(test)]
+mod tests;

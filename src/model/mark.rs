@@ -1,0 +1,38 @@
+//! By what a configuration is known again.
+
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+
+/// By what a model's configuration is known again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigMark {
+    /// The backend that runs the model, such as `python`; empty where that is not told.
+    pub backend: String,
+    /// SHA-256 of the configuration, auto-completed parts included, as JSON with sorted keys; none where the server does not tell
+    /// it as JSON.
+    pub hash: Option<String>,
+}
+
+impl ConfigMark {
+    /// That of a configuration. JSON objects are sorted here, so that it is the same in process and over HTTP.
+    pub fn of(config: &Value) -> Self {
+        let backend = config["backend"].as_str().unwrap_or_default().to_owned();
+        let bytes = digest(&SHA256, config.to_string().as_bytes());
+        let hash = bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { backend, hash: Some(hash) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_keys_does_not_matter_and_every_value_does() {
+        let mark = |text: &str| ConfigMark::of(&serde_json::from_str(text).unwrap());
+        let one = mark(r#"{"backend":"python","max_batch_size":8}"#);
+        assert_eq!(one, mark(r#"{ "max_batch_size": 8, "backend": "python" }"#));
+        assert_ne!(one.hash, mark(r#"{"backend":"python","max_batch_size":4}"#).hash);
+        assert_eq!((one.backend.as_str(), one.hash.map(|hash| hash.len())), ("python", Some(64)));
+    }
+}

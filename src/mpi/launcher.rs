@@ -1,0 +1,80 @@
+//! What the launcher (`mpirun`, `mpiexec`, `srun`) says of itself in the environment, before MPI is asked.
+
+use std::env;
+
+/// Families of launchers and libraries that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Open MPI's `mpirun`.
+    OpenMpi,
+    /// Hydra: MPICH's `mpiexec`, and those of Intel MPI and MVAPICH.
+    Mpich,
+    /// Slurm's `srun`, which serves either.
+    Slurm,
+}
+
+/// A launcher, as it shows in the environment of what it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    /// Which.
+    pub family: Family,
+    /// How many processes it has started.
+    pub processes: usize,
+}
+
+/// Variables with the number of processes. Slurm's own come last, because other launchers run under it.
+const SIZES: [(&str, Family); 3] =
+    [("OMPI_COMM_WORLD_SIZE", Family::OpenMpi), ("PMI_SIZE", Family::Mpich), ("SLURM_STEP_NUM_TASKS", Family::Slurm)];
+
+/// Variables with the process' own number, in the same order.
+const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+impl Launcher {
+    /// Whoever has started this process, if it was a launcher.
+    pub fn here() -> Option<Self> {
+        Self::among(|name| env::var(name).ok())
+    }
+
+    fn among(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        SIZES.iter().find_map(|&(name, family)| {
+            let processes = value(name)?.parse().ok()?;
+            // Slurm gives Open MPI's processes a size, too, but by another name.
+            let family =
+                if family == Family::Mpich && value("SLURM_JOB_ID").is_some() { Family::Slurm } else { family };
+            Some(Self { family, processes })
+        })
+    }
+
+    /// The number of this process, as its launcher has it.
+    pub fn rank() -> Option<usize> {
+        RANKS.iter().find_map(|name| env::var(name).ok()?.parse().ok())
+    }
+
+    /// How messages name it.
+    pub fn name(self) -> &'static str {
+        match self.family {
+            Family::OpenMpi => "Open MPI's mpirun",
+            Family::Mpich => "MPICH's mpiexec, or one of its kin",
+            Family::Slurm => "Slurm",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_are_known_by_their_variables() {
+        let among = |set: &[(&str, &str)]| {
+            Launcher::among(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(among(&[("PATH", "/bin")]), None);
+        let is = |set: &[(&str, &str)], family| assert_eq!(among(set), Some(Launcher { family, processes: 4 }));
+        is(&[("OMPI_COMM_WORLD_SIZE", "4")], Family::OpenMpi);
+        is(&[("PMI_SIZE", "4")], Family::Mpich);
+        is(&[("PMI_SIZE", "4"), ("SLURM_JOB_ID", "9")], Family::Slurm);
+        is(&[("SLURM_STEP_NUM_TASKS", "4")], Family::Slurm);
+        is(&[("SLURM_STEP_NUM_TASKS", "1"), ("OMPI_COMM_WORLD_SIZE", "4")], Family::OpenMpi);
+    }
+}

@@ -1,0 +1,43 @@
+//! [`World`]: the processes of a job.
+
+use std::marker::PhantomData;
+
+use crate::error::{Error, Result};
+use crate::mpi::border::Operations;
+use crate::mpi::launcher::Launcher;
+use crate::mpi::library;
+
+/// All processes of the job. It stays with the thread that entered.
+pub struct World {
+    /// What they can do together.
+    pub operations: Operations,
+    /// This process' number, from 0.
+    pub rank: usize,
+    /// How many processes there are.
+    pub size: usize,
+    here: PhantomData<*const ()>,
+}
+
+impl World {
+    /// Opens the MPI library and joins the other processes.
+    ///
+    /// # Errors
+    /// There is no library, it cannot be used, or it is not of the launcher's family.
+    pub fn enter() -> Result<Self> {
+        let launcher = Launcher::here();
+        let opened = library::open(launcher)?;
+        opened.calls.enter().map_err(|error| error.context("--enable-mpi"))?;
+        let (rank, size) = opened.calls.place()?;
+        if let Some(launcher) = launcher.filter(|launcher| launcher.processes != size) {
+            return Err(Error::machine(format!(
+                "--enable-mpi: {} has started {} processes, but the MPI library ({}) knows of {size}: launcher and library \
+                 must be of one family; use the mpirun that belongs to the library, or name the launcher's library in \
+                 TRITON_BENCH_MPI_LIBRARY",
+                launcher.name(),
+                launcher.processes,
+                opened.version
+            )));
+        }
+        Ok(Self { operations: Operations::new(opened.calls), rank, size, here: PhantomData })
+    }
+}

@@ -1,0 +1,52 @@
+//! A folder of reports in inference-perf's form.
+
+use std::path::PathBuf;
+
+/// A folder of reports in inference-perf's form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportFolder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What all names of its files begin with.
+    pub prefix: String,
+    /// What is written into it.
+    pub parts: Vec<ReportPart>,
+}
+
+/// Files of such a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportPart {
+    /// The run as a whole.
+    Summary,
+    /// Each stage, or level.
+    Stages,
+    /// Each adapter: each entry of a mix.
+    Adapters,
+    /// Each adapter in each stage.
+    AdapterStages,
+    /// Each request.
+    Requests,
+}
+
+impl ReportPart {
+    /// All of them, with their words.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("summary", Self::Summary),
+        ("stages", Self::Stages),
+        ("adapters", Self::Adapters),
+        ("adapter-stages", Self::AdapterStages),
+        ("requests", Self::Requests),
+    ];
+}
+
+impl ReportFolder {
+    /// Whether a part is written.
+    pub fn has(&self, part: ReportPart) -> bool {
+        self.parts.contains(&part)
+    }
+
+    /// A file of it, by its name without prefix and ending.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{}{name}.json", self.prefix))
+    }
+}

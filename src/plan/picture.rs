@@ -1,0 +1,67 @@
+//! Pictures of a result.
+
+use std::path::PathBuf;
+
+/// A picture of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// Latency against throughput.
+    Throughput,
+    /// Latency against the share of requests.
+    Spectrum,
+    /// What happened window by window.
+    Timeline,
+    /// How often each latency occurred over time.
+    Heatmap,
+    /// Where the mean latency goes.
+    Waterfall,
+    /// Ratios of the figures of two results.
+    Comparison,
+}
+
+impl Picture {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 6] =
+        [Self::Throughput, Self::Spectrum, Self::Timeline, Self::Heatmap, Self::Waterfall, Self::Comparison];
+
+    /// What it is called on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Spectrum => "spectrum",
+            Self::Timeline => "timeline",
+            Self::Heatmap => "heatmap",
+            Self::Waterfall => "waterfall",
+            Self::Comparison => "comparison",
+        }
+    }
+}
+
+/// A picture in a file of its own (`--svg`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureFile {
+    /// Which one.
+    pub figure: Picture,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// Pictures and tables of results for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// The report, a page that needs nothing else.
+    pub html: Option<PathBuf>,
+    /// Pictures alone.
+    pub figures: Vec<PictureFile>,
+    /// A table for a pull request.
+    pub markdown: Option<PathBuf>,
+}
+
+/// What the command `report` reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportOf {
+    /// Results, the one that the others are held against first.
+    pub results: Vec<PathBuf>,
+    /// What is made of them.
+    pub pages: Pages,
+}

@@ -1,0 +1,78 @@
+//! Variants of a run, which are measured in rounds that take turns.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::seed::{self, Purpose};
+
+/// How variants take turns, and what a change must exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rounds {
+    /// How often every variant is measured.
+    pub count: usize,
+    /// In which order within a round.
+    pub order: Order,
+    /// Changes up to this share count as none.
+    pub margin: f64,
+}
+
+/// In which order the variants of a round are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// There and back: AB, BA, AB and so on, so that a drift meets all alike.
+    Abba,
+    /// Drawn for each round.
+    Random,
+}
+
+impl Rounds {
+    /// The order of round `number`, from 0, of so many variants: their numbers.
+    pub fn order_of(&self, number: usize, variants: usize, run_seed: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..variants).collect();
+        match self.order {
+            Order::Abba if number % 2 == 1 => order.reverse(),
+            Order::Abba => {}
+            Order::Random => {
+                let stream = seed::derive(run_seed, Purpose::Rounds);
+                order.sort_by_key(|&variant| seed::hash(seed::hash(stream, number as u64), variant as u64));
+            }
+        }
+        order
+    }
+}
+
+/// One of several ways to do a run.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// How reports name it.
+    pub name: String,
+    /// Its flags, as they were written.
+    pub flags: String,
+    /// What it does: the run's flags, and these over them.
+    pub plan: Plan,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUNDS: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05 };
+
+    #[test]
+    fn rounds_go_there_and_back() {
+        let orders: Vec<_> = (0..3).map(|number| ROUNDS.order_of(number, 3, 1)).collect();
+        assert_eq!(orders, [[0, 1, 2], [2, 1, 0], [0, 1, 2]]);
+    }
+
+    #[test]
+    fn drawn_orders_are_the_seeds_and_even() {
+        let random = Rounds { order: Order::Random, ..ROUNDS };
+        let orders = |seed| (0..1_000).map(|number| random.order_of(number, 2, seed)).collect::<Vec<_>>();
+        assert_eq!(orders(5), orders(5));
+        assert_ne!(orders(5), orders(6));
+        let first = orders(5).iter().filter(|order| order[0] == 0).count();
+        assert!((440..=560).contains(&first), "{first}");
+    }
+}

@@ -1,0 +1,12 @@
+//! One of several runs of a file.
+
+use std::ffi::OsString;
+
+/// One of several runs of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOfFile {
+    /// Its name.
+    pub name: String,
+    /// The words after the program's name that do it.
+    pub words: Vec<OsString>,
+}

@@ -1,0 +1,143 @@
+//! What the command `tune` is to do.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::model::configuration::Path;
+use crate::plan::{Figure, Plan, Requirement, Statistic};
+
+/// A search for the best configuration of a model.
+#[derive(Clone, Debug)]
+pub struct TunePlan {
+    /// The model, how it is reached and what requests carry.
+    pub run: Plan,
+    /// What is searched; what suits the model where empty.
+    pub search: Vec<Searched>,
+    /// What shall be best.
+    pub objective: Statistic,
+    /// What must hold.
+    pub constraints: Vec<Requirement>,
+    /// With how much load candidates are measured.
+    pub load: TuneLoad,
+    /// How long the search may take.
+    pub budget: Duration,
+    /// Differences up to this share count as none.
+    pub margin: f64,
+    /// Shortest measurement of a candidate; what the model needs if absent.
+    pub unit: Option<Duration>,
+    /// Where the winner is written; `tune-MODEL` if absent.
+    pub output: Option<PathBuf>,
+    /// Every candidate is measured in a process of its own.
+    pub isolate: bool,
+    /// A search that was broken off goes on.
+    pub resume: bool,
+    /// What one candidate's process is to do, where this is one.
+    pub trial: Option<String>,
+    /// The words after `tune`.
+    pub command_line: Vec<OsString>,
+}
+
+impl TunePlan {
+    /// Where the winner is written.
+    pub fn folder(&self) -> PathBuf {
+        let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let usual =
+            || PathBuf::from(format!("tune-{}", self.run.target.model.name.chars().map(harmless).collect::<String>()));
+        self.output.clone().unwrap_or_else(usual)
+    }
+
+    /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else the 99th.
+    pub fn percentile(&self) -> f64 {
+        self.named().next().unwrap_or(99.0)
+    }
+
+    /// Every latency percentile that counts or is shown, ascending.
+    pub fn percentiles(&self) -> Vec<f64> {
+        let mut all: Vec<f64> = self.named().chain([self.percentile()]).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        all
+    }
+
+    fn named(&self) -> impl Iterator<Item = f64> {
+        let constraints = self.constraints.iter().map(|constraint| constraint.of);
+        [Figure::Statistic(self.objective)].into_iter().chain(constraints).filter_map(|figure| match figure {
+            Figure::Statistic(Statistic::Percentile(percentile)) => Some(percentile),
+            _ => None,
+        })
+    }
+}
+
+/// A setting and the values that are tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Searched {
+    /// Which.
+    pub setting: Setting,
+    /// Its values, in order; `null` takes the setting away.
+    pub values: Vec<Value>,
+}
+
+/// A setting that can be searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// A field of a model's configuration; of the model itself where none is named, else of one that it calls.
+    Model(Option<String>, Path),
+    /// Batch elements in a request.
+    BatchSize,
+    /// Requests outstanding.
+    Concurrency,
+    /// A setting of the server in this process, which is started anew for it.
+    Server(ServerSetting),
+}
+
+/// A setting of the server that can be searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerSetting {
+    /// `rate_limit`: `off` or `execution_count`.
+    RateLimit,
+    /// `pinned_memory_pool_byte_size`.
+    PinnedPool,
+    /// `buffer_manager_thread_count`.
+    BufferThreads,
+}
+
+impl ServerSetting {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RateLimit, Self::PinnedPool, Self::BufferThreads];
+
+    /// As `--search` names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit",
+            Self::PinnedPool => "pinned_memory_pool_byte_size",
+            Self::BufferThreads => "buffer_manager_thread_count",
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(None, path) => write!(f, "{path}"),
+            Self::Model(Some(model), path) => write!(f, "{model}:{path}"),
+            Self::BatchSize => f.write_str("batch_size"),
+            Self::Concurrency => f.write_str("concurrency"),
+            Self::Server(setting) => f.write_str(setting.word()),
+        }
+    }
+}
+
+/// With how much load candidates are measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TuneLoad {
+    /// So many requests outstanding.
+    Concurrency(u32),
+    /// So many requests a second.
+    Rate(f64),
+    /// As many requests outstanding as keep every instance busy with full batches, and as many again.
+    Saturating,
+}

@@ -1,0 +1,39 @@
+//! Rules of traces.
+
+use crate::plan::validate::Rule;
+use crate::plan::{Draft, TraceLevel};
+
+fn is_embedded(draft: &Draft) -> bool {
+    draft.plan.target.service.is_embedded() && draft.plan.matrix.is_none()
+}
+
+/// Rules of traces.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| !is_embedded(draft) && draft.given.has("--trace-file"),
+        message: |_| {
+            "--trace-file: a server takes the name of its trace file only at its own start; start it with \
+             --trace-config=triton,file=FILE and leave this flag out"
+                .into()
+        },
+    },
+    Rule {
+        broken: |draft| !is_embedded(draft) && draft.plan.tracing.export.is_some(),
+        message: |draft| {
+            format!(
+                "{} needs traces of single requests, which are taken in this process: use --service-kind triton_c_api, or \
+                 triton-bench trace-summary --trace-export on a trace file of the server's",
+                draft.given.show("--trace-export")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let levels = draft.plan.target.trace.as_ref().and_then(|trace| trace.levels.as_deref());
+            is_embedded(draft) && levels.is_some_and(|levels| levels.contains(&TraceLevel::Tensors))
+        },
+        message: |_| {
+            "--trace-level TENSORS is for a server on the network: in this process TIMESTAMPS are traced alone".into()
+        },
+    },
+];

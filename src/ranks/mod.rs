@@ -1,0 +1,361 @@
+//! The processes of a run that measures from several of them: who they are, which part of a load is whose, how they tell each other
+//! what they have, and what time it is there.
+//!
+//! All ranks take the same steps in the same order, because each decides by what all have told: a step is an *exchange*, in which
+//! every rank says something and hears what each has said. Whoever cannot go on says why in the place of whatever was its turn.
+//! Every wait has a limit; whoever is missed then is asked for by name.
+
+pub mod clocks;
+mod over_mpi;
+mod part;
+mod peers;
+mod talk;
+#[cfg(test)]
+pub mod threads;
+
+use std::cell::{Cell, RefCell};
+use std::thread;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::ranks::clocks::{Comparison, Offset, ROUNDS, Told};
+use crate::ranks::talk::Said;
+
+pub use over_mpi::OverMpi;
+pub use part::Part;
+pub use peers::Peers;
+
+/// How ranks understand each other; another number is refused.
+const PROTOCOL: u32 = 1;
+
+/// How long the steps take at most where no load runs: a server may be started, models loaded, files read.
+pub const STEP_LIMIT: Duration = Duration::from_secs(600);
+/// Whoever has nothing to do but to answer may take so long. A busy machine, a process that pages.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// How often a waiting rank looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What the ranks of a run have to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One load, of which each rank has a part, and one report.
+    Joint,
+    /// Each rank has a load and a report of its own; they begin and end together.
+    Separate,
+}
+
+/// Who a rank is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    protocol: u32,
+    version: String,
+    /// The name of its machine.
+    pub host: String,
+    /// Its process there.
+    pub pid: i32,
+    /// Which clock it reads: that of a boot of a kernel, moved by a time namespace.
+    pub clock: String,
+    /// What it was asked to do.
+    pub task: String,
+    /// Which server it measures.
+    pub server: String,
+}
+
+impl Member {
+    /// A rank on the machine `host` that reads `clock`.
+    pub fn new(host: String, clock: String) -> Self {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let (task, server) = (String::new(), format!("in process {pid} on {host}"));
+        Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), host, pid, clock, task, server }
+    }
+}
+
+/// How many bytes it takes to tell this.
+#[cfg(test)]
+pub fn message_bytes<T: Serialize>(said: &T) -> usize {
+    talk::encode(&Said::This(said)).unwrap().len()
+}
+
+/// All ranks, seen from one of them.
+pub struct Ranks {
+    peers: Box<dyn Peers>,
+    members: Vec<Member>,
+    offsets: RefCell<Vec<Offset>>,
+    mode: Cell<Mode>,
+    /// When the exchange under way must be over.
+    limit: Cell<Stamp>,
+    under_way: Cell<bool>,
+    /// Why there are no further exchanges, where there are none.
+    over: RefCell<Option<Error>>,
+    /// Somebody does not answer any more.
+    lost: Cell<bool>,
+    first_is_lost: Cell<bool>,
+    /// Rank 0 says what there is to say, be it only because it has the same.
+    first_speaks: Cell<bool>,
+}
+
+impl Ranks {
+    /// All ranks, once each has said who it is.
+    ///
+    /// # Errors
+    /// One does not answer, or is of another version.
+    pub fn meet(peers: Box<dyn Peers>, own: &Member) -> Result<Self> {
+        let size = peers.part().size;
+        let nobody = Member { host: "?".to_owned(), ..own.clone() };
+        let ranks = Self {
+            peers,
+            members: vec![nobody; size],
+            offsets: RefCell::new(vec![Offset::default(); size]),
+            mode: Cell::new(Mode::Separate),
+            limit: Cell::new(Stamp::NEVER),
+            under_way: Cell::new(false),
+            over: RefCell::default(),
+            lost: Cell::new(false),
+            first_is_lost: Cell::new(false),
+            first_speaks: Cell::new(false),
+        };
+        let members: Vec<Member> = ranks.exchange(own, STEP_LIMIT)?;
+        let other =
+            members.iter().position(|member| (member.protocol, &member.version) != (own.protocol, &own.version));
+        if let Some(rank) = other {
+            let Member { host, version, protocol, .. } = &members[rank];
+            return Err(Error::machine(format!(
+                "rank {rank} ({host}) is triton-bench {version} (protocol {protocol}), and this one is {} (protocol {}); \
+                 start the same program everywhere",
+                own.version, own.protocol
+            )));
+        }
+        let all_equal = members.iter().all(|member| member.task == own.task);
+        ranks.mode.set(if all_equal { Mode::Joint } else { Mode::Separate });
+        Ok(Self { members, ..ranks })
+    }
+
+    /// This rank's number, and how many there are.
+    pub fn place(&self) -> Part {
+        self.peers.part()
+    }
+
+    /// Whether the ranks share one load.
+    pub fn is_joint(&self) -> bool {
+        self.mode.get() == Mode::Joint
+    }
+
+    /// Says what the ranks have to do with each other, where they were not left to find out.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.set(mode);
+    }
+
+    /// Who they are, in their order.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Whether this is rank 0.
+    pub fn is_first(&self) -> bool {
+        self.place().rank == 0
+    }
+
+    /// Whether no rank before this one measures the same server.
+    pub fn owns_server(&self) -> bool {
+        let own = self.place().rank;
+        self.members.iter().position(|member| member.server == self.members[own].server) == Some(own)
+    }
+
+    /// How messages name a rank.
+    pub fn name(&self, rank: usize) -> String {
+        format!("rank {rank} ({})", self.members[rank].host)
+    }
+
+    /// Processes of this run on this machine, other than this one.
+    pub fn neighbours(&self) -> Vec<i32> {
+        let own = &self.members[self.place().rank];
+        let here = |member: &&Member| member.host == own.host && member.clock == own.clock && member.pid != own.pid;
+        self.members.iter().filter(here).map(|member| member.pid).collect()
+    }
+
+    /// Tells `said` to all, and waits for what each says.
+    ///
+    /// # Errors
+    /// A rank cannot go on, does not answer within the limit, or says something else than what it is time for.
+    pub fn exchange<T: Serialize + DeserializeOwned>(&self, said: &T, within: Duration) -> Result<Vec<T>> {
+        self.begin(said, within)?;
+        self.wait()
+    }
+
+    /// Begins to tell `said` to all; [`Ranks::look`] for what each says.
+    ///
+    /// # Errors
+    /// There are no further exchanges.
+    pub fn begin<T: Serialize>(&self, said: &T, within: Duration) -> Result<()> {
+        self.begin_with(talk::encode(&Said::This(said))?, within)
+    }
+
+    fn begin_with(&self, said: Vec<u8>, within: Duration) -> Result<()> {
+        self.check()?;
+        self.limit.set(Stamp::now().plus_duration(within));
+        self.under_way.set(true);
+        self.peers.begin(said).map_err(|error| self.end_with(error))
+    }
+
+    /// What all have said, once they have.
+    ///
+    /// # Errors
+    /// As [`Ranks::exchange`].
+    pub fn look<T: DeserializeOwned>(&self) -> Result<Option<Vec<T>>> {
+        let Some(said) = self.look_at_bytes()? else { return Ok(None) };
+        talk::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
+    }
+
+    fn look_at_bytes(&self) -> Result<Option<Vec<Vec<u8>>>> {
+        self.check()?;
+        match self.peers.look() {
+            Ok(None) if Stamp::now() >= self.limit.get() => Err(self.end_with(self.lost())),
+            looked => {
+                self.under_way.set(matches!(looked, Ok(None)));
+                looked.map_err(|error| self.end_with(error))
+            }
+        }
+    }
+
+    fn wait<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+        loop {
+            if let Some(all) = self.look()? {
+                return Ok(all);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// What rank 0 says, to all.
+    ///
+    /// # Errors
+    /// As [`Ranks::exchange`].
+    pub fn hear_first<T: Serialize + DeserializeOwned>(&self, said: Option<&T>, within: Duration) -> Result<T> {
+        let bytes = said.map(|said| talk::encode(&Said::This(said))).transpose()?;
+        self.begin_with(bytes.unwrap_or_default(), within)?;
+        loop {
+            if let Some(all) = self.look_at_bytes()? {
+                let found = talk::first(&all, |rank| self.name(rank));
+                return found.map_err(|error| self.end_with(error));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Tells the others in place of the next exchange that this rank cannot go on. They may be past the last one.
+    pub fn give_up(&self, reason: &Error) {
+        let told = self.check().and_then(|()| {
+            // Whatever is under way comes first.
+            while self.under_way.get() && self.look_at_bytes()?.is_none() {
+                thread::sleep(LOOK);
+            }
+            let own = talk::encode(&Said::<()>::Failed(reason.to_string()))?;
+            self.begin_with(own.clone(), ANSWER_LIMIT)?;
+            loop {
+                if let Some(said) = self.look_at_bytes()? {
+                    self.first_speaks.set(said[0] == own);
+                    return Ok(());
+                }
+                thread::sleep(LOOK);
+            }
+        });
+        // Whoever does not hear it finds out by itself.
+        drop(told);
+        self.fall_silent(reason);
+    }
+
+    /// Whether rank 0 is there to say what becomes of this rank, too.
+    pub fn first_speaks(&self) -> bool {
+        let is_there = self.is_joint() && !self.first_is_lost.get();
+        !self.is_first() && (is_there || self.first_speaks.get())
+    }
+
+    /// Takes part in no further exchange.
+    pub fn fall_silent(&self, reason: &Error) {
+        self.over.borrow_mut().get_or_insert_with(|| reason.clone());
+    }
+
+    /// Why there are no further exchanges, where there are none.
+    pub fn over(&self) -> Option<Error> {
+        self.over.borrow().clone()
+    }
+
+    /// Whether somebody does not answer any more: the others cannot be left in order.
+    pub fn is_lost(&self) -> bool {
+        self.lost.get()
+    }
+
+    /// Compares the clocks of all ranks, where they are not one. Takes some milliseconds, in which processors are busy.
+    ///
+    /// # Errors
+    /// As [`Ranks::exchange`].
+    pub fn compare_clocks(&self) -> Result<()> {
+        if self.members.iter().all(|member| member.clock == self.members[0].clock) {
+            return Ok(());
+        }
+        let (mut comparison, mut over) = (Comparison::new(self.members.len()), 0);
+        for _ in 0..ROUNDS {
+            self.begin(&Told { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
+            let told = loop {
+                // Without a sleep: what is measured is how soon it comes.
+                if let Some(told) = self.look()? {
+                    break told;
+                }
+                thread::yield_now();
+            };
+            over = Stamp::now().0;
+            comparison.round(told);
+        }
+        *self.offsets.borrow_mut() = comparison.offsets();
+        Ok(())
+    }
+
+    /// How far the clock of rank 0 is ahead of each.
+    pub fn offsets(&self) -> Vec<Offset> {
+        self.offsets.borrow().clone()
+    }
+
+    /// How far it is ahead of this rank's.
+    pub fn offset(&self) -> Offset {
+        self.offsets.borrow()[self.place().rank]
+    }
+
+    /// Ends all ranks at once.
+    pub fn abort(&self, code: u8) {
+        self.peers.abort(code);
+    }
+
+    /// Leaves the others, who all do.
+    ///
+    /// # Errors
+    /// They cannot be left in order.
+    pub fn leave(&self) -> Result<()> {
+        self.peers.leave()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.over().map_or(Ok(()), Err)
+    }
+
+    fn end_with(&self, error: Error) -> Error {
+        self.over.borrow_mut().get_or_insert_with(|| error.clone());
+        error
+    }
+
+    /// Who was lost.
+    fn lost(&self) -> Error {
+        self.lost.set(true);
+        let missing = self.peers.missing();
+        self.first_is_lost.set(missing.contains(&0));
+        let missing: Vec<String> = missing.into_iter().map(|rank| self.name(rank)).collect();
+        Error::machine(match missing.as_slice() {
+            [] => "another rank was lost: it did not answer in time".to_owned(),
+            [one] => format!("{one} was lost: it does not answer"),
+            several => format!("{} were lost: they do not answer", several.join(", ")),
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! [`Peers`] over MPI, by `MPI_Iallgather` and `MPI_Ibcast`.
+//!
+//! What all say goes out in slots of one small size, with its length in front. Only where something is longer does a second
+//! operation follow: the one that is longer to all, or all with room for the longest.
+
+use std::cell::RefCell;
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::mpi::{Pending, World};
+use crate::ranks::{Part, Peers};
+
+/// Bytes of a slot, and of the length in front.
+const SLOT: usize = 512;
+const HEAD: usize = 4;
+/// How long whoever is there has to say so once somebody is missed.
+const ROLL_CALL: Duration = Duration::from_secs(2);
+
+/// The processes of an MPI job.
+pub struct OverMpi {
+    world: World,
+    step: RefCell<Step>,
+}
+
+/// How far the exchange under way is.
+enum Step {
+    None,
+    /// All say how long it is, and what fits the slot.
+    Short(Pending, Vec<u8>),
+    /// One says the rest.
+    One(Pending, usize),
+    /// All do, with room for the longest.
+    Long(Pending, Vec<usize>),
+}
+
+impl OverMpi {
+    /// Joins the other processes of the job.
+    ///
+    /// # Errors
+    /// As [`World::enter`].
+    pub fn enter() -> Result<Self> {
+        Ok(Self { world: World::enter()?, step: RefCell::new(Step::None) })
+    }
+
+    /// How many processes there are.
+    pub fn size(&self) -> usize {
+        self.world.size
+    }
+
+    fn second(&self, said: Vec<u8>, lengths: Vec<usize>) -> Result<Step> {
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let mut long = lengths.iter().enumerate().filter(|(_, length)| **length > 0);
+        if let (Some((root, _)), None) = (long.next(), long.next()) {
+            let mut bytes = said;
+            bytes.resize(longest, 0);
+            return Ok(Step::One(self.world.operations.broadcast(root, bytes)?, root));
+        }
+        let mut bytes = said;
+        bytes.resize(longest, 0);
+        Ok(Step::Long(self.world.operations.gather_to_all(bytes, self.world.size)?, lengths))
+    }
+}
+
+impl Peers for OverMpi {
+    fn part(&self) -> Part {
+        Part { rank: self.world.rank, size: self.world.size }
+    }
+
+    fn begin(&self, said: Vec<u8>) -> Result<()> {
+        let length = u32::try_from(said.len())
+            .map_err(|_| Error::machine(format!("{} bytes are too many for other ranks", said.len())))?;
+        let mut slot = Vec::with_capacity(SLOT);
+        slot.extend(length.to_le_bytes());
+        slot.extend(&said[..said.len().min(SLOT - HEAD)]);
+        slot.resize(SLOT, 0);
+        let pending = self.world.operations.gather_to_all(slot, self.world.size)?;
+        *self.step.borrow_mut() = Step::Short(pending, said);
+        Ok(())
+    }
+
+    fn look(&self) -> Result<Option<Vec<Vec<u8>>>> {
+        let mut step = self.step.borrow_mut();
+        let done = match &mut *step {
+            Step::None => false,
+            Step::Short(pending, _) | Step::One(pending, _) | Step::Long(pending, _) => pending.is_done()?,
+        };
+        if !done {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut *step, Step::None) {
+            Step::None => Ok(None),
+            Step::Short(pending, said) => {
+                let all: Vec<Vec<u8>> = pending.into_bytes().chunks(SLOT).map(<[u8]>::to_vec).collect();
+                let length = |slot: &Vec<u8>| u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]) as usize;
+                let lengths: Vec<usize> = all.iter().map(length).collect();
+                if lengths.iter().all(|&length| length <= SLOT - HEAD) {
+                    let said = all.iter().zip(lengths).map(|(slot, length)| slot[HEAD..HEAD + length].to_vec());
+                    return Ok(Some(said.collect()));
+                }
+                *step = self.second(said, lengths)?;
+                Ok(None)
+            }
+            Step::One(pending, root) => {
+                let mut said = vec![Vec::new(); self.world.size];
+                said[root] = pending.into_bytes();
+                Ok(Some(said))
+            }
+            Step::Long(pending, lengths) => {
+                let bytes = pending.into_bytes();
+                let each = bytes.len() / self.world.size;
+                let said = bytes.chunks(each).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec());
+                Ok(Some(said.collect()))
+            }
+        }
+    }
+
+    fn missing(&self) -> Vec<usize> {
+        let (operations, own) = (&self.world.operations, self.world.rank);
+        // Rank 0 is in touch with everybody, the others with rank 0.
+        let others: Vec<usize> = if own == 0 { (1..self.world.size).collect() } else { vec![0] };
+        let mut sent: Vec<Pending> = others.iter().filter_map(|&rank| operations.send(vec![1], rank).ok()).collect();
+        let heard = others.iter().filter_map(|&rank| Some((rank, operations.receive(1, rank).ok()?)));
+        let mut waiting: Vec<(usize, Pending)> = heard.collect();
+        let limit = Stamp::now().plus_duration(ROLL_CALL);
+        while !waiting.is_empty() && Stamp::now() < limit {
+            waiting.retain_mut(|(_, pending)| !pending.is_done().unwrap_or(false));
+            sent.retain_mut(|pending| !pending.is_done().unwrap_or(false));
+            thread::sleep(Duration::from_millis(1));
+        }
+        waiting.into_iter().map(|(rank, _)| rank).collect()
+    }
+
+    fn abort(&self, code: u8) {
+        self.world.operations.abort(code);
+    }
+
+    fn leave(&self) -> Result<()> {
+        self.world.operations.leave()
+    }
+}

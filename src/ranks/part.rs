@@ -1,0 +1,55 @@
+//! [`Part`]: which part of one load a process has.
+
+/// The part of one of several processes: of things numbered through, every `size`-th from `rank` on. What follows from a thing's
+/// number (when it is due, what it carries) is then the same however many processes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The process' number, from 0.
+    pub rank: usize,
+    /// How many processes there are; not 0.
+    pub size: usize,
+}
+
+impl Part {
+    /// All of it: there is one process.
+    pub const WHOLE: Self = Self { rank: 0, size: 1 };
+
+    /// How many of `count` things are in this part.
+    pub fn of(self, count: usize) -> usize {
+        count.saturating_sub(self.rank).div_ceil(self.size)
+    }
+
+    /// The same of larger numbers.
+    pub fn of_many(self, count: u64) -> u64 {
+        count.saturating_sub(self.rank as u64).div_ceil(self.size as u64)
+    }
+
+    /// The number, among all, of this part's thing number `own`.
+    pub fn number(self, own: usize) -> usize {
+        own * self.size + self.rank
+    }
+
+    /// Whether there is more than this part.
+    pub fn is_shared(self) -> bool {
+        self.size > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_make_the_whole() {
+        for size in [1, 2, 3, 7] {
+            for count in [0, 1, 2, 6, 7, 100] {
+                let parts = (0..size).map(|rank| Part { rank, size });
+                let numbers = parts.clone().flat_map(|part| (0..part.of(count)).map(move |own| part.number(own)));
+                let mut numbers: Vec<usize> = numbers.collect();
+                numbers.sort_unstable();
+                assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "{count} things, {size} processes");
+                assert_eq!(parts.map(|part| part.of_many(count as u64)).sum::<u64>(), count as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Traced requests, on their way from the threads that complete them to whoever evaluates them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam::queue::ArrayQueue;
+use parking_lot::Mutex;
+
+use crate::backend::{ModelTrace, RequestTrace};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+
+/// A traced request, and the stamps that the load has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedRequest {
+    /// What the server told, and when it was sent and answered.
+    pub trace: RequestTrace,
+    /// When it should have been sent, in open loops.
+    pub intended: Option<Stamp>,
+    /// When the thread that waited for it went on, in synchronous closed loops.
+    pub awake: Option<Stamp>,
+}
+
+/// The same, in no more memory than it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptTrace {
+    /// When it should have been sent, in open loops.
+    pub intended: Option<Stamp>,
+    /// Just before it was handed to the server.
+    pub sent: Stamp,
+    /// When that call returned, if it had before the request was over.
+    pub handed_over: Option<Stamp>,
+    /// When its last response came.
+    pub last_response: Stamp,
+    /// When the thread that waited for it went on, in synchronous closed loops.
+    pub awake: Option<Stamp>,
+    /// Whether it succeeded.
+    pub succeeded: bool,
+    /// For how many requests it stands.
+    pub weight: f64,
+    /// Whether it went through more models than are told here.
+    pub more: bool,
+    /// What the server told, model by model, the one that the request was for first.
+    pub models: Box<[ModelTrace]>,
+}
+
+impl From<&TracedRequest> for KeptTrace {
+    fn from(request: &TracedRequest) -> Self {
+        let trace = &request.trace;
+        Self {
+            intended: request.intended,
+            sent: trace.sent,
+            handed_over: trace.handed_over,
+            last_response: trace.last_response,
+            awake: request.awake,
+            succeeded: trace.succeeded,
+            weight: f64::from(trace.weight),
+            more: trace.more,
+            models: trace.models().into(),
+        }
+    }
+}
+
+/// Where traced requests go. The way in is a bounded lock-free queue: whoever completes a request takes no lock, allocates nothing
+/// and wakes nobody. A thread of its own empties it.
+pub struct TraceLog {
+    queue: ArrayQueue<TracedRequest>,
+    lost: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Those of the level that is measured.
+    traces: Vec<KeptTrace>,
+    /// Of so many of these, one is kept.
+    one_in: u64,
+    come: u64,
+    /// Those of levels before, for files.
+    earlier: Vec<KeptTrace>,
+    /// How many are in neither, of all that files should have.
+    left_out: u64,
+}
+
+/// So many wait at most; each takes 2.5 KiB.
+const ROOM: usize = 2048;
+/// More than these are not kept, of a level and of all levels before: then every other one stands for two.
+const MOST_KEPT: usize = 100_000;
+/// How often the queue is emptied.
+const POLL: Duration = Duration::from_millis(2);
+
+impl TraceLog {
+    /// An empty log, and the thread that fills it, which ends with it.
+    ///
+    /// # Errors
+    /// Where there is no thread to be had.
+    pub fn start() -> Result<Arc<Self>> {
+        let kept = Mutex::new(Kept { one_in: 1, ..Kept::default() });
+        let log = Arc::new(Self { queue: ArrayQueue::new(ROOM), lost: AtomicU64::new(0), kept });
+        let weak = Arc::downgrade(&log);
+        let failed = |error| Error::machine(format!("a thread for traces cannot be started: {error}"));
+        thread::Builder::new().name("traces".to_owned()).spawn(move || collect(&weak)).map_err(failed)?;
+        Ok(log)
+    }
+
+    /// Keeps a request, or counts it as lost where there is no room.
+    #[cold]
+    pub fn keep(&self, request: TracedRequest) {
+        if self.queue.push(request).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many found no room since the last call.
+    pub fn take_lost(&self) -> u64 {
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        self.kept.lock().left_out += lost;
+        lost
+    }
+
+    /// Another level begins. What has come so far is kept for files, or forgotten where none is wanted.
+    pub fn begin_level(&self, for_files: bool) {
+        self.empty();
+        self.take_lost();
+        self.kept.lock().begin_level(for_files);
+    }
+
+    /// All that is kept of all levels, and how many are left out.
+    pub fn take_all(&self) -> (Vec<KeptTrace>, u64) {
+        self.begin_level(true);
+        let mut kept = self.kept.lock();
+        (std::mem::take(&mut kept.earlier), std::mem::take(&mut kept.left_out))
+    }
+
+    /// Calls `act` with all that have come so far of this level.
+    pub fn look<T>(&self, act: impl FnOnce(&[KeptTrace]) -> T) -> T {
+        self.empty();
+        act(&self.kept.lock().traces)
+    }
+
+    fn empty(&self) {
+        let mut kept = self.kept.lock();
+        while let Some(request) = self.queue.pop() {
+            kept.add(&request);
+        }
+    }
+}
+
+impl Kept {
+    fn add(&mut self, request: &TracedRequest) {
+        self.come += 1;
+        if !self.come.is_multiple_of(self.one_in) {
+            self.left_out += 1;
+            return;
+        }
+        let mut trace = KeptTrace::from(request);
+        trace.weight *= self.one_in as f64;
+        self.traces.push(trace);
+        if self.traces.len() >= MOST_KEPT {
+            self.left_out += thin(&mut self.traces);
+            self.one_in *= 2;
+        }
+    }
+
+    fn begin_level(&mut self, for_files: bool) {
+        let traces = std::mem::take(&mut self.traces);
+        (self.one_in, self.come) = (1, 0);
+        if for_files {
+            self.earlier.extend(traces);
+            while self.earlier.len() > MOST_KEPT {
+                self.left_out += thin(&mut self.earlier);
+            }
+        }
+    }
+}
+
+/// Lets every other trace stand for two. Returns how many are gone.
+fn thin(traces: &mut Vec<KeptTrace>) -> u64 {
+    let (before, mut number) = (traces.len(), 0_usize);
+    traces.retain_mut(|trace| {
+        trace.weight *= 2.0;
+        number += 1;
+        number.is_multiple_of(2)
+    });
+    (before - traces.len()) as u64
+}
+
+fn collect(log: &Weak<TraceLog>) {
+    while let Some(log) = log.upgrade() {
+        log.empty();
+        drop(log);
+        thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::MOST_TRACED;
+
+    fn request(number: u64) -> TracedRequest {
+        let trace = RequestTrace {
+            sent: Stamp(number),
+            handed_over: None,
+            last_response: Stamp(number + 1),
+            succeeded: true,
+            weight: 3,
+            more: false,
+            count: 1,
+            all: [ModelTrace::default(); MOST_TRACED],
+        };
+        TracedRequest { trace, intended: None, awake: None }
+    }
+
+    #[test]
+    fn what_comes_is_there_and_no_larger_than_it_is() {
+        let log = TraceLog::start().unwrap();
+        (1..=5).for_each(|number| log.keep(request(number)));
+        let kept = log.look(<[KeptTrace]>::to_vec);
+        assert_eq!(kept.iter().map(|trace| trace.sent.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!((kept[0].weight, kept[0].models.len(), log.take_lost()), (3.0, 1, 0));
+    }
+
+    #[test]
+    fn many_stand_for_more() {
+        let mut kept = Kept { one_in: 1, ..Kept::default() };
+        let all = 3 * MOST_KEPT as u64;
+        (0..all).for_each(|number| kept.add(&request(number)));
+        assert!(kept.traces.len() < MOST_KEPT, "{}", kept.traces.len());
+        let weight: f64 = kept.traces.iter().map(|trace| trace.weight).sum();
+        assert!((weight / (3.0 * all as f64) - 1.0).abs() < 0.01, "{weight}");
+        assert_eq!(kept.left_out + kept.traces.len() as u64, all);
+    }
+
+    #[test]
+    fn each_level_is_thinned_by_itself() {
+        let mut kept = Kept { one_in: 1, ..Kept::default() };
+        (0..2 * MOST_KEPT as u64).for_each(|number| kept.add(&request(number)));
+        kept.begin_level(true);
+        (0..10).for_each(|number| kept.add(&request(number)));
+        assert!(kept.traces.len() == 10 && kept.traces.iter().all(|trace| trace.weight == 3.0), "none is left out");
+        kept.begin_level(true);
+        assert!(kept.earlier.len() <= MOST_KEPT);
+        assert_eq!(kept.left_out + kept.earlier.len() as u64, 2 * MOST_KEPT as u64 + 10);
+    }
+
+    #[test]
+    fn what_no_file_wants_is_forgotten_with_its_level() {
+        let log = TraceLog::start().unwrap();
+        (1..=5).for_each(|number| log.keep(request(number)));
+        log.begin_level(false);
+        log.keep(request(6));
+        assert_eq!(log.look(<[KeptTrace]>::len), 1);
+        log.begin_level(true);
+        assert_eq!(log.look(<[KeptTrace]>::len), 0);
+        log.keep(request(7));
+        let (all, left_out) = log.take_all();
+        assert_eq!((all.iter().map(|trace| trace.sent.0).collect::<Vec<_>>(), left_out), (vec![6, 7], 0));
+    }
+}

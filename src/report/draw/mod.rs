@@ -1,0 +1,15 @@
+//! What pictures are drawn with: SVG of our own. Colours and sizes are attributes, so that a picture looks the same where style
+//! sheets are forbidden; classes beside them let the report's style sheet turn it dark.
+//!
+//! The same picture is shown from 320 px to paper: units are those of a `viewBox` 640 wide, and the style sheet makes the text of
+//! narrow screens larger. So there is room for it, and every second label has the class `t2`, which these leave out.
+
+mod axis;
+mod basics;
+mod scale;
+mod series;
+
+pub use axis::{Axis, axes, grid};
+pub use basics::{Anchor, Colour, Frame, HEAT, KINDS, coloured, colours, dim, n, of_kind, of_order, picture, text};
+pub use scale::{Scale, Tick};
+pub use series::{Line, dash, peaks, spread, step_path};

@@ -1,0 +1,167 @@
+//! Latency against throughput: a point for each level, with crosses as wide as their confidence intervals.
+
+use maud::{Markup, html};
+
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::value;
+use crate::measure::summary::{Known, LevelSummary};
+use crate::plan::{LoadMode, Statistic};
+use crate::report::draw::{
+    Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dash, n, of_kind, picture, spread,
+};
+use crate::report::figures::common::{Shown, legend, letter, level, rate, time, with_requests};
+use crate::result::RunResult;
+
+const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
+
+/// A line of points.
+struct Curve<'a> {
+    name: String,
+    of: Statistic,
+    colour: Colour,
+    dashes: &'static str,
+    /// Whether levels follow from each other, as stages do not.
+    joined: bool,
+    levels: Vec<&'a LevelSummary>,
+}
+
+/// Of one result the median and the 99th percentile, or what it looks at; of several that alone, a line for each.
+pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
+    let curves = curves(shown);
+    if curves.iter().all(|curve| curve.levels.is_empty()) {
+        return None;
+    }
+    let latencies = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| value(curve.of, &level.client)));
+    let limits = shown.iter().filter_map(|one| one.result.setup.measurement.latency_threshold);
+    let mut limits: Vec<f64> = limits.map(|limit| limit.as_nanos() as f64).collect();
+    limits.dedup();
+    let key = shown.first().and_then(|one| one.result.setup.measurement.percentile);
+    let key = key.map_or(Statistic::MeanLatency, Statistic::Percentile).word();
+    let y = Scale::of_latencies(latencies.chain(limits.iter().copied()));
+    let x =
+        Scale::from_zero(curves.iter().flat_map(|curve| curve.levels.iter().map(|level| level.client.throughput())));
+    let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &rate, title: "throughput, inferences/s" };
+    let upright = Axis { scale: y, ticks: y.ticks(6), label: &time, title: "latency" };
+    let content = html! {
+        (legend(shown))
+        (axes(&FRAME, &horizontal, &upright))
+        @for limit in &limits { (threshold(y, *limit, &key)) }
+        @for curve in &curves { (draw_curve(curve, (x, y))) }
+        (names(&curves, y))
+        (level_names(&curves, (x, y)))
+    };
+    Some(picture(352.0, "Latency against throughput, a point for each level", &content))
+}
+
+fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
+    let levels = |result: &'a RunResult| with_requests(result).into_iter().map(|(_, level)| level).collect::<Vec<_>>();
+    let joined = |one: &Shown<'_>| !matches!(one.result.setup.mode, LoadMode::Stages { .. });
+    if let [one] = shown {
+        let asked = one.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);
+        let high = Statistic::Percentile(asked.unwrap_or(99.0));
+        // A threshold is for the mean where no percentile is asked for.
+        let plan = &one.result.setup.measurement;
+        let mean = plan.latency_threshold.is_some() && plan.percentile.is_none();
+        let mean = mean.then_some(Statistic::MeanLatency);
+        let all = [Some(Statistic::Percentile(50.0)), mean, Some(high)].into_iter().flatten();
+        let curve = |(number, of): (usize, Statistic)| Curve {
+            name: of.word(),
+            of,
+            colour: of_kind(number),
+            dashes: dash(number),
+            joined: joined(one),
+            levels: levels(one.result),
+        };
+        return all.enumerate().map(curve).collect();
+    }
+    let asked = shown.first().and_then(|one| one.result.setup.measurement.percentile);
+    let statistic = Statistic::Percentile(asked.unwrap_or(99.0));
+    let curve = |(number, one): (usize, &Shown<'a>)| Curve {
+        name: format!("{} {}", letter(number), statistic.word()),
+        of: statistic,
+        colour: of_kind(number),
+        dashes: dash(number),
+        joined: joined(one),
+        levels: levels(one.result),
+    };
+    shown.iter().enumerate().map(curve).collect()
+}
+
+/// The line that the latency must stay below, and which latency that is.
+fn threshold(y: Scale, limit: f64, key: &str) -> Markup {
+    let at = FRAME.y(y.place(limit));
+    html! {
+        line.limit x1=(n(FRAME.left)) x2=(n(FRAME.right())) y1=(n(at)) y2=(n(at)) stroke="#b42318" stroke-width="1.5"
+            stroke-dasharray="6 4" {}
+        text.alarm x=(n(FRAME.left + 6.0)) y=(n(at - 6.0)) fill="#b42318" { "threshold for " (key) ": " (time(limit)) }
+    }
+}
+
+fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
+    let Curve { of, colour, dashes, .. } = curve;
+    let place = |level: &LevelSummary| {
+        (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(*of, &level.client))))
+    };
+    let places: Vec<(f64, f64)> = curve.levels.iter().map(|level| place(level)).collect();
+    let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
+    html! {
+        @if curve.joined { (Line { colour: *colour, width: 1.5, dashes }.through(&places)) }
+        @for level in &curve.levels {
+            @let (at, up) = place(level);
+            @if let Some(known) = Known::find(&level.intervals, *of) {
+                @let (low, high) = (FRAME.y(y.place(known.low)), FRAME.y(y.place(known.high)));
+                line class=(lines) x1=(n(at)) x2=(n(at)) y1=(n(low)) y2=(n(high)) stroke=(colour.light) stroke-width="1.2" {}
+            }
+            @if let Some(known) = Known::find(&level.intervals, Statistic::Throughput) {
+                @let (low, high) = (FRAME.x(x.place(known.low)), FRAME.x(x.place(known.high)));
+                line class=(lines) x1=(n(low)) x2=(n(high)) y1=(n(up)) y2=(n(up)) stroke=(colour.light) stroke-width="1.2" {}
+            }
+            @let hollow = !Outcome::of(level).is_valid();
+            circle class=(if hollow { format!("hollow {lines}") } else { areas.clone() }) cx=(n(at)) cy=(n(up)) r="3.6"
+                fill=(if hollow { "#ffffff" } else { colour.light }) stroke=[hollow.then_some(colour.light)] {
+                title { (tip(level, *of)) }
+            }
+        }
+    }
+}
+
+fn tip(level: &LevelSummary, of: Statistic) -> String {
+    let outcome = Outcome::of(level);
+    let latency = time(value(of, &level.client));
+    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level.load), rate(level.client.throughput()), of.word())
+}
+
+/// At the right, as high as the last point of each.
+fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
+    let last = |curve: &Curve<'_>| {
+        curve.levels.last().map_or(FRAME.top, |level| FRAME.y(y.place(value(curve.of, &level.client))))
+    };
+    let places = spread(&curves.iter().map(last).collect::<Vec<_>>(), 22.0, (FRAME.top, FRAME.bottom()));
+    html! {
+        @for (curve, place) in curves.iter().zip(places) {
+            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, curve.colour, &curve.name))
+        }
+    }
+}
+
+/// Above the highest line, what load each point is; those too near to another are left out.
+fn level_names(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
+    let Some(highest) = curves.last() else { return html! {} };
+    let mut words: Vec<(f64, f64, String)> = Vec::new();
+    for level in &highest.levels {
+        let at = FRAME.x(x.place(level.client.throughput()));
+        let up = FRAME.y(y.place(value(highest.of, &level.client)));
+        if words.iter().all(|(x, y, _)| (at - x).abs() > 62.0 || (up - y).abs() > 22.0) {
+            words.push((at, up, self::level(level.load)));
+        }
+    }
+    html! {
+    @for (at, up, word) in &words {
+            // At the left edge there is no room before the point.
+            @let before = *at > FRAME.left + 60.0;
+            text.dim.halo x=(n(if before { at - 7.0 } else { at + 7.0 })) y=(n((up - 7.0).max(FRAME.top - 2.0)))
+                text-anchor=(if before { "end" } else { "start" }) fill="#5b6672" stroke="#ffffff" stroke-width="3"
+                paint-order="stroke" { (word) }
+        }
+    }
+}

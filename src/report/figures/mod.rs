@@ -1,0 +1,30 @@
+//! The pictures of the report, each a function of results.
+
+mod common;
+mod forest;
+mod heat;
+mod load_curve;
+mod spectrum;
+mod time_axis;
+mod timeline;
+mod waterfall;
+
+use maud::Markup;
+
+use crate::plan::Picture;
+
+pub use common::{Shown, letter, level, rate, short, time};
+pub use forest::MARGIN;
+pub use waterfall::{Part, parts};
+
+/// The picture; none where the results have nothing to show in it. Of several results, what happened over time is that of `main`.
+pub fn draw(picture: Picture, results: &[Shown<'_>], main: usize) -> Option<Markup> {
+    match picture {
+        Picture::Throughput => load_curve::draw(results),
+        Picture::Spectrum => spectrum::draw(results),
+        Picture::Timeline => timeline::draw(results.get(main)?),
+        Picture::Heatmap => heat::draw(results.get(main)?),
+        Picture::Waterfall => waterfall::draw(results.get(main)?),
+        Picture::Comparison => forest::draw(results),
+    }
+}

@@ -1,0 +1,152 @@
+//! Latency against the share of requests that took no longer, on a scale that gives every further nine the same room.
+
+use maud::{Markup, html};
+
+use crate::measure::summary::{Distribution, LevelSummary};
+use crate::report::draw::{
+    Anchor, Axis, Colour, Frame, Line, Scale, Tick, axes, coloured, dash, dim, n, of_kind, of_order, picture, spread,
+};
+use crate::report::figures::common::{MOST_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
+
+const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };
+/// Places of a line.
+const PLACES: usize = 120;
+/// With this chance the interval of a percentile from order statistics has no upper end.
+const OPEN_ABOVE: f64 = 0.025;
+
+/// A line.
+struct Curve<'a> {
+    name: String,
+    colour: Colour,
+    dashes: &'static str,
+    times: &'a Distribution,
+    /// From the actual send, where the other runs from the intended one.
+    service: Option<&'a Distribution>,
+}
+
+/// A line for each level of the results.
+pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
+    let curves = curves(shown);
+    let most = curves.iter().map(|curve| curve.times.count()).max()?;
+    let all = curves.iter().flat_map(|curve| [Some(curve.times), curve.service]).flatten();
+    let ends = all.flat_map(|times| [times.histogram.min() as f64, times.percentile_ns(100.0) as f64]);
+    let y = Scale::of_latencies(ends.collect::<Vec<_>>().into_iter());
+    let x = Scale::Log { low: 1.0, high: (most as f64).max(100.0) };
+    let horizontal =
+        Axis { scale: x, ticks: shares(most as f64), label: &share, title: "share of requests that took no longer" };
+    let upright = Axis { scale: y, ticks: y.ticks(7), label: &time, title: "latency" };
+    let alone = curves.len() == 1;
+    let content = html! {
+        (legend(shown))
+        (axes(&FRAME, &horizontal, &upright))
+        @for curve in &curves { (draw_curve(curve, (x, y), alone)) }
+        (names(&curves, y))
+    };
+    Some(picture(372.0, "Latency by percentile, a line for each level", &content))
+}
+
+fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
+    let mut curves = Vec::new();
+    let each = (MOST_LEVELS / shown.len().max(1)).max(1);
+    for (number, one) in shown.iter().enumerate() {
+        let mut levels = chosen(with_requests(one.result));
+        if shown.len() > 1 {
+            // The last ones are those that matter.
+            levels.drain(..levels.len().saturating_sub(each));
+        }
+        let count = levels.len();
+        for (place, (_, level)) in levels.into_iter().enumerate() {
+            let colour = if shown.len() > 1 { of_kind(number) } else { of_order(place, count) };
+            let name = match shown.len() {
+                1 => self::level(level.load),
+                _ => format!("{} {}", letter(number), self::level(level.load)),
+            };
+            curves.push(Curve {
+                name,
+                colour,
+                dashes: dash(place),
+                times: &level.client.latency,
+                service: service(level),
+            });
+        }
+    }
+    curves
+}
+
+/// The service time, where it is another than the latency.
+fn service(level: &LevelSummary) -> Option<&Distribution> {
+    let open = level.client.open_loop.as_ref()?;
+    (open.response_time.sum_ns == level.client.latency.sum_ns).then_some(&open.service_time)
+}
+
+/// 0 %, 50 %, and a nine more each.
+fn shares(most: f64) -> Vec<Tick> {
+    let nines =
+        std::iter::successors(Some(10.0), |value| Some(value * 10.0)).take_while(|value| *value <= most * 1.001);
+    let minor = |value: f64| value == 2.0 || value == 4.0 || value == 20.0;
+    [1.0, 2.0, 4.0, 20.0].into_iter().chain(nines).map(|value| Tick { value, minor: minor(value) }).collect()
+}
+
+/// `99.9 %` at 1/(1 − q) = 1000.
+fn share(value: f64) -> String {
+    let percent = 100.0 - 100.0 / value;
+    let decimals = (value.log10() - 2.0).ceil().max(0.0) as usize;
+    format!("{percent:.decimals$} %")
+}
+
+fn places(times: &Distribution, (x, y): (Scale, Scale), (from, to): (f64, f64)) -> Vec<(f64, f64)> {
+    let mut places: Vec<(f64, f64)> = Vec::new();
+    for step in 0..=PLACES {
+        let at = from * (to / from).powf(step as f64 / PLACES as f64);
+        let up = FRAME.y(y.place(times.percentile_ns(100.0 - 100.0 / at) as f64));
+        let place = (FRAME.x(x.place(at)), up);
+        // Of a stretch that is level, its ends.
+        if let [.., one, two] = places[..]
+            && (one.1 - up).abs() < 0.05
+            && (two.1 - up).abs() < 0.05
+        {
+            places.pop();
+        }
+        places.push(place);
+    }
+    places
+}
+
+fn draw_curve(curve: &Curve<'_>, scales: (Scale, Scale), alone: bool) -> Markup {
+    let Curve { colour, dashes, times, .. } = curve;
+    let count = (times.count() as f64).max(2.0);
+    // Beyond, chance alone decides how high the line is.
+    let known = (count / -OPEN_ABOVE.ln()).clamp(1.0, count);
+    let main = places(times, scales, (1.0, known));
+    html! {
+        @if let Some(service) = curve.service {
+            @let below = places(service, scales, (1.0, count));
+            @if alone { (waiting(curve, &below, &places(times, scales, (1.0, count)))) }
+            (Line { colour: *colour, width: 1.0, dashes: "2 2" }.through(&below))
+        }
+        (Line { colour: *colour, width: 2.0, dashes }.through(&main))
+        (Line { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, (known, count))))
+    }
+}
+
+/// What lies between the two lines of an open loop.
+fn waiting(curve: &Curve<'_>, below: &[(f64, f64)], above: &[(f64, f64)]) -> Markup {
+    let around = above.iter().chain(below.iter().rev()).map(|(x, y)| format!("{},{}", n(*x), n(*y)));
+    let points: Vec<String> = around.collect();
+    let class = format!("f{}", curve.colour.class);
+    html! {
+        polygon class=(class) points=(points.join(" ")) fill=(curve.colour.light) fill-opacity="0.18" {}
+        (dim(FRAME.left + 10.0, FRAME.top + 14.0, Anchor::Start, "shaded: waiting to be sent"))
+    }
+}
+
+fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
+    let last = |curve: &Curve<'_>| FRAME.y(y.place(curve.times.percentile_ns(100.0) as f64));
+    let wanted: Vec<f64> = curves.iter().map(last).collect();
+    let places = spread(&wanted, 22.5, (FRAME.top - 2.0, FRAME.bottom() - 4.0));
+    html! {
+        @for (curve, place) in curves.iter().zip(places) {
+            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, curve.colour, &curve.name))
+        }
+    }
+}

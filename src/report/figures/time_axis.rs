@@ -1,0 +1,94 @@
+//! The time axis that timeline and heat map share: a run from its first level's warm-up to its last window.
+
+use maud::{Markup, html};
+
+use crate::clock::Stamp;
+use crate::measure::summary::LevelSummary;
+use crate::report::draw::{Anchor, Frame, Scale, dim, n};
+use crate::report::figures::common::{Shown, level, short};
+
+/// Names of levels are so far apart, at least.
+const APART: f64 = 46.0;
+
+/// A run's time, in seconds from its beginning.
+pub struct TimeAxis<'a> {
+    began: Stamp,
+    /// From the beginning to the end.
+    pub scale: Scale,
+    /// Levels that have windows.
+    pub levels: Vec<&'a LevelSummary>,
+}
+
+impl<'a> TimeAxis<'a> {
+    /// That of a run; none where no window is told of.
+    pub fn of(shown: &Shown<'a>) -> Option<Self> {
+        let told = shown.result.levels.iter().filter(|level| !level.windows.is_empty());
+        let mut levels: Vec<&LevelSummary> = told.collect();
+        // Those that were measured once more come later than their place says.
+        levels.sort_by_key(|level| load_began(level));
+        let began = levels.iter().map(|level| load_began(level)).min()?;
+        let end = levels
+            .iter()
+            .filter_map(|level| level.windows.last())
+            .map(|row| row.start.plus_duration(row.duration))
+            .max()?;
+        let high = (end - began).as_secs_f64().max(1e-3);
+        Some(Self { began, scale: Scale::Linear { low: 0.0, high }, levels })
+    }
+
+    /// Seconds from the beginning.
+    pub fn seconds(&self, at: Stamp) -> f64 {
+        if at >= self.began { (at - self.began).as_secs_f64() } else { 0.0 }
+    }
+
+    /// `12 s`, `5 min`.
+    pub fn label(&self, seconds: f64) -> String {
+        let Scale::Linear { high, .. } = self.scale else { return short(seconds) };
+        if high > 600.0 { format!("{} min", short(seconds / 60.0)) } else { format!("{} s", short(seconds)) }
+    }
+
+    /// Behind what is drawn: warm-up and what else is left out in grey, the edges of levels, and above them their names.
+    pub fn background(&self, frame: &Frame, named: bool) -> Markup {
+        let place = |at: Stamp| frame.x(self.scale.place(self.seconds(at)));
+        let mut last = f64::MIN;
+        let mut names = Vec::new();
+        for one in &self.levels {
+            let at = place(load_began(one));
+            if named && at - last > APART {
+                names.push((at, level(one.load)));
+                last = at;
+            }
+        }
+        html! {
+            @for one in &self.levels {
+                @let (from, to) = (place(load_began(one)), place(one.windows[0].start));
+                rect.idle x=(n(from)) y=(n(frame.top)) width=(n((to - from).max(0.0))) height=(n(frame.height)) fill="#dfe3e8" {}
+                @for (from, to) in uncounted(one) {
+                    rect.aside x=(n(place(from))) y=(n(frame.top)) width=(n(place(to) - place(from))) height=(n(frame.height))
+                        fill="#eef0f3" {}
+                }
+                line.edge x1=(n(from)) x2=(n(from)) y1=(n(frame.top)) y2=(n(frame.bottom())) stroke="#9aa5b1" {}
+            }
+            @for (at, name) in &names { (dim(at + 3.0, frame.top - 5.0, Anchor::Start, name)) }
+        }
+    }
+}
+
+/// When a level's load began; where that is not told, its first window.
+fn load_began(level: &LevelSummary) -> Stamp {
+    let first = level.windows.first().map_or(level.client.start, |row| row.start);
+    if level.course.began == Stamp::default() { first } else { level.course.began.min(first) }
+}
+
+/// Stretches of windows that do not count.
+fn uncounted(level: &LevelSummary) -> Vec<(Stamp, Stamp)> {
+    let mut stretches: Vec<(Stamp, Stamp)> = Vec::new();
+    for row in level.windows.iter().filter(|row| !row.counted) {
+        let end = row.start.plus_duration(row.duration);
+        match stretches.last_mut() {
+            Some(last) if last.1 == row.start => last.1 = end,
+            _ => stretches.push((row.start, end)),
+        }
+    }
+    stretches
+}

@@ -1,0 +1,363 @@
+//! What is told in tables: failures, the instrument, disturbances, requirements, comparisons, the environment.
+
+use maud::{Markup, html};
+
+use crate::measure::outcome::Outcome;
+use crate::measure::summary::{Distribution, LevelSummary};
+use crate::model::statistics::CountedTime;
+use crate::plan::Statistic;
+use crate::report::figures::{MARGIN, Part, Shown, level, parts, rate, short, time};
+use crate::report::html::parts::{percent, whose};
+use crate::report::{generation, level_name, requirements as gate};
+use crate::result::RunResult;
+use crate::result::compare::{Direction, changes, differences as unlike};
+use crate::stdio::shown;
+
+/// Most reasons of failure of a level.
+const MOST_REASONS: usize = 8;
+
+/// What follows the pictures.
+pub fn sections(results: &[Shown<'_>]) -> Markup {
+    let each = |of: fn(&RunResult) -> Markup| {
+        html! { @for (number, one) in results.iter().enumerate() { (whose(results, number)) (of(one.result)) } }
+    };
+    html! {
+        @for number in 0..results.len() { (responses(results, number)) }
+        section id="failures" { h2 { "Failures" } (each(failures)) }
+        section id="instrument" { h2 { "The instrument" } (each(instrument)) }
+        section id="disturbance" { h2 { "Disturbance" } (each(disturbance)) }
+    }
+}
+
+/// The numbers of the waterfall.
+pub fn waterfall(result: &RunResult) -> Markup {
+    let rows: Vec<(&LevelSummary, Vec<Part>)> =
+        result.levels.iter().filter_map(|level| Some((level, parts(&result.setup, level)?))).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for part in rows.iter().flat_map(|(_, parts)| parts) {
+        if !names.contains(&part.name) {
+            names.push(part.name);
+        }
+    }
+    let of = |parts: &[Part], name: &str| {
+        parts.iter().find(|part| part.name == name).map_or("–".to_owned(), |part| time(part.ns))
+    };
+    html! {
+        @if !rows.is_empty() {
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "load" } @for name in &names { th { (name) } } } }
+                tbody { @for (one, parts) in &rows { tr { th { (level(one.load)) } @for name in &names { td { (of(parts, name)) } } } } }
+            } }
+        }
+        (composing(result))
+    }
+}
+
+/// The models that an ensemble calls, of the last level.
+fn composing(result: &RunResult) -> Markup {
+    let Some(server) = result.levels.iter().rev().find_map(|level| level.server.as_ref()) else { return html! {} };
+    let mean = |counted: CountedTime| {
+        if counted.count == 0 { "–".to_owned() } else { time(counted.ns as f64 / counted.count as f64) }
+    };
+    html! {
+        @if !server.composing.is_empty() {
+            h3 { "Models that it calls, at the last level" }
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "model" } th { "requests" } th { "queue" } th { "compute input" } th { "compute infer" } th { "compute output" } } }
+                tbody { @for part in &server.composing { @let delta = &part.delta; tr {
+                    th { (shown(&part.name)) } td { (rate(delta.success.count as f64)) } td { (mean(delta.queue)) }
+                    td { (mean(delta.compute_input)) } td { (mean(delta.compute_infer)) } td { (mean(delta.compute_output)) }
+                } } }
+            } }
+        }
+    }
+}
+
+/// What decoupled models, language models and mixes have beside the usual.
+fn responses(results: &[Shown<'_>], number: usize) -> Markup {
+    let levels = &results[number].result.levels;
+    let entries = &results[number].result.setup.entries;
+    let row = |name: &str, times: &Distribution| {
+        html! {
+            td.left { (name) } @for p in [50.0, 90.0, 99.0] { td { (time(times.percentile_ns(p) as f64)) } }
+        }
+    };
+    let has_text = levels.iter().any(|level| level.client.generated.is_some());
+    html! {
+        @if levels.iter().any(|level| level.client.decoupled.is_some()) || has_text {
+            section id="responses" {
+                h2 { "Responses" }
+                (whose(results, number))
+                div.scroll tabindex="0" { table {
+                    thead { tr { th { "load" } th.left { "time" } th { "p50" } th { "p90" } th { "p99" } } }
+                    tbody { @for one in levels {
+                        @if let Some(times) = &one.client.decoupled {
+                            tr { th { (level(one.load)) } (row("first response", &times.first_response)) }
+                            tr { th {} (row("between responses", &times.gap)) }
+                            tr { th {} (row("last response", &times.last_response)) }
+                        }
+                    } }
+                } }
+                @if has_text { @for one in levels { @let text = generation::text(&one.client, crate::report::console::row);
+                    @if !text.is_empty() { h3 { (level(one.load)) } pre { (shown_lines(&text)) } } } }
+            }
+        }
+        @if entries.len() > 1 {
+            section id="mix" {
+                h2 { "Models of the mix" }
+                (whose(results, number))
+                div.scroll tabindex="0" { table {
+                    thead { tr { th { "load" } th.left { "model" } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" } } }
+                    tbody { @for one in levels { @for (entry, client) in entries.iter().zip(&one.client.entries) { tr {
+                        th { (level(one.load)) } td.left { (shown(&entry.name)) } td { (short(client.throughput())) }
+                        td { (time(client.latency.percentile_ns(50.0) as f64)) } td { (time(client.latency.percentile_ns(99.0) as f64)) }
+                        td { (percent(client.failed, client.requests + client.failed)) }
+                    } } } }
+                } }
+            }
+        }
+    }
+}
+
+fn shown_lines(text: &str) -> String {
+    text.lines().map(|line| shown(line.trim()).into_owned() + "\n").collect()
+}
+
+fn failures(result: &RunResult) -> Markup {
+    let failed: Vec<&LevelSummary> = result.levels.iter().filter(|level| !level.client.errors.is_empty()).collect();
+    html! {
+        @if failed.is_empty() {
+            p.none { "No request failed." }
+        } @else {
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "load" } th { "failed" } th { "share" } th.words { "reason" } } }
+                tbody { @for one in failed { (reasons(one)) } }
+            } }
+        }
+    }
+}
+
+/// The most frequent reasons of a level, and what the others come to.
+fn reasons(one: &LevelSummary) -> Markup {
+    let all = one.client.requests + one.client.failed;
+    let (told, rest) = one.client.errors.split_at(one.client.errors.len().min(MOST_REASONS));
+    let others: u64 = rest.iter().map(|(_, count)| count).sum();
+    html! {
+        @for (error, count) in told { tr {
+            th { (level(one.load)) } td { (count) } td { (percent(*count, all)) } td.words { (shown(&error.to_string())) }
+        } }
+        @if others > 0 { tr {
+            th { (level(one.load)) } td { (others) } td { (percent(others, all)) } td.words { "for " (rest.len()) " more reasons" }
+        } }
+    }
+}
+
+fn instrument(result: &RunResult) -> Markup {
+    let levels = &result.levels;
+    let open = levels.iter().any(|level| level.client.open_loop.is_some());
+    let wakes = levels.iter().any(|level| level.client.wakeup.is_some());
+    let used = levels.iter().any(|level| level.client_usage.is_some());
+    let serves = levels.iter().any(|level| level.server_usage.is_some());
+    let usage = |of: Option<crate::machine::usage::Usage>| {
+        of.map_or("–".to_owned(), |usage| {
+            let memory = usage
+                .memory_bytes
+                .map(|bytes| format!(", {} MiB", short(bytes as f64 / f64::from(1 << 20))))
+                .unwrap_or_default();
+            format!("{} CPU{memory}", short(usage.processors))
+        })
+    };
+    let at = |times: Option<&Distribution>, p: f64| {
+        times.map_or("–".to_owned(), |times| time(times.percentile_ns(p) as f64))
+    };
+    html! {
+        p { "The client's own work costs " b { (time(result.setup.client_cost_ns)) } " a request, measured on a server that does nothing." }
+        div.scroll tabindex="0" { table {
+            thead { tr {
+                th { "load" } th { "busy with itself" }
+                @if open { th { "sent late: p50" } th { "p99" } th { "max" } th { "over 1 ms" } }
+                @if wakes { th { "wake-up: p50" } th { "p99" } }
+                @if used { th { "client" } }
+                @if serves { th { "server" } }
+            } }
+            tbody { @for one in levels { @let client = &one.client; @let late = client.open_loop.as_ref().map(|open| &open.schedule_delay); tr {
+                th { (level(one.load)) } td { (short(100.0 * client.overhead_share)) " %" }
+                @if open { td { (at(late, 50.0)) } td { (at(late, 99.0)) } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
+                @if wakes { td { (at(client.wakeup.as_ref(), 50.0)) } td { (at(client.wakeup.as_ref(), 99.0)) } }
+                @if used { td { (usage(one.client_usage)) } }
+                @if serves { td { (usage(one.server_usage)) } }
+            } } }
+        } }
+        h3 { "What this run cannot tell" }
+        ul {
+            li { "How much another start of the server would differ"
+                @if levels.iter().all(|level| level.restarts.is_none()) { ": " code { "--restarts" } " measures that." } @else { " beyond the starts that were measured." } }
+            @if result.setup.service_kind == "TRITON_C_API" { li { "What a network would add: client and server are one process and share its processors." } }
+            @if !open && !levels.is_empty() { li { "How long requests would wait that come at their own times: a closed loop sends the next when the last is answered." } }
+        }
+    }
+}
+
+fn disturbance(result: &RunResult) -> Markup {
+    let found = result.levels.iter().filter_map(|level| Some((level, level.disturbances.worst?)));
+    let rows: Vec<_> = found.collect();
+    html! {
+        @if rows.is_empty() {
+            p.none { "Nobody else took much of the machine while it was measured, as far as the kernel tells." }
+        } @else {
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "load" } th { "windows" } th { "disturbed" } th { "measured again" } th.words { "at worst" } } }
+                tbody { @for (one, worst) in &rows { tr {
+                    th { (level(one.load)) } td { (one.disturbances.windows) } td { (one.disturbances.disturbed) } td { (one.disturbances.replaced) }
+                    td.words { (worst) }
+                } } }
+            } }
+        }
+    }
+}
+
+/// What became of the requirements, beside the values that they were held against.
+pub fn requirements(result: &RunResult) -> Markup {
+    html! {
+        @if !result.requirements.is_empty() {
+            h3 { "Requirements" }
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "condition" } th.left { "level" } th { "value" } th { "95 % interval" } th { "outcome" } } }
+                tbody { @for checked in &result.requirements {
+                    @let (value, interval) = gate::cells(checked);
+                    tr {
+                        th { (shown(&checked.text)) }
+                        td.left { (checked.level.map(level_name).unwrap_or_default()) }
+                        td { (value) } td { (interval) }
+                        td { span class=(if checked.passes { "badge good" } else { "badge bad" }) { (gate::word(checked)) } }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+/// In what results are not alike.
+pub fn differences(results: &[Shown<'_>]) -> Markup {
+    let Some((first, others)) = results.split_first() else { return html! {} };
+    html! {
+        @for one in others {
+            @let found = unlike(&first.result.setup, &one.result.setup);
+            @if !found.is_empty() {
+                p { span.badge.warn { "not alike" } " " b { (one.name) } ": " (shown(&found.join("; "))) }
+            }
+        }
+    }
+}
+
+/// Every figure of levels that results have in common.
+pub fn comparison(results: &[Shown<'_>]) -> Markup {
+    let Some((first, others)) = results.split_first() else { return html! {} };
+    let show = |of: Statistic, value: f64| {
+        if of == Statistic::Throughput { format!("{}/s", rate(value)) } else { time(value) }
+    };
+    let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+    html! {
+        @for one in others {
+            h3 { (one.name) " against " (first.name) }
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "load" } th.left { "figure" } th { (first.name) } th { (one.name) } th { "change" } th { "95 % interval" } th { "verdict" } } }
+                tbody { @for change in changes(first.result, one.result, MARGIN) {
+                    @if change.figures.is_empty() {
+                        @let [before, after] = change.outcomes;
+                        tr { th { (level(change.load)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
+                    }
+                    @for figure in change.figures { tr {
+                        th { (level(change.load)) } td.left { (figure.of.word()) }
+                        td { (show(figure.of, figure.values[0])) } td { (show(figure.of, figure.values[1])) }
+                        td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
+                        td { @match figure.interval { Some(known) => { (signed(known.low)) " to " (signed(known.high)) } None => "not known" } }
+                        td { span class=(direction(figure.verdict)) { (figure.verdict) } }
+                    } }
+                } }
+            } }
+        }
+        p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as none." }
+    }
+}
+
+fn direction(verdict: Direction) -> &'static str {
+    match verdict {
+        Direction::Worse => "badge bad",
+        Direction::Better | Direction::Same => "badge good",
+        Direction::Undecided => "badge warn",
+    }
+}
+
+/// Where each result is from.
+pub fn environments(results: &[Shown<'_>]) -> Markup {
+    html! {
+        section id="environment" {
+            h2 { "Environment" }
+            @for (number, one) in results.iter().enumerate() { (whose(results, number)) (environment(one.result)) }
+        }
+    }
+}
+
+/// What was measured, where and how.
+fn environment(result: &RunResult) -> Markup {
+    let setup = &result.setup;
+    let host = &setup.host;
+    let gib = |bytes: u64| format!("{} GiB", short(bytes as f64 / f64::from(1 << 30)));
+    let facts = [
+        ("program", format!("{} {}", setup.program.name, setup.program.version)),
+        (
+            "server",
+            setup.server.as_ref().map(|server| format!("{} {}", server.name, server.version)).unwrap_or_default(),
+        ),
+        ("began", setup.began.to_string()),
+        ("processor", host.processor.clone().unwrap_or_default()),
+        (
+            "processors",
+            host.processors.to_string()
+                + &host.quota.map(|quota| format!(", quota {}", short(quota))).unwrap_or_default(),
+        ),
+        ("governor", host.governor.clone().unwrap_or_default()),
+        ("memory", host.memory_bytes.map(gib).unwrap_or_default()),
+        ("kernel", host.kernel.clone().unwrap_or_default()),
+        ("GPUs", host.gpus.join(", ")),
+        ("seed", setup.seed.to_string()),
+        ("threads", setup.max_threads.to_string()),
+        ("batch size", setup.batch_size.to_string()),
+        ("outcomes", outcomes(result)),
+    ];
+    html! {
+            pre { "triton-bench" @for word in &setup.command_line { " " (quoted(word)) } }
+            dl.facts { @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { dt { (name) } dd { (shown(value)) } } }
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "model" } th.left { "versions" } th.left { "platform" } th.left { "backend" } th { "largest batch" } th.left { "configuration (SHA-256)" } } }
+                tbody { @for model in &setup.models { tr {
+                    th { (shown(&model.name)) } td.left { (shown(&model.versions.join(", "))) } td.left { (shown(&model.platform)) }
+                    td.left { (shown(&model.backend)) } td { (model.max_batch_size) }
+                    td.left { @match &model.config_hash { Some(hash) => code title=(hash) { (hash.get(..16).unwrap_or(hash)) "…" }, None => "not told" } }
+                } } }
+            } }
+            details { summary { "Every setting" }
+                div.scroll { table { tbody { @for flag in &setup.flags { tr {
+                    th { (flag.name) } td.words { (shown(&flag.values.join(" "))) } td { @if flag.given { "given" } @else { "default" } }
+                } } } } }
+            }
+    }
+}
+
+fn outcomes(result: &RunResult) -> String {
+    let words: Vec<String> =
+        result.levels.iter().map(|one| format!("{} {}", level(one.load), Outcome::of(one))).collect();
+    words.join(", ")
+}
+
+/// As a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let word = shown(word);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,161 @@
+//! The table of levels, and what is said of those that are not valid.
+
+use maud::{Markup, html};
+
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::value;
+use crate::measure::reasons::Verdict;
+use crate::measure::summary::{Headline, Known, LevelSummary};
+use crate::plan::Statistic;
+use crate::report::figures::{level, rate, short, time};
+use crate::report::html::parts::percent;
+use crate::report::percentiles;
+use crate::result::{RunResult, Setup};
+use crate::stats::{Interval, early_stopping_floor};
+use crate::stdio::shown;
+
+/// A row for each level, each figure with its interval.
+pub fn table(result: &RunResult) -> Markup {
+    let setup = &result.setup;
+    let percentiles = all_percentiles(setup);
+    let open = result.levels.iter().any(|level| level.client.open_loop.is_some());
+    let headline = match setup.headline {
+        Headline::ServiceTime => "from the send to the last response",
+        Headline::ResponseTime => "from the intended send to the last response",
+        Headline::FirstResponse => "from the send to the first response",
+    };
+    html! {
+        div.scroll tabindex="0" {
+            table {
+                thead { tr {
+                    th { "load" } th.left { "outcome" }
+                    @if open { th { "sent/s" } }
+                    th { "inferences/s" } th { "mean" }
+                    @for percentile in &percentiles { th { "p" (percentile) } }
+                    th { "max" } th { "failed" } th { "requests" }
+                } }
+                tbody { @for level in &result.levels { (row(level, &percentiles, open)) } }
+            }
+        }
+        p.note { "Latencies run " (headline) ". Below each figure its 95 % confidence interval; figures in italics have fewer \
+            samples than they need." }
+    }
+}
+
+fn all_percentiles(setup: &Setup) -> Vec<f64> {
+    let mut all = percentiles(&setup.measurement);
+    if !all.contains(&99.9) {
+        all.push(99.9);
+    }
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+fn row(one: &LevelSummary, percentiles: &[f64], open: bool) -> Markup {
+    let client = &one.client;
+    let outcome = Outcome::of(one);
+    let latencies =
+        std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
+    html! {
+        tr {
+            th { (level(one.load)) } td.left { (badge(outcome)) }
+            @if open { td { @if let Some(open) = &client.open_loop { (short(open.achieved_rate)) } } }
+            @if client.requests == 0 {
+                td { "–" } @for _ in latencies { td { "–" } } td { "–" }
+            } @else {
+                td { (short(client.throughput())) (known(one, Statistic::Throughput, rate)) }
+                @for of in latencies { (cell(one, of)) }
+                td { (time(client.latency.percentile_ns(100.0) as f64)) }
+            }
+            td { (percent(client.failed, client.requests + client.failed)) }
+            td { (rate(client.requests as f64)) }
+        }
+    }
+}
+
+fn cell(level: &LevelSummary, of: Statistic) -> Markup {
+    let needed = match of {
+        Statistic::Percentile(percentile) => early_stopping_floor(percentile).unwrap_or(0),
+        _ => 0,
+    };
+    let few = level.client.latency.count() < needed;
+    html! {
+        td.few[few] title=[few.then(|| format!("{} needs {needed} samples", of.word()))] {
+            (time(value(of, &level.client)))
+            (known(level, of, time))
+        }
+    }
+}
+
+/// An interval, in the unit of the value above it.
+fn known(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> Markup {
+    html! { @if let Some(Interval { low, high }) = Known::find(&level.intervals, of) {
+        span.known { (bare(&show(low), &show(high))) " – " (show(high)) }
+    } }
+}
+
+/// Without its unit, where what follows has the same.
+fn bare(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, one)), Some((_, other))) if one == other => number.to_owned(),
+        _ => low.to_owned(),
+    }
+}
+
+/// The word for what a level came to, in its colour.
+pub fn badge(outcome: Outcome) -> Markup {
+    let class = match outcome {
+        Outcome::Valid => "badge good",
+        Outcome::Disturbed | Outcome::Undecided | Outcome::Inconsistent | Outcome::Imprecise => "badge warn",
+        _ => "badge bad",
+    };
+    html! { span class=(class) { (outcome) } }
+}
+
+/// What is wrong with levels, and what to change: one entry for levels that have the same to tell.
+pub fn verdicts(result: &RunResult) -> Markup {
+    let mut told: Vec<(Vec<String>, Outcome, Vec<[String; 2]>)> = Vec::new();
+    for one in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {
+        let (outcome, words) = (Outcome::of(one), words(result, one));
+        match told.last_mut() {
+            Some((names, other, known)) if *other == outcome && *known == words => names.push(level(one.load)),
+            _ => told.push((vec![level(one.load)], outcome, words)),
+        }
+    }
+    html! {
+        h3 { "Verdicts" }
+        @if told.is_empty() && !result.levels.is_empty() { p { (badge(Outcome::Valid)) " Every level can be believed." } }
+        @if !told.is_empty() {
+            ul.verdicts { @for (names, outcome, words) in &told { li {
+                b { (names.join(", ")) } " " (badge(*outcome))
+                @for [what, remedy] in words { div { (shown(what)) ". " span.note { "To change: " (remedy) "." } } }
+            } } }
+        }
+    }
+}
+
+/// What is wrong with a level, and what to change, for each reason.
+fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
+    let plan = &result.setup.measurement;
+    let mut words = Vec::new();
+    if let Verdict::Invalid(reasons) = &level.verdict {
+        words.extend(reasons.iter().map(|reason| [reason.to_string(), reason.remedy(plan)]));
+    }
+    let limit = plan.latency_threshold.map(|limit| time(limit.as_nanos() as f64)).unwrap_or_default();
+    let besides = match Outcome::of(level) {
+        Outcome::OverThreshold => {
+            Some([format!("The latency is above the threshold of {limit}"), "a lower load".to_owned()])
+        }
+        Outcome::Undecided => {
+            let what = format!("The confidence interval of the latency holds the threshold of {limit}");
+            Some([what, "measure longer".to_owned()])
+        }
+        Outcome::Disturbed => {
+            let what = "Others took something from its windows (see Disturbance)".to_owned();
+            Some([what, "measure on a quiet machine".to_owned()])
+        }
+        _ => None,
+    };
+    words.extend(besides);
+    words
+}

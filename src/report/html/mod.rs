@@ -1,0 +1,320 @@
+//! The report as one page that needs nothing else: no host, no script. The result is in it, as JSON.
+
+mod embed;
+mod facts;
+mod levels;
+mod parts;
+mod stages;
+mod style;
+mod variants;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::error::{Error, Result};
+use crate::measure::outcome::Outcome;
+use crate::plan::{LoadMode, Picture, PictureFile};
+use crate::report::figures::{Shown, draw, level, rate, time};
+use crate::report::html::parts::{percent, whose};
+use crate::report::{Interrupts, SafeFile};
+use crate::result::RunResult;
+use crate::stdio::shown;
+
+/// What a page may load: nothing but itself.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+/// What a page is of.
+pub struct Page<'a> {
+    /// Results; the others are held against the first.
+    pub results: &'a [Shown<'a>],
+    /// The number of the one that the page is about.
+    pub main: usize,
+}
+
+/// Writes the report to a file, which appears when it is whole.
+///
+/// # Errors
+/// Where it cannot be written; the message names `flag`.
+pub fn write(flag: &str, (path, interrupts): (&Path, Interrupts), page: &Page<'_>) -> Result<()> {
+    put((path, interrupts), page.text().as_bytes()).map_err(|error| refused(flag, path, &error))
+}
+
+/// Writes one picture alone.
+///
+/// # Errors
+/// Where it cannot be written, or the results have nothing to show in it.
+pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
+    let PictureFile { figure, path } = file;
+    let flag = format!("--svg {}:", figure.word());
+    let Some(drawn) = draw(*figure, page.results, page.main) else {
+        let why = match figure {
+            Picture::Comparison => "takes two results that have a level in common",
+            _ => "has nothing to show: no level of the result has what it draws",
+        };
+        return Err(Error::output(format!("{flag}{}: the figure {why}", path.display())));
+    };
+    let text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", style::alone(&drawn.into_string()));
+    put((path, interrupts), text.as_bytes()).map_err(|error| refused(&flag, path, &error))
+}
+
+/// Writes a file that appears when it is whole.
+pub fn put((path, interrupts): (&Path, Interrupts), bytes: &[u8]) -> io::Result<()> {
+    let mut file = SafeFile::create(path, interrupts)?;
+    file.write_all(bytes)?;
+    file.finish()
+}
+
+/// That a file cannot be written.
+pub fn refused(flag: &str, path: &Path, error: &io::Error) -> Error {
+    let space = if flag.ends_with(':') { "" } else { " " };
+    Error::output(format!(
+        "{flag}{space}{}: cannot be written: {error}; free space or name another file",
+        path.display()
+    ))
+}
+
+impl Page<'_> {
+    /// The page.
+    pub fn text(&self) -> String {
+        let title = self.results.get(self.main).map(|one| models(one.result)).unwrap_or_default();
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    link rel="icon" href="data:,";
+                    title { (title) " – triton-bench" }
+                    style { (PreEscaped(style::sheet())) }
+                }
+                body {
+                    header { (heading(self, &title)) }
+                    (contents(self.results))
+                    main { (self.body()) }
+                    footer { "Written by triton-bench " (env!("CARGO_PKG_VERSION")) ". The results are in this file as JSON; "
+                        code { "triton-bench report" } " and " code { "compare" } " read it." }
+                    (self.data())
+                }
+            }
+        };
+        page.into_string() + "\n"
+    }
+
+    fn body(&self) -> Markup {
+        html! {
+            @for one in self.results { (variants::section(one.result.variants.as_ref())) }
+            @if has_levels(self.results) { (self.levels()) }
+            @else { @for one in self.results { (facts::requirements(one.result)) } }
+            (comparison(self.results))
+            (facts::environments(self.results))
+        }
+    }
+
+    fn levels(&self) -> Markup {
+        html! {
+            section id="levels" {
+                h2 { "Levels" }
+                @for (number, one) in self.results.iter().enumerate() {
+                    (whose(self.results, number))
+                    (levels::table(one.result))
+                    (levels::verdicts(one.result))
+                    (facts::requirements(one.result))
+                }
+            }
+            (picture(self.results, Picture::Throughput, "Latency against throughput",
+                "A point for each level; the arms of a cross are 95 % confidence intervals. Hollow points are levels that are not valid."))
+            (picture(self.results, Picture::Spectrum, "Latency by percentile",
+                "Every further nine has the same room. Where a line is dotted, so few requests are beyond that chance decides. \
+                 A thin line below that of an open loop is its service time, from the actual send; what lies between is waiting to be sent."))
+            (over_time(self.results))
+            (facts::sections(self.results))
+        }
+    }
+
+    /// The results as JSON; the one that the page is about is found by its name.
+    fn data(&self) -> Markup {
+        html! {
+            @for (number, one) in self.results.iter().enumerate() {
+                @let json = PreEscaped(embed::json(one.result));
+                @if number == self.main { script type="application/json" id="data" { (json) } }
+                @else { script type="application/json" id={ "data-" (number + 1) } { (json) } }
+            }
+        }
+    }
+}
+
+/// Whether there is more than variants to show, which have no levels.
+fn has_levels(results: &[Shown<'_>]) -> bool {
+    results.iter().any(|one| !one.result.levels.is_empty() || one.result.variants.is_none())
+}
+
+/// The models that requests are for, as far as they fit a heading.
+fn models(result: &RunResult) -> String {
+    let names: Vec<_> = result.setup.models.iter().take(3).map(|model| shown(&model.name).into_owned()).collect();
+    let more = result.setup.models.len().saturating_sub(3);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    if names.is_empty() { "a run".to_owned() } else { names.join(", ") + &rest }
+}
+
+fn heading(page: &Page<'_>, title: &str) -> Markup {
+    html! {
+        p.over { "Benchmark report" }
+        h1 { (title) }
+        @if let Some(one) = page.results.get(page.main) {
+            @let setup = &one.result.setup;
+            p.sub { (service(&setup.service_kind)) " · " (load(&setup.mode)) " · "
+                time datetime=(setup.began) { (setup.began.strftime("%Y-%m-%d %H:%M UTC")) } }
+            @if page.results.len() > 1 {
+                p.sub { (page.results.len()) " results, each held against " b { (page.results[0].name) } }
+            }
+            (tiles(one.result))
+        }
+    }
+}
+
+/// What the service is, in words.
+fn service(kind: &str) -> String {
+    match kind {
+        "TRITON_C_API" => "Triton in process".to_owned(),
+        "TRITON" => "Triton over the network".to_owned(),
+        kind => shown(kind).into_owned(),
+    }
+}
+
+fn load(mode: &LoadMode) -> &'static str {
+    match mode {
+        LoadMode::Concurrency(_) => "requests kept outstanding",
+        LoadMode::RequestRate { .. } => "requests at a rate",
+        LoadMode::Intervals(_) | LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => "requests on a schedule",
+        LoadMode::Periodic(_) => "periodic load",
+        LoadMode::Sessions(_) => "conversations",
+        LoadMode::Stages { .. } => "stages",
+        LoadMode::Sweep { .. } => "a sweep of rates",
+    }
+}
+
+/// The figures that are asked for first.
+fn tiles(result: &RunResult) -> Markup {
+    let levels = &result.levels;
+    let valid = levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
+    let disturbed = levels.iter().filter(|level| Outcome::of(level) == Outcome::Disturbed).count();
+    let best = levels
+        .iter()
+        .filter(|level| level.client.requests > 0)
+        .max_by(|one, other| one.client.throughput().total_cmp(&other.client.throughput()));
+    let failed: u64 = levels.iter().map(|level| level.client.failed).sum();
+    let all: u64 = levels.iter().map(|level| level.client.requests + level.client.failed).sum();
+    html! {
+        @if let Some(best) = best {
+            dl.tiles {
+                div { dt { "highest throughput" } dd { (rate(best.client.throughput())) small { "/s" } }
+                    dd.note { "at " (level(best.load)) } }
+                div { dt { "p99 there" } dd { (time(best.client.latency.percentile_ns(99.0) as f64)) }
+                    dd.note { "median " (time(best.client.latency.percentile_ns(50.0) as f64)) } }
+                div { dt { "failed" } dd { (percent(failed, all)) }
+                    dd.note { (failed) " of " (rate(all as f64)) " requests" } }
+                div { dt { "valid levels" } dd { (valid) small { " of " (levels.len()) } }
+                    dd.note { @if valid < levels.len() { "see below what to change" } @else if disturbed > 0 { (disturbed) " of them disturbed" } @else { "all can be believed" } } }
+            }
+        }
+    }
+}
+
+fn contents(results: &[Shown<'_>]) -> Markup {
+    let all = [
+        ("variants", "Variants"),
+        ("levels", "Levels"),
+        ("throughput", "Throughput"),
+        ("spectrum", "Percentiles"),
+        ("timeline", "Timeline"),
+        ("waterfall", "Waterfall"),
+        ("failures", "Failures"),
+        ("instrument", "Instrument"),
+        ("comparison", "Comparison"),
+        ("environment", "Environment"),
+    ];
+    let is_there = |id: &str| match id {
+        "variants" => results.iter().any(|one| one.result.variants.is_some()),
+        "comparison" => results.len() > 1,
+        "environment" => true,
+        _ => has_levels(results),
+    };
+    html! {
+        nav { @for (id, name) in all.into_iter().filter(|(id, _)| is_there(id)) {
+            a href={ "#" (id) } { (name) } } }
+    }
+}
+
+fn figure(drawn: &Markup, caption: &str) -> Markup {
+    html! { figure { (drawn) @if !caption.is_empty() { figcaption { (caption) } } } }
+}
+
+fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) -> Markup {
+    html! {
+        section id=(which.word()) {
+            h2 { (title) }
+            @match draw(which, results, 0) {
+                Some(drawn) => (figure(&drawn, caption)),
+                None => p.none { "Nothing to show: no request succeeded." },
+            }
+        }
+    }
+}
+
+/// What each result has of its own.
+fn over_time(results: &[Shown<'_>]) -> Markup {
+    let each = |which, caption: &str, none: &str| {
+        html! {
+            @for number in 0..results.len() {
+                (whose(results, number))
+                @match draw(which, results, number) {
+                    Some(drawn) => (figure(&drawn, caption)),
+                    None => p.none { (none) },
+                }
+            }
+        }
+    };
+    html! {
+        section id="timeline" {
+            h2 { "Over time" }
+            (each(Picture::Timeline, "Dark grey: warm-up and time between levels. Light grey: windows that do not count. A red \
+                bar marks windows that others took something from. Where there are many windows, lines keep the extremes.",
+                "The result does not tell of windows."))
+        }
+        section id="heatmap" {
+            h2 { "Latency over time" }
+            (each(Picture::Heatmap, "How many requests took how long: modes and stalls that percentiles hide.",
+                "The result does not tell of its course."))
+        }
+        section id="waterfall" {
+            h2 { "Where the time goes" }
+            (each(Picture::Waterfall, "Means. What nobody accounts for is a part of its own.",
+                "This server does not tell where a request's time goes."))
+            @for (number, one) in results.iter().enumerate() { (whose(results, number)) (facts::waterfall(one.result)) (stages::stages(one.result)) }
+        }
+    }
+}
+
+fn comparison(results: &[Shown<'_>]) -> Markup {
+    html! {
+        @if results.len() > 1 {
+            section id="comparison" {
+                h2 { "Comparison" }
+                (facts::differences(results))
+                @match draw(Picture::Comparison, results, 0) {
+                    Some(drawn) => (figure(&drawn, "Ratios to the first result with 95 % intervals. Within these runs only: the same server, \
+                        started again, may differ by more.")),
+                    None => p.none { "The results have no level in common that is valid in both." },
+                }
+                (facts::comparison(results))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Where the time of traced requests goes, stage by stage (`--breakdown`), and what an inference costs.
+
+use maud::{Markup, html};
+
+use crate::measure::breakdown::{Breakdown, Source, Stage};
+use crate::measure::cost::Cost;
+use crate::measure::precision::PERCENTILES;
+use crate::report::figures::{level, short, time};
+use crate::result::RunResult;
+use crate::stdio::shown;
+
+/// A table for each level that was broken down.
+pub fn stages(result: &RunResult) -> Markup {
+    html! {
+        @for (number, one) in result.levels.iter().enumerate().filter(|(_, one)| !one.breakdown.is_empty()) {
+            details open[number + 1 == result.levels.len()] {
+                summary { "Stage by stage at " (level(one.load)) }
+                @for breakdown in &one.breakdown { (table(breakdown)) }
+                @if let Some(cost) = &one.cost { (costs(cost)) }
+            }
+        }
+    }
+}
+
+fn table(breakdown: &Breakdown) -> Markup {
+    let slow = breakdown.slowest.as_ref();
+    html! {
+        h3 { (shown(&breakdown.model)) }
+        div.scroll tabindex="0" { table {
+            thead { tr {
+                th.left { "stage" } th { "mean" } @for percentile in PERCENTILES { th { "p" (percentile) } } th { "share" }
+                @if slow.is_some() { th { "slowest 1 %" } th { "median ones" } }
+            } }
+            tbody {
+                @for (number, stage) in breakdown.stages.iter().chain([&breakdown.unexplained]).enumerate() {
+                    @let slow = slow.and_then(|slow| slow.stages.get(number)).map(|slow| (slow.mean_ns, slow.median_mean_ns));
+                    (row(stage, slow))
+                }
+                (row(&breakdown.latency, slow.map(|slow| (slow.mean_ns, slow.median_mean_ns))))
+            }
+        } }
+        p.note {
+            @if breakdown.source == Source::Statistics { "Averages of the server's statistics: no request was traced." }
+            @else {
+                (breakdown.traced) " traced requests"
+                @if let Some(slow) = slow { "; the last two columns are means of the " (slow.requests) " slowest and of the "
+                    (slow.median_requests) " around the median" } "."
+            }
+        }
+    }
+}
+
+fn row(stage: &Stage, slow: Option<(f64, f64)>) -> Markup {
+    html! { tr {
+        th.left { (shown(&stage.title())) } td { (time(stage.mean_ns)) }
+        @for place in 0..PERCENTILES.len() { td { (stage.percentiles_ns.map_or("–".to_owned(), |all| time(all[place] as f64))) } }
+        td { (short(100.0 * stage.share)) " %" }
+        @if let Some((slowest, median)) = slow { td { (time(slowest)) } td { (time(median)) } }
+    } }
+}
+
+fn costs(cost: &Cost) -> Markup {
+    html! {
+        h3 { "Cost of an inference" }
+        dl.facts {
+            dt { "server CPU" } dd { (time(cost.server_cpu_ns)) }
+            dt { "wake-ups of the server" } dd { (short(cost.server_wakeups)) }
+        }
+    }
+}

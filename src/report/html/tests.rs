@@ -1,0 +1,162 @@
+//! Pages as text; scripts/check-report looks at them in a browser.
+
+use super::*;
+use crate::backend::InferError;
+use crate::clock::Stamp;
+use crate::measure::course::{Course, Slice, WindowRow};
+use crate::measure::reasons::{InvalidReason, Verdict};
+use crate::measure::summary::{LevelLoad, LevelSummary, sample};
+use crate::report::tests::sample as plans;
+use crate::result::ModelIdentity;
+
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[31m\u{202e}";
+
+/// A level of so many windows, each of a second, whose latencies differ.
+fn level(number: u32, windows: u32) -> LevelSummary {
+    let mut level = sample::level(LevelLoad::Concurrency(number), 100_000, 1_000_000 * u64::from(number));
+    for k in 0..5_000_u64 {
+        let ns = 1_000_000 + (k * k * 7_919) % (40_000_000 * u64::from(number));
+        level.client.latency.histogram.record(ns).unwrap();
+        level.client.latency.sum_ns += u128::from(ns);
+    }
+    let start = |k: u32| Stamp(u64::from(number * windows + k) * 1_000_000_000);
+    let row = |k: u32| WindowRow {
+        start: start(k),
+        duration: std::time::Duration::from_secs(1),
+        windows: 1,
+        counted: k + 3 >= windows,
+        rate: f64::from(1_000 + (k * 7_919) % 501),
+        sent: 1_000 + u64::from(k % 7),
+        requests: 1_000 + u64::from(k % 7),
+        failed: u64::from(k % 3),
+        avg_ns: 1_234_567.89 + f64::from(k),
+        percentiles_ns: ["50", "90", "95", "99", "99.9"]
+            .map(|name| (name.to_owned(), 1_234_567 + u64::from(k * 977)))
+            .into(),
+        max_ns: 9_876_543 + u64::from((k * 104_729) % 5_000_000),
+        late_ns: Some(u64::from(k * 31)),
+        disturbance: None,
+    };
+    let slice = |k: u64| Slice {
+        duration_s: f64::from(windows) / 64.0,
+        failed: k % 2,
+        max_ns: 20_000_000 + k * 1_009,
+        late_ns: Some(k * 1_013),
+        first: 160,
+        counts: (0..40).map(|class| (class * 7 + k * 13) % 97).collect(),
+    };
+    level.windows = (0..windows).map(row).collect();
+    level.course = Course { began: start(0), slices: (0..64).map(slice).collect() };
+    level
+}
+
+fn text(results: &[(&str, &RunResult)]) -> String {
+    let shown: Vec<Shown<'_>> = results.iter().map(|(name, result)| Shown::of(name, result)).collect();
+    Page { results: &shown, main: 0 }.text()
+}
+
+#[test]
+fn all_that_a_report_has_is_there_in_its_order() {
+    let mut late = level(3, 5);
+    late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.25)]);
+    let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 5), late]);
+    let page = text(&[("r", &result)]);
+    let sections = [
+        "levels",
+        "throughput",
+        "spectrum",
+        "timeline",
+        "heatmap",
+        "waterfall",
+        "failures",
+        "instrument",
+        "disturbance",
+        "environment",
+    ];
+    let places: Vec<_> = sections.iter().map(|id| page.find(&format!("<section id=\"{id}\"")).expect(id)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!(page.matches("<svg").count(), 4, "this server tells nothing of its parts");
+    assert!(
+        page.contains("25.0% of the requests left more than 1 ms late") && page.contains("To change: "),
+        "the remedy"
+    );
+    assert!(
+        !page.contains("http:") || page.matches("http:").count() == page.matches("http://www.w3.org/2000/svg").count()
+    );
+    assert!(!page.contains("https:") && !page.contains("url(") && !page.contains("@import"), "nothing is asked for");
+    assert_eq!(page.matches("<script").count(), 1);
+    assert_eq!(page, text(&[("r", &result)]), "the same result makes the same bytes");
+}
+
+#[test]
+fn names_of_others_are_text_and_nothing_else() {
+    let mut setup = plans::setup();
+    setup.models =
+        vec![ModelIdentity { name: HOSTILE.to_owned(), platform: HOSTILE.to_owned(), ..ModelIdentity::default() }];
+    setup.command_line = vec!["-m".to_owned(), HOSTILE.to_owned()];
+    let mut one = level(1, 5);
+    one.client.failed = 1;
+    one.client.errors = vec![(InferError { code: "Internal".into(), message: HOSTILE.into() }, 1)];
+    let result = plans::result(&setup, &[one]);
+    let page = text(&[(HOSTILE, &result), ("b", &result)]);
+    assert_eq!(page.matches("<script").count(), 2, "the data of both, and no other");
+    assert!(!page.contains("<img") && !page.contains(['\u{1b}', '\u{202e}']));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.html");
+    std::fs::write(&path, page).unwrap();
+    assert_eq!(RunResult::read(&path).unwrap().setup.models[0].name, HOSTILE, "the data are as they were");
+}
+
+#[test]
+fn twenty_levels_of_a_thousand_windows_are_less_than_a_megabyte() {
+    let levels: Vec<_> = (1..=20).map(|number| level(number, 1_000)).collect();
+    let page = text(&[("r", &plans::result(&plans::setup(), &levels))]);
+    assert!((100_000..1_000_000).contains(&page.len()), "{}", page.len());
+    // Of each figure one line a level at most, and the others are listed in the table.
+    assert!(page.contains("<tr><th>c 20</th>"));
+}
+
+#[test]
+fn results_are_held_against_the_first() {
+    let result = |ns| plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 1_000, ns)]);
+    let page = text(&[("old", &result(1_000_000)), ("new", &result(1_500_000))]);
+    assert!(page.contains("<section id=\"comparison\"") && page.contains("new against old"));
+    assert!(page.contains("+50.0 % undecided"), "nothing is known of how well the figures are known");
+    assert!(page.contains("id=\"data\"") && page.contains("id=\"data-2\""));
+}
+
+#[test]
+fn a_run_without_a_level_has_a_page() {
+    let page = text(&[("r", &plans::result(&plans::setup(), &[]))]);
+    assert!(page.contains("Nothing to show") && page.ends_with("</html>\n"));
+    let failed = LevelSummary { client: sample::client(0, 1), ..level(1, 5) };
+    assert!(text(&[("r", &plans::result(&plans::setup(), &[failed]))]).contains("<section id=\"levels\""));
+}
+
+#[test]
+fn a_picture_alone_is_xml() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 5)]);
+    let shown = [Shown::of("r", &result), Shown::of(HOSTILE, &result)];
+    let page = Page { results: &shown, main: 0 };
+    let quiet = crate::interrupt::counter();
+    for picture in Picture::ALL.into_iter().filter(|picture| *picture != Picture::Waterfall) {
+        let path = folder.path().join(picture.word());
+        write_figure(&PictureFile { figure: picture, path: path.clone() }, quiet, &page).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut reader = quick_xml::Reader::from_str(&text);
+        loop {
+            match reader.read_event() {
+                Ok(quick_xml::events::Event::Eof) => break,
+                Ok(quick_xml::events::Event::Start(tag)) => {
+                    assert!(tag.attributes().all(|attribute| attribute.is_ok()), "{picture:?}: {tag:?}");
+                }
+                Ok(_) => {}
+                Err(error) => panic!("{picture:?}: {error}: {text}"),
+            }
+        }
+    }
+    let file = PictureFile { figure: Picture::Waterfall, path: folder.path().join("w") };
+    let error = write_figure(&file, quiet, &page).unwrap_err().to_string();
+    assert!(error.starts_with("--svg waterfall:") && error.contains("nothing to show"), "{error}");
+}

@@ -1,0 +1,58 @@
+//! What variants differ in: a table for each of them against the reference, level by level.
+
+use maud::{Markup, html};
+
+use crate::report::level_name;
+use crate::report::variants::{compact, factor, in_unit, interval, p_value, title};
+use crate::result::compare::Direction;
+use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::stdio::shown;
+
+/// The section; nothing where a run had no variants.
+pub fn section(result: Option<&VariantsResult>) -> Markup {
+    let Some(result) = result else { return html! {} };
+    html! {
+        section id="variants" {
+            h2 { "Variants" }
+            p.note { (result.rounds.count) " rounds, in each of which every variant had its turn. The first is the reference." }
+            div.scroll tabindex="0" { table {
+                thead { tr { th.left { "variant" } th.left { "flags" } } }
+                tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))
+                    @if let Some(problem) = &one.problem { " " span.badge.bad { (shown(problem)) } } } } } }
+            } }
+            @for cell in &result.cells { @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) } }
+        }
+    }
+}
+
+fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Markup {
+    let name = |number: usize| result.variants.get(number).map(|one| shown(&one.name).into_owned()).unwrap_or_default();
+    let level = cell.loads.get(comparison.variant).map(|load| level_name(*load)).unwrap_or_default();
+    html! {
+        h3 { (name(comparison.variant)) " against " (name(0)) ", " (level)
+            @if let Some(size) = cell.size { ", inputs of " (size) " bytes" } }
+        div.scroll tabindex="0" { table {
+            thead { tr {
+                th.left { "figure" } th { (name(0)) } th { (name(comparison.variant)) } th { "ratio" } th { "95 % interval" } th { "p" }
+                th.left { "verdict" }
+            } }
+            tbody { @for figure in &comparison.figures { (row(figure)) } }
+        } }
+        p.note { (comparison.rounds) " rounds count, " (comparison.disturbed) " of them disturbed." }
+    }
+}
+
+fn row(figure: &FigureChange) -> Markup {
+    let class = match figure.verdict {
+        Direction::Better => "badge good",
+        Direction::Worse => "badge bad",
+        Direction::Undecided => "badge warn",
+        Direction::Same => "badge",
+    };
+    html! { tr {
+        th.left { (title(figure.of)) }
+        td { (compact(in_unit(figure.of, figure.reference))) } td { (compact(in_unit(figure.of, figure.value))) }
+        td { (factor(figure.ratio)) } td { (interval(figure.interval)) } td { (p_value(figure.p)) }
+        td.left { span class=(class) { (figure.verdict) } }
+    } }
+}

@@ -1,0 +1,189 @@
+//! The figures of a run, a stage or an adapter, under inference-perf's keys.
+
+use serde_json::{Map, Value, json};
+
+use crate::backend::InferError;
+use crate::measure::summary::{ClientSummary, Distribution, LevelLoad};
+
+const NS: f64 = 1e9;
+
+/// Figures that can be summed.
+pub struct Figures {
+    seconds: f64,
+    sent: u64,
+    /// From the first send to the last.
+    sending: f64,
+    succeeded: u64,
+    failed: u64,
+    errors: Vec<(InferError, u64)>,
+    latency: Distribution,
+    delay: Distribution,
+    first_token: Distribution,
+    inter_token: Distribution,
+    gap: Distribution,
+    normalised: Distribution,
+    /// Tokens of all outputs, where they were counted.
+    tokens: Option<u64>,
+    good: Option<u64>,
+}
+
+impl Figures {
+    /// The sum of several.
+    pub fn sum<'a>(parts: impl IntoIterator<Item = &'a ClientSummary>) -> Self {
+        let empty = Distribution::empty;
+        let mut sum = Self {
+            seconds: 0.0,
+            sent: 0,
+            sending: 0.0,
+            succeeded: 0,
+            failed: 0,
+            errors: Vec::new(),
+            latency: empty(),
+            delay: empty(),
+            first_token: empty(),
+            inter_token: empty(),
+            gap: empty(),
+            normalised: empty(),
+            tokens: None,
+            good: None,
+        };
+        parts.into_iter().for_each(|part| sum.add(part));
+        sum
+    }
+
+    fn add(&mut self, part: &ClientSummary) {
+        let seconds = part.duration.as_secs_f64();
+        self.seconds += seconds;
+        self.sent += part.sent;
+        let rate = part.open_loop.as_ref().map_or(0.0, |open| open.achieved_rate);
+        self.sending += if rate > 0.0 { part.sent as f64 / rate } else { seconds };
+        self.succeeded += part.requests;
+        self.failed += part.failed;
+        for (error, count) in &part.errors {
+            match self.errors.iter_mut().find(|(known, _)| known == error) {
+                Some((_, sum)) => *sum += count,
+                None => self.errors.push((error.clone(), *count)),
+            }
+        }
+        self.latency.merge(part.service_time());
+        part.open_loop.iter().for_each(|open| self.delay.merge(&open.schedule_delay));
+        if let Some(generated) = &part.generated {
+            self.first_token.merge(&generated.first_token);
+            self.inter_token.merge(&generated.inter_token);
+            self.gap.merge(&generated.gap);
+            self.normalised.merge(&generated.normalised);
+            *self.tokens.get_or_insert(0) += generated.tokens;
+        }
+        if let Some(good) = part.good {
+            *self.good.get_or_insert(0) += good;
+        }
+    }
+
+    /// The report; `load` is what was asked for, of a stage.
+    pub fn report(&self, percentiles: &[f64], load: Option<LevelLoad>) -> Value {
+        json!({
+            "benchmark_time_seconds": self.seconds,
+            "load_summary": self.load(percentiles, load),
+            "successes": self.successes(percentiles),
+            "failures": {
+                "count": self.failed,
+                "request_latency": null,
+                "prompt_tokens": null,
+                "by_label": self.by_label(),
+            },
+        })
+    }
+
+    fn load(&self, percentiles: &[f64], load: Option<LevelLoad>) -> Value {
+        let mut summary = json!({ "count": self.sent, "schedule_delay": seconds(&self.delay, percentiles) });
+        let achieved = self.per_second(self.sent, self.sending);
+        let (requested, concurrency) = match load {
+            None => return summary,
+            Some(LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate)) => (Some(rate), None),
+            // A load without a schedule asks for no rate.
+            Some(LevelLoad::Concurrency(concurrency)) => (None, Some(concurrency)),
+        };
+        summary["send_duration"] = json!(self.sending);
+        summary["requested_rate"] = json!(requested);
+        summary["achieved_rate"] = json!(achieved);
+        if let Some(concurrency) = concurrency {
+            summary["concurrency"] = json!(concurrency);
+        }
+        summary
+    }
+
+    fn successes(&self, percentiles: &[f64]) -> Value {
+        let tokens = self.tokens.map(|tokens| self.per_second(tokens, self.seconds));
+        let mean = self.tokens.filter(|_| self.succeeded > 0).map(|tokens| tokens as f64 / self.succeeded as f64);
+        let mut successes = json!({
+            "count": self.succeeded,
+            "latency": {
+                "request_latency": seconds(&self.latency, percentiles),
+                "normalized_time_per_output_token": seconds(&self.normalised, percentiles),
+                "time_per_output_token": seconds(&self.inter_token, percentiles),
+                "time_to_first_token": seconds(&self.first_token, percentiles),
+                "inter_token_latency": seconds(&self.gap, percentiles),
+            },
+            "throughput": {
+                "requests_per_sec": self.per_second(self.succeeded, self.seconds),
+                "input_tokens_per_sec": null,
+                "output_tokens_per_sec": tokens,
+                "total_tokens_per_sec": null,
+            },
+            "request_size_bytes": null,
+            "prompt_tokens": null,
+            "output_len": null,
+            "output_tokens": self.tokens.map(|total| json!({ "total": total, "mean": mean })),
+            "token_count_mismatches": 0,
+        });
+        if let Some(good) = self.good {
+            // Failed requests are none of the good ones, but they are requests.
+            let total = self.succeeded + self.failed;
+            successes["goodput_metrics"] = json!({
+                "goodput_percentage": if total > 0 { good as f64 * 100.0 / total as f64 } else { 0.0 },
+                "request_goodput": self.per_second(good, self.seconds),
+                "good_requests": good,
+                "total_requests": total,
+            });
+        }
+        successes
+    }
+
+    /// Failures by kind, with what the server said.
+    fn by_label(&self) -> Value {
+        let mut labels: Vec<(String, u64, Vec<Value>)> = Vec::new();
+        for (error, count) in &self.errors {
+            let (label, message) = (error.code.to_string(), json!({ "message": error.message }));
+            match labels.iter_mut().find(|(known, ..)| *known == label) {
+                Some((_, sum, messages)) => {
+                    *sum += count;
+                    messages.push(message);
+                }
+                None => labels.push((label, *count, vec![message])),
+            }
+        }
+        labels.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
+        let entry = |(label, count, messages)| (label, json!({ "count": count, "messages": messages }));
+        Value::Object(labels.into_iter().map(entry).collect())
+    }
+
+    fn per_second(&self, events: u64, seconds: f64) -> f64 {
+        if seconds > 0.0 { events as f64 / seconds } else { 0.0 }
+    }
+}
+
+/// Mean, extremes and percentiles of times, in seconds; `null` where there are none.
+fn seconds(of: &Distribution, percentiles: &[f64]) -> Value {
+    if of.count() == 0 {
+        return Value::Null;
+    }
+    let mut all = Map::new();
+    all.insert("mean".to_owned(), json!(of.mean_ns() / NS));
+    all.insert("min".to_owned(), json!(of.histogram.min() as f64 / NS));
+    for percentile in percentiles {
+        let name = if *percentile == 50.0 { "median".to_owned() } else { format!("p{percentile}") };
+        all.insert(name, json!(of.percentile_ns(*percentile) as f64 / NS));
+    }
+    all.insert("max".to_owned(), json!(of.histogram.max() as f64 / NS));
+    Value::Object(all)
+}

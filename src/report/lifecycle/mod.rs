@@ -1,0 +1,126 @@
+//! `--report-dir`: a folder of reports with inference-perf's names and keys, so that its `--analyze` and whatever else reads them
+//! finds its way. Times are in seconds.
+//!
+//! Keys are those of inference-perf 0.7 (`reportgen/base.py`). What is not known here is `null`: tokens of prompts, which no tokenizer
+//! of ours counts, and latencies of failed requests. Percentiles are of our histograms, to 3 digits.
+
+mod figures;
+mod requests;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::measure::summary::{ClientSummary, LevelLoad, LevelSummary};
+use crate::plan::{ReportFolder, ReportPart};
+use crate::report::file::{Interrupts, SafeFile, check_writable};
+use crate::report::lifecycle::figures::Figures;
+use crate::report::{file_name, inert};
+use crate::result::RunResult;
+
+pub use requests::write as write_requests;
+
+/// The percentiles of a report where none are asked for.
+const PERCENTILES: [f64; 11] = [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
+
+/// Writes the files of what the run has come to.
+///
+/// # Errors
+/// Where the folder cannot be made or a file not be written.
+pub fn write((folder, interrupts): (&ReportFolder, Interrupts), result: &RunResult) -> Result<()> {
+    fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
+    let asked = &result.setup.measurement.percentiles;
+    let percentiles = if asked.is_empty() { PERCENTILES.as_slice() } else { asked };
+    let (levels, adapters) = (result.levels.as_slice(), adapters(result));
+    let put = |name: &str, value: Value| write_file((folder, interrupts), name, &value);
+    if folder.has(ReportPart::Summary) && !levels.is_empty() {
+        let all = Figures::sum(levels.iter().map(|level| &level.client));
+        put("summary_lifecycle_metrics", all.report(percentiles, None))?;
+    }
+    for (stage, level) in levels.iter().enumerate().filter(|_| folder.has(ReportPart::Stages)) {
+        let figures = Figures::sum([&level.client]);
+        put(&format!("stage_{stage}_lifecycle_metrics"), figures.report(percentiles, Some(level.load)))?;
+    }
+    for (entry, adapter) in adapters.iter().enumerate() {
+        let of = |level: &'_ LevelSummary| level.client.entries.get(entry).cloned();
+        if folder.has(ReportPart::Adapters) {
+            let parts: Vec<ClientSummary> = levels.iter().filter_map(of).collect();
+            put(&format!("adapter_{adapter}_lifecycle_metrics"), Figures::sum(&parts).report(percentiles, None))?;
+        }
+        for (stage, level) in levels.iter().enumerate().filter(|_| folder.has(ReportPart::AdapterStages)) {
+            let Some(part) = of(level) else { continue };
+            let name = format!("adapter_{adapter}_stage_{stage}_lifecycle_metrics");
+            put(&name, Figures::sum([&part]).report(percentiles, Some(adapter_load(level, &part))))?;
+        }
+    }
+    Ok(())
+}
+
+/// Finds out before anything is measured that nothing could be written.
+///
+/// # Errors
+/// What is in the way.
+pub fn check(folder: &ReportFolder) -> Result<()> {
+    if folder.has(ReportPart::Requests) {
+        // The export is written into it from the first request on.
+        fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
+    }
+    let existing = folder.path.ancestors().find(|path| path.exists() || path.as_os_str().is_empty());
+    let within = existing.map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    match within {
+        Some(path) if !path.is_dir() => {
+            let rule = format!("{} is no directory: name another", path.display());
+            Err(Error::output(format!("--report-dir {}: cannot be made: {rule}", folder.path.display())))
+        }
+        Some(path) if path == folder.path => check_writable("--report-dir", &folder.file("summary_lifecycle_metrics")),
+        Some(path) => check_writable("--report-dir", &path.join("summary_lifecycle_metrics.json")),
+        None => Ok(()),
+    }
+}
+
+/// Names of the entries of a mix, as names of files have them, each only once.
+fn adapters(result: &RunResult) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in &result.setup.entries {
+        let name = file_name::harmless(&entry.name, ADAPTER_BYTES);
+        let again = (2..).map(|number| format!("{name}~{number}"));
+        names.extend(std::iter::once(name.clone()).chain(again).find(|name| !names.contains(name)));
+    }
+    names
+}
+
+/// Bytes of a file's name that an adapter's may have.
+const ADAPTER_BYTES: usize = 100;
+
+/// What was asked of an adapter in a stage: its part of the stage's rate.
+fn adapter_load(level: &LevelSummary, part: &ClientSummary) -> LevelLoad {
+    let share = part.completed() as f64 / level.client.completed().max(1) as f64;
+    match level.load {
+        LevelLoad::RequestRate(rate) => LevelLoad::RequestRate(rate * share),
+        other => other,
+    }
+}
+
+fn write_file((folder, interrupts): (&ReportFolder, Interrupts), name: &str, value: &Value) -> Result<()> {
+    let path = folder.file(name);
+    let written = || {
+        let mut file = io::BufWriter::new(SafeFile::create(&path, interrupts)?);
+        inert::write(&mut file, value)?;
+        file.write_all(b"\n")?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
+    };
+    written().map_err(|error| failed(&path, &error))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::output(format!(
+        "--report-dir {}: cannot be written: {error}; free space or name another folder",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests;

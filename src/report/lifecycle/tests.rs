@@ -1,0 +1,109 @@
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::backend::{ErrorCode, InferError};
+use crate::measure::summary::{EntrySummary, OpenLoopSummary, sample};
+use crate::report::tests::sample as plans;
+use crate::result::Setup;
+
+static NEVER: AtomicUsize = AtomicUsize::new(0);
+
+fn level(load: LevelLoad, requests: u64, ns: u64) -> LevelSummary {
+    let mut level = sample::level(load, requests, ns);
+    level.client.sent = requests;
+    if let LevelLoad::RequestRate(rate) = load {
+        let delay = sample::level(load, requests, 1_000_000).client.latency;
+        level.client.open_loop = Some(OpenLoopSummary {
+            response_time: level.client.latency.clone(),
+            service_time: level.client.latency.clone(),
+            schedule_delay: delay,
+            requested_rate: rate,
+            achieved_rate: rate * 0.99,
+            completed_rate: rate,
+        });
+    }
+    level
+}
+
+fn folder(path: &Path, parts: &[ReportPart]) -> ReportFolder {
+    ReportFolder { path: path.join("deep/er"), prefix: "x-".to_owned(), parts: parts.to_vec() }
+}
+
+fn written(folder: &ReportFolder) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(&folder.path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn read(folder: &ReportFolder, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.file(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn every_stage_and_their_sum_have_a_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = folder(scratch.path(), &ReportPart::ALL.map(|(_, part)| part));
+    let mut first = level(LevelLoad::RequestRate(100.0), 100, 20_000_000);
+    let error = |message: &str| InferError { code: ErrorCode::Http(504), message: message.to_owned() };
+    (first.client.failed, first.client.errors) = (3, vec![(error("a"), 2), (error("b"), 1)]);
+    let second = level(LevelLoad::Concurrency(8), 300, 40_000_000);
+    let result = plans::result(&plans::setup(), &[first, second]);
+    check(&folder).unwrap();
+    write((&folder, &NEVER), &result).unwrap();
+    let names =
+        ["x-stage_0_lifecycle_metrics.json", "x-stage_1_lifecycle_metrics.json", "x-summary_lifecycle_metrics.json"];
+    assert_eq!(written(&folder), names);
+    let stage = read(&folder, "stage_0_lifecycle_metrics");
+    let load = &stage["load_summary"];
+    assert_eq!(
+        (&load["count"], &load["requested_rate"], &load["achieved_rate"]),
+        (&100.into(), &100.0.into(), &99.0.into())
+    );
+    assert!((load["send_duration"].as_f64().unwrap() - 100.0 / 99.0).abs() < 1e-9);
+    let delays: Vec<&String> = load["schedule_delay"].as_object().unwrap().keys().collect();
+    for name in ["mean", "min", "max", "p0.1", "p1", "p5", "p10", "p25", "median", "p75", "p90", "p95", "p99", "p99.9"]
+    {
+        assert!(delays.iter().any(|known| *known == name), "{name}: {delays:?}");
+    }
+    let latency = &stage["successes"]["latency"];
+    assert!((latency["request_latency"]["p99"].as_f64().unwrap() - 0.02).abs() < 1e-4, "{latency}");
+    assert!(latency["time_to_first_token"].is_null());
+    let failures = &stage["failures"];
+    assert_eq!(failures["count"], 3);
+    let label = failures["by_label"].as_object().unwrap().values().next().unwrap();
+    assert_eq!((&label["count"], label["messages"].as_array().unwrap().len()), (&3.into(), 2));
+    let closed = read(&folder, "stage_1_lifecycle_metrics");
+    assert_eq!(closed["load_summary"]["concurrency"], 8);
+    assert!(closed["load_summary"]["requested_rate"].is_null() && closed["load_summary"]["schedule_delay"].is_null());
+    let sum = read(&folder, "summary_lifecycle_metrics");
+    assert_eq!((&sum["successes"]["count"], &sum["failures"]["count"]), (&400.into(), &3.into()));
+    let mean = sum["successes"]["latency"]["request_latency"]["mean"].as_f64().unwrap();
+    assert!((mean - 0.035).abs() < 1e-4, "{mean}: weighted by requests");
+    assert!(sum["load_summary"].get("achieved_rate").is_none(), "of a stage alone");
+}
+
+#[test]
+fn adapters_have_files_of_harmless_names() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = folder(scratch.path(), &[ReportPart::Adapters, ReportPart::AdapterStages]);
+    let mut one = level(LevelLoad::RequestRate(100.0), 100, 20_000_000);
+    one.client.entries = [30, 70].map(|requests| level(one.load, requests, 20_000_000).client).into();
+    let entries = ["mo/vie", "mo:vie"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 });
+    let setup = Setup { entries: entries.into(), ..plans::setup() };
+    write((&folder, &NEVER), &plans::result(&setup, &[one.clone(), one])).unwrap();
+    let names = written(&folder);
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert!(names.contains(&"x-adapter_mo_vie_lifecycle_metrics.json".to_owned()), "{names:?}");
+    assert_eq!(read(&folder, "adapter_mo_vie~2_lifecycle_metrics")["successes"]["count"], 140);
+    let part = read(&folder, "adapter_mo_vie_stage_1_lifecycle_metrics");
+    assert_eq!(part["load_summary"]["requested_rate"], 30.0);
+}
+
+#[test]
+fn what_is_in_the_way_is_said_before() {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("deep"), "").unwrap();
+    let error = check(&folder(scratch.path(), &[])).unwrap_err().to_string();
+    assert!(error.starts_with("--report-dir ") && error.contains("is no directory"), "{error}");
+}

@@ -1,0 +1,172 @@
+//! The result as a table for a pull request.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::value;
+use crate::measure::summary::{Known, LevelSummary};
+use crate::plan::Statistic;
+use crate::report::figures::{MARGIN, Shown, level, rate, short, time};
+use crate::report::{Interrupts, html, percentiles};
+use crate::result::compare::{Direction, changes};
+use crate::result::variants::{FigureChange, VariantsResult};
+use crate::stdio::shown;
+
+/// Writes it to a file, which appears when it is whole.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write((path, interrupts): (&Path, Interrupts), results: &[Shown<'_>]) -> Result<()> {
+    html::put((path, interrupts), text(results).as_bytes()).map_err(|error| html::refused("--markdown", path, &error))
+}
+
+/// A table for each result, and one of what changed from the first to the others.
+pub fn text(results: &[Shown<'_>]) -> String {
+    let mut text = String::new();
+    for one in results {
+        let models: Vec<String> = one.result.setup.models.iter().map(|model| inert(&model.name)).collect();
+        let of =
+            if results.len() > 1 { format!("{}: {}", inert(&one.name), models.join(", ")) } else { models.join(", ") };
+        let _ = writeln!(text, "### {of}\n");
+        text += &one.result.variants.as_ref().map_or_else(|| levels(one), variants);
+        text.push('\n');
+    }
+    let Some((first, others)) = results.split_first() else { return text };
+    for other in others {
+        let _ = writeln!(text, "### {} against {}\n", inert(&other.name), inert(&first.name));
+        text += &comparison(first, other);
+    }
+    text
+}
+
+fn levels(one: &Shown<'_>) -> String {
+    let percentiles = percentiles(&one.result.setup.measurement);
+    let names: String = percentiles.iter().map(|percentile| format!(" p{percentile} |")).collect();
+    let mut text = format!("| load | inferences/s | mean |{names} failed | outcome |\n|---|---:|---:|");
+    text += &"---:|".repeat(percentiles.len() + 1);
+    text += "---|\n";
+    for summary in &one.result.levels {
+        let all = std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
+        let latencies: String = all.map(|of| format!(" {} |", figure(summary, of, time))).collect();
+        let throughput = figure(summary, Statistic::Throughput, rate);
+        let failed = short(100.0 * summary.client.failed_share());
+        let name = level(summary.load) + &batch(one.result.telling_batch_size(summary));
+        let _ = writeln!(text, "| {name} | {throughput} |{latencies} {failed} % | {} |", Outcome::of(summary));
+    }
+    text
+}
+
+fn batch(size: Option<u64>) -> String {
+    size.map(|size| format!(", batch {size}")).unwrap_or_default()
+}
+
+/// Every variant against the first, figure by figure.
+fn variants(result: &VariantsResult) -> String {
+    let mut text = "| load | variant | figure | value | ratio | 95 % interval | p | verdict |\n".to_owned();
+    text += "|---|---|---|---:|---:|---:|---:|---|\n";
+    for cell in &result.cells {
+        for compared in result.comparisons(cell) {
+            let load = cell.loads.get(compared.variant).map(|load| level(*load)).unwrap_or_default();
+            let name = inert(&result.variants[compared.variant].name);
+            for change in &compared.figures {
+                let _ = writeln!(text, "| {load} | {name} |{}", changed(change));
+            }
+        }
+    }
+    let first = result.variants.first().map(|first| inert(&first.name)).unwrap_or_default();
+    let margin = short(100.0 * result.rounds.margin);
+    let _ = writeln!(text, "\nAgainst {first}. Changes up to {margin} % count as none.");
+    text
+}
+
+/// The cells of a figure that variants differ in.
+fn changed(change: &FigureChange) -> String {
+    let interval = change.interval.map(|known| format!("{:.3} to {:.3}", known.low, known.high));
+    let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), change.verdict);
+    let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
+    let value = if change.of.more_is_better() { rate(change.value) } else { time(change.value) };
+    format!(" {} | {value} | {:.3} | {interval} | {:.4} | {word} |", change.of, change.ratio, change.p)
+}
+
+/// `12.3 ms ± 2 %`.
+fn figure(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> String {
+    if level.client.requests == 0 {
+        return "–".to_owned();
+    }
+    let value = value(of, &level.client);
+    let known = Known::find(&level.intervals, of).filter(|_| value > 0.0);
+    let width = known.map(|known| format!(" ± {} %", short(100.0 * known.relative_half_width(value))));
+    show(value) + &width.unwrap_or_default()
+}
+
+fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
+    let mut text = "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n".to_owned();
+    let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+    for change in changes(first.result, other.result, MARGIN) {
+        for figure in change.figures {
+            let known = figure.interval.map(|known| format!("{} to {}", signed(known.low), signed(known.high)));
+            let (known, word) = (known.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
+            let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
+            let (name, of) = (level(change.load) + &batch(change.batch_size), figure.of.word());
+            let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
+        }
+    }
+    let _ = writeln!(text, "\nChanges up to {} % count as none. Within these two runs only.", short(100.0 * MARGIN));
+    text
+}
+
+/// A name in which nothing is markup, and that stays in its cell.
+fn inert(name: &str) -> String {
+    let mut text = String::new();
+    for character in shown(name).chars() {
+        match character {
+            '<' => text += "&lt;",
+            '>' => text += "&gt;",
+            '&' => text += "&amp;",
+            '|' | '*' | '_' | '`' | '[' | ']' | '(' | ')' | '#' | '\\' | '!' | '@' => {
+                text.push('\\');
+                text.push(character);
+            }
+            character => text.push(character),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{LevelLoad, sample};
+    use crate::report::tests::sample as plans;
+    use crate::result::ModelIdentity;
+
+    #[test]
+    fn a_table_whose_names_do_nothing() {
+        let mut setup = plans::setup();
+        setup.models = vec![ModelIdentity { name: "<script>|[x](y)\u{202e}".to_owned(), ..ModelIdentity::default() }];
+        let result = plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, 2_000_000)]);
+        let shown = Shown::of("a", &result);
+        let text = text(&[shown]);
+        assert!(text.starts_with("### &lt;script&gt;\\|\\[x\\]\\(y\\)\\\\u{202e}\n"), "{text}");
+        let row = "| c 4 | 1\u{202f}000 | 2 ms | 2 ms | 2 ms | 2 ms | 2 ms | 0 % | valid |";
+        assert!(
+            text.contains("| load | inferences/s | mean | p50 | p90 | p95 | p99 | failed | outcome |")
+                && text.contains(row),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_changed_stands_below() {
+        let setup = plans::setup();
+        let result = |ns| plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, ns)]);
+        let (one, other) = (result(2_000_000), result(3_000_000));
+        let text = text(&[Shown::of("old", &one), Shown::of("new", &other)]);
+        assert!(
+            text.contains("### new against old") && text.contains("| c 4 | p99 | +49.9 % | not known | undecided |"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! What a search leaves in its folder: the winner as `config.pbtxt` and for the load API, the table as CSV with the columns of
+//! Model Analyzer, and everything as JSON.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::model::configuration;
+use crate::plan::TunePlan;
+use crate::report::file_name::harmless;
+use crate::report::{Interrupts, SafeFile, check_writable};
+use crate::result::{CandidateResult, TuneResult};
+
+/// Columns of Model Analyzer's `metrics-model-inference.csv`.
+const COLUMNS: [&str; 8] = [
+    "Model",
+    "Batch",
+    "Concurrency",
+    "Model Config Path",
+    "Instance Group",
+    "Max Batch Size",
+    "Satisfies Constraints",
+    "Throughput (infer/sec)",
+];
+
+/// Finds out before anything is measured that a file could not be written.
+///
+/// # Errors
+/// The flag and the rule.
+pub fn check(plan: &TunePlan) -> Result<()> {
+    let output = &plan.run.output;
+    let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
+    files
+        .into_iter()
+        .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
+        .try_for_each(|(flag, path)| check_writable(flag, path))
+}
+
+/// Writes everything; `configurations` are the winner's, of the model first.
+///
+/// # Errors
+/// What cannot be written: all of these.
+pub fn write(
+    plan: &TunePlan,
+    interrupts: Interrupts,
+    result: &TuneResult,
+    configurations: &[(String, Value)],
+) -> Result<()> {
+    let folder = plan.folder();
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    for (index, (model, configuration)) in configurations.iter().enumerate() {
+        let name = |file: &str| match index {
+            0 => folder.join(file),
+            _ => folder.join(format!("{}.{file}", harmless(model, 100))),
+        };
+        let body = json!({ "parameters": { "config": configuration.to_string() } });
+        files.push((name("config.pbtxt"), configuration::text(configuration).into_bytes()));
+        files.push((name("load.json"), format!("{body:#}\n").into_bytes()));
+    }
+    let table = csv(result)?;
+    let whole = format!("{:#}\n", json!(result)).into_bytes();
+    files.push((folder.join("metrics-model-inference.csv"), table.clone()));
+    files.push((folder.join("result.json"), whole.clone()));
+    files.extend(plan.run.output.csv.iter().map(|path| (path.clone(), table.clone())));
+    files.extend(plan.run.output.summary.iter().map(|path| (path.clone(), whole.clone())));
+    files.iter().map(|(path, bytes)| put(path, interrupts, bytes)).fold(Ok(()), Error::both)
+}
+
+fn put(path: &Path, interrupts: Interrupts, bytes: &[u8]) -> Result<()> {
+    let written = || -> io::Result<()> {
+        let mut file = SafeFile::create(path, interrupts)?;
+        file.write_all(bytes)?;
+        file.finish()
+    };
+    written().map_err(|error| {
+        Error::output(format!("{}: cannot be written: {error}; free space or name another file", path.display()))
+    })
+}
+
+/// A row for each candidate that was measured, best first.
+fn csv(result: &TuneResult) -> Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let failed = |error: csv::Error| Error::output(format!("the table cannot be written as CSV: {error}"));
+    let latency = format!("p{} Latency (ms)", result.percentile);
+    let own = ["Verdict", "Reason"].map(str::to_owned);
+    let header = COLUMNS
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain([latency])
+        .chain(result.settings.iter().cloned())
+        .chain(own);
+    writer.write_record(header).map_err(failed)?;
+    for candidate in result.candidates.iter().filter(|candidate| candidate.figures.is_some()) {
+        writer.write_record(row(result, candidate)).map_err(failed)?;
+    }
+    writer.into_inner().map_err(|error| Error::output(error.to_string()))
+}
+
+fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
+    let of = |name: &str| {
+        let index = result.settings.iter().position(|setting| setting == name)?;
+        Some(text(&candidate.values[index]))
+    };
+    let figures = candidate.figures.as_ref();
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    let path = match candidate.number {
+        0 => format!("{}_config_default", result.model),
+        number => format!("{}_config_{number}", result.model),
+    };
+    let mut row = vec![
+        result.model.clone(),
+        figures.map_or_else(String::new, |figures| figures.means.batch_size.to_string()),
+        figures
+            .and_then(|figures| figures.means.concurrency)
+            .map_or_else(String::new, |concurrency| concurrency.to_string()),
+        path,
+        of("instance_group[].count").unwrap_or_default(),
+        of("max_batch_size").unwrap_or_default(),
+        if candidate.meets { "Yes" } else { "No" }.to_owned(),
+        number(figures.map(|figures| figures.means.throughput)),
+        number(figures.map(|figures| figures.means.latency_ns / 1e6)),
+    ];
+    row.extend(candidate.values.iter().map(text));
+    row.extend([candidate.fate.clone(), candidate.reason.clone().unwrap_or_default()]);
+    row
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "off".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tune::table::sample;
+
+    #[test]
+    fn the_columns_are_model_analyzers() {
+        let text = String::from_utf8(csv(&sample::result()).unwrap()).unwrap();
+        let mut lines = text.lines();
+        let header = "Model,Batch,Concurrency,Model Config Path,Instance Group,Max Batch Size,Satisfies Constraints,\
+            Throughput (infer/sec),p99 Latency (ms),instance_group[].count,max_batch_size,\
+            dynamic_batching.max_queue_delay_microseconds,Verdict,Reason";
+        assert_eq!(lines.next(), Some(header));
+        assert_eq!(lines.next(), Some("m,1,32,m_config_2,3,8,Yes,6400.000,14.250,3,8,100,winner,"));
+        assert!(lines.next().unwrap().contains("m_config_default"));
+        assert_eq!(lines.count(), 1, "what was not measured has no row");
+    }
+}

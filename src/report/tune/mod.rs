@@ -1,0 +1,7 @@
+//! What the command `tune` prints and writes.
+
+mod files;
+mod table;
+
+pub use files::{check, write};
+pub use table::{settings, table, title};

@@ -1,0 +1,324 @@
+//! The ranked table of candidates, at 80 columns, and what it says.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::plan::{Searched, Statistic, TuneLoad, TunePlan};
+use crate::report::significant;
+use crate::result::{CandidateResult, TuneFigures, TuneResult};
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+/// Most candidates that are shown of those that were left behind; files have all.
+const MOST_SHOWN: usize = 12;
+
+/// What a search is, in a line: the same line, the same search.
+pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
+    let list = |values: &[Value]| values.iter().map(shown).collect::<Vec<_>>().join(",");
+    let settings: Vec<String> =
+        search.iter().map(|searched| format!("{}={}", searched.setting, list(&searched.values))).collect();
+    let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
+    format!(
+        "model {}; {}; objective {}; constraints {}; load {:?}; margin {}; budget {:?}; seed {}",
+        plan.run.target.model,
+        settings.join(" "),
+        plan.objective.word(),
+        if constraints.is_empty() { "none".to_owned() } else { constraints.join(" ") },
+        plan.load,
+        plan.margin,
+        plan.budget,
+        plan.run.seed
+    )
+}
+
+/// What is going to be searched.
+pub fn settings(plan: &TunePlan, search: &[Searched], points: usize) -> String {
+    let mut text = "*** Tune Settings ***\n".to_owned();
+    let _ = writeln!(text, "  Model: {}", plan.run.target.model);
+    for searched in search {
+        let values: Vec<String> = searched.values.iter().map(shown).collect();
+        let _ = writeln!(text, "  {}: {}", searched.setting, values.join(", "));
+    }
+    let _ = writeln!(text, "  Candidates: {points}, and yours");
+    let _ = writeln!(text, "  Objective: {}", goal(plan.objective));
+    if !plan.constraints.is_empty() {
+        let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
+        let _ = writeln!(text, "  Constraints: {}", constraints.join(", "));
+    }
+    let load = match plan.load {
+        TuneLoad::Concurrency(concurrency) => format!("{concurrency} requests outstanding"),
+        TuneLoad::Rate(rate) => format!("{} requests a second", significant(rate)),
+        TuneLoad::Saturating => "requests outstanding: twice what fills the batches of all instances".to_owned(),
+    };
+    let _ = writeln!(text, "  Load: {load}");
+    let _ = writeln!(text, "  Budget: {:?}, margin {} %, seed {}\n", plan.budget, plan.margin * 100.0, plan.run.seed);
+    text
+}
+
+fn goal(objective: Statistic) -> String {
+    match objective {
+        Statistic::Throughput => "most throughput".to_owned(),
+        Statistic::MeanLatency => "least average latency".to_owned(),
+        Statistic::Percentile(percentile) => format!("least p{percentile} latency"),
+    }
+}
+
+/// The table, the verdict and why.
+pub fn table(result: &TuneResult) -> String {
+    let names = names(&result.settings);
+    let cells = |candidate: &CandidateResult| candidate.values.iter().map(shown).collect::<Vec<_>>();
+    let width = |column: usize| {
+        let values = result.candidates.iter().map(|candidate| cells(candidate)[column].chars().count());
+        values.chain([names[column].chars().count()]).max().unwrap_or(0).min(14)
+    };
+    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let mut text = format!("Candidates of {}, best first\n", result.model);
+    let columns = |cells: &[String]| {
+        cells.iter().zip(&widths).map(|(cell, width)| format!("{:>width$} ", cut(cell, *width))).collect::<String>()
+    };
+    let latency = format!("p{} ms", result.percentile);
+    text += &line(&format!(
+        "{:>4} {}{:>9} {:>5} {:>8} {:>5}  verdict",
+        "#",
+        columns(&names),
+        "infer/s",
+        "+-%",
+        latency,
+        "batch"
+    ));
+    let mut behind = 0;
+    for candidate in
+        result.candidates.iter().filter(|candidate| candidate.figures.is_some() || candidate.fate == "failed")
+    {
+        if candidate.fate == "dropped" {
+            behind += 1;
+            if behind > MOST_SHOWN {
+                continue;
+            }
+        }
+        let figures =
+            candidate.figures.as_ref().map_or_else(|| format!("{:>9} {:>5} {:>8} {:>5}", "-", "-", "-", "-"), figures);
+        text += &line(&format!("{:>4} {}{figures}  {}", candidate.number, columns(&cells(candidate)), candidate.fate));
+        if let Some(reason) = &candidate.reason {
+            text += &wrapped(reason, 7);
+        }
+    }
+    if behind > MOST_SHOWN {
+        let _ = writeln!(text, "     and {} more that were left behind", behind - MOST_SHOWN);
+    }
+    let ruled_out = result.candidates.iter().filter(|candidate| candidate.fate == "ruled out").count();
+    if ruled_out > 0 {
+        let _ =
+            writeln!(text, "     {ruled_out} were ruled out by what was measured of others; result.json names them");
+    }
+    text.push('\n');
+    text += &wrapped(&result.verdict.sentence, 0);
+    for reason in &result.why {
+        text += &wrapped(&format!("- {reason}"), 2);
+    }
+    let (loads, updates) = costs(result);
+    if let Some(costs) = cost_line(loads, updates) {
+        text += &wrapped(&costs, 2);
+    }
+    let interrupted = if result.interrupted { ", interrupted" } else { "" };
+    let _ = writeln!(text, "  Searched for {:.0} of {:.0} s{interrupted}", result.spent_s, result.budget_s);
+    text
+}
+
+fn figures(figures: &TuneFigures) -> String {
+    let known = figures.throughput_interval.map_or_else(
+        || "?".to_owned(),
+        |interval| format!("{:.1}", interval.relative_half_width(figures.means.throughput) * 100.0),
+    );
+    let batch = if figures.means.executed_batch > 0.0 {
+        format!("{:.1}", figures.means.executed_batch)
+    } else {
+        "-".to_owned()
+    };
+    format!(
+        "{:>9} {known:>5} {:>8} {batch:>5}",
+        significant(figures.means.throughput),
+        format!("{:.2}", figures.means.latency_ns / 1e6)
+    )
+}
+
+/// Mean seconds of a load and of an update in place, over the candidates that had some.
+fn costs(result: &TuneResult) -> (Option<f64>, Option<f64>) {
+    let mean = |of: fn(&TuneFigures) -> Option<f64>| {
+        let all: Vec<f64> = result.candidates.iter().filter_map(|candidate| of(candidate.figures.as_ref()?)).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    (mean(|figures| figures.load_s), mean(|figures| figures.update_s))
+}
+
+fn cost_line(loads: Option<f64>, updates: Option<f64>) -> Option<String> {
+    let ms = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
+    match (loads, updates) {
+        (None, None) => None,
+        (Some(load), None) => Some(format!("- a load of the model took {}", ms(load))),
+        (None, Some(update)) => Some(format!("- an update of its instances in place took {}", ms(update))),
+        (Some(load), Some(update)) => {
+            Some(format!("- a load of the model took {}, an update of its instances in place {}", ms(load), ms(update)))
+        }
+    }
+}
+
+/// Settings as heads of columns: their last words, with the model where there are several.
+fn names(settings: &[String]) -> Vec<String> {
+    let name = |setting: &String| {
+        let (model, path) =
+            setting.split_once(':').map_or((None, setting.as_str()), |(model, path)| (Some(model), path));
+        let short = match path {
+            "instance_group[].count" => "instances",
+            "dynamic_batching.max_queue_delay_microseconds" => "delay us",
+            "max_batch_size" => "max batch",
+            path => path.rsplit('.').next().unwrap_or(path),
+        };
+        model.map_or_else(|| short.to_owned(), |model| format!("{model}:{short}"))
+    };
+    settings.iter().map(name).collect()
+}
+
+/// A value as it was asked for.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "off".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['~']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// A line of the table; where the settings take more than there is room for, it is cut.
+fn line(text: &str) -> String {
+    format!("{}\n", cut(text.trim_end(), WIDTH))
+}
+
+/// Text in lines of 80 columns, each indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut current = " ".repeat(indent);
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push_str(&current);
+            lines.push('\n');
+            current = " ".repeat(indent + 2);
+            empty = true;
+        }
+        if !empty {
+            current.push(' ');
+        }
+        current.push_str(word);
+        empty = false;
+    }
+    lines + &current + "\n"
+}
+
+#[cfg(test)]
+pub(super) mod sample {
+    use serde_json::json;
+
+    use super::*;
+    use crate::result::{Figures, TuneVerdict, VisitFigures};
+
+    pub fn result() -> TuneResult {
+        let visit = |throughput: f64| VisitFigures {
+            figures: Figures {
+                throughput,
+                latency_ns: 14_250_000.0,
+                executed_batch: 7.8,
+                concurrency: Some(32),
+                batch_size: 1,
+                ..Figures::default()
+            },
+            load_s: Some(0.004),
+            ..VisitFigures::default()
+        };
+        let figures = |rates: &[f64]| {
+            let visits: Vec<VisitFigures> = rates.iter().map(|rate| visit(*rate)).collect();
+            let visits: Vec<&VisitFigures> = visits.iter().collect();
+            TuneFigures::of(&visits, &visits)
+        };
+        let candidate = |number: usize, fate: &str, rates: &[f64]| CandidateResult {
+            number,
+            values: vec![json!(number + 1), json!(8), json!(100)],
+            fate: fate.to_owned(),
+            reason: (fate == "dropped").then(|| "rung 1: 31.5 % worse than the best".to_owned()),
+            meets: true,
+            figures: figures(rates),
+        };
+        TuneResult {
+            program: "triton-bench".to_owned(),
+            model: "m".to_owned(),
+            objective: "throughput".to_owned(),
+            constraints: vec!["p99<20ms".to_owned()],
+            percentile: 99.0,
+            load: "32 requests outstanding".to_owned(),
+            margin: 0.02,
+            budget_s: 60.0,
+            spent_s: 41.3,
+            settings: ["instance_group[].count", "max_batch_size", "dynamic_batching.max_queue_delay_microseconds"]
+                .map(str::to_owned)
+                .to_vec(),
+            space: 48,
+            candidates: vec![
+                candidate(2, "winner", &[6400.0, 6410.0, 6390.0]),
+                candidate(0, "yours", &[200.0, 201.0]),
+                candidate(5, "dropped", &[190.0]),
+                CandidateResult { reason: Some("no such thing".to_owned()), ..candidate(7, "failed", &[]) },
+                candidate(9, "ruled out", &[]),
+            ],
+            verdict: TuneVerdict {
+                word: "better".to_owned(),
+                winner: Some(2),
+                gain: Some(32.0),
+                interval: None,
+                sentence: "Better than yours: throughput +3100.0 % [+3090.0, +3110.0]".to_owned(),
+            },
+            why: vec!["batches of 7.8 of 8 were executed; 2.0 ms in the queue, 5.0 ms of computing".to_owned()],
+            interrupted: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_80_columns_and_says_why() {
+        let text = table(&sample::result());
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let expected = "\
+Candidates of m, best first
+   # instances max batch delay us   infer/s   +-%   p99 ms batch  verdict
+   2         3         8      100      6400   0.4    14.25   7.8  winner
+   0         1         8      100     200.5   3.2    14.25   7.8  yours
+   5         6         8      100       190     ?    14.25   7.8  dropped
+       rung 1: 31.5 % worse than the best
+   7         8         8      100         -     -        -     -  failed
+       no such thing
+     1 were ruled out by what was measured of others; result.json names them
+
+Better than yours: throughput +3100.0 % [+3090.0, +3110.0]
+  - batches of 7.8 of 8 were executed; 2.0 ms in the queue, 5.0 ms of computing
+  - a load of the model took 4.0 ms
+  Searched for 41 of 60 s
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn long_sentences_are_wrapped() {
+        let text = wrapped(&"word ".repeat(40), 2);
+        assert!(text.lines().count() == 3 && text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+}

@@ -1,0 +1,337 @@
+//! What variants differ in: the tables of `--variant` and `--matrix`, at most 80 columns wide but for words of others, and their
+//! rows in CSV files.
+
+mod rows;
+
+pub use rows::{in_unit, rows};
+
+use std::fmt::Write as _;
+
+use crate::measure::rounds::{Figure, ServerPart};
+use crate::plan::{MeasurementPlan, Order, Statistic, WindowRule};
+use crate::report::level_name;
+use crate::report::number::{msec, significant};
+use crate::result::compare::Direction;
+use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::stats::{Interval, LEAST_PAIRS};
+use crate::stdio::shown;
+
+/// Columns of a table.
+const WIDTH: usize = 80;
+/// Columns that names of variants may take in a line of prose.
+const NAME: usize = 24;
+/// Columns of a way's name in the table of a matrix.
+const WAY: usize = 21;
+
+/// What is compared, and how; ends with an empty line.
+pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
+    let length = match (plan.request_count, plan.window) {
+        (Some(count), _) => format!("{count} requests"),
+        (None, WindowRule::Time(length)) => format!("{} msec", msec(length)),
+        (None, WindowRule::Count(count)) => format!("at least {count} requests"),
+    };
+    let order = match result.rounds.order {
+        Order::Abba => "there and back",
+        Order::Random => "in an order that is drawn",
+    };
+    let starts = if result.starts > 1 { format!(", at {} starts", result.starts) } else { String::new() };
+    let (count, margin) = (result.rounds.count, percent(result.rounds.margin));
+    let mut text =
+        wrapped(&format!("  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as none"));
+    if count < LEAST_PAIRS && result.starts < 2 {
+        text += &wrapped(&format!("  Fewer than {LEAST_PAIRS} rounds cannot tell a difference from chance"));
+    }
+    if result.matrix.is_none() {
+        for (number, variant) in result.variants.iter().enumerate() {
+            let role = if number == 0 { " (the reference)" } else { "" };
+            text += &wrapped(&format!("  {}{role}: {}", shown(&variant.name), shown(&variant.flags)));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// All that is to be said of a cell; ends with an empty line.
+pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
+    let mut text = match result.matrix {
+        Some(_) => ways(result, cell),
+        None => result.comparisons(cell).iter().map(|comparison| block(result, cell, comparison)).collect(),
+    };
+    text += &remarks(result, cell);
+    text.push('\n');
+    text
+}
+
+/// One variant against the reference.
+fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> String {
+    let [reference, own] = [0, comparison.variant].map(|number| name(result, number));
+    let level = levels(cell, comparison.variant);
+    let primary = comparison.figures.iter().find(|figure| figure.of == result.primary);
+    let answer = primary.map_or_else(
+        || format!("nothing to compare: {own} and {reference} share no round"),
+        |figure| {
+            format!("{own} is {} ({}, {} rounds)", sentence(figure, &reference), title(figure.of), comparison.rounds)
+        },
+    );
+    let mut text = wrapped(&format!("{level}: {answer}"));
+    if comparison.figures.is_empty() {
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "  {:<12}{:>9}{:>9}{:>7}{:>16}{:>7}{:>7}",
+        "",
+        cut(&reference, 8),
+        cut(&own, 8),
+        "ratio",
+        "95% interval",
+        "p",
+        "finds"
+    );
+    for figure in &comparison.figures {
+        let [one, other] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.of, value)));
+        let finds = figure.detectable.map_or_else(|| "-".to_owned(), found);
+        let (ratio, known) = (factor(figure.ratio), interval(figure.interval));
+        let _ = writeln!(
+            text,
+            "  {:<12}{one:>9}{other:>9}{ratio:>7}{known:>16}{:>7}{finds:>7}  {}",
+            title(figure.of),
+            p_value(figure.p),
+            figure.verdict
+        );
+    }
+    text += &errors(comparison);
+    text += &undecided(result, &comparison.figures);
+    text
+}
+
+fn errors(comparison: &Comparison) -> String {
+    let Some(errors) = comparison.errors else { return String::new() };
+    let share = |share: f64| format!("{:.2}%", 100.0 * share);
+    let known = errors.interval.map_or_else(
+        || "not known".to_owned(),
+        |known| format!("{:+.2} to {:+.2} points", 100.0 * known.low, 100.0 * known.high),
+    );
+    let [one, other] = [errors.reference, errors.value].map(share);
+    wrapped(&format!("  errors: {one} and {other}, 95% interval of the difference {known}: {}", errors.verdict))
+}
+
+/// How many rounds would decide what is not.
+fn undecided(result: &VariantsResult, figures: &[FigureChange]) -> String {
+    let open = figures.iter().filter(|figure| figure.verdict == Direction::Undecided);
+    let told: Vec<String> = open
+        .map(|figure| match figure.rounds_to_decide {
+            Some(rounds) => format!("{} {rounds}", title(figure.of)),
+            None => format!("{} none, it is at the margin", title(figure.of)),
+        })
+        .collect();
+    let unit = if result.starts > 1 { "Starts" } else { "Rounds" };
+    if told.is_empty() { String::new() } else { wrapped(&format!("  {unit} that would decide: {}", told.join("; "))) }
+}
+
+/// `worse than A: 1.101 times its value, [1.090, 1.112]`.
+fn sentence(figure: &FigureChange, reference: &str) -> String {
+    let known = figure.interval.map_or_else(String::new, |known| format!(" {}", interval(Some(known))));
+    let ratio = factor(figure.ratio);
+    match figure.verdict {
+        Direction::Worse | Direction::Better => format!("{} than {reference}: {ratio} times{known}", figure.verdict),
+        Direction::Same => format!("the same as {reference}: {ratio} times{known}"),
+        Direction::Undecided => format!("undecided against {reference}: {ratio} times{known}"),
+    }
+}
+
+/// The table of a matrix.
+fn ways(result: &VariantsResult, cell: &Cell) -> String {
+    let latency = match result.primary {
+        Figure::Client(Statistic::Percentile(percentile)) => format!("p{percentile}"),
+        _ => "average".to_owned(),
+    };
+    let size = cell.size.map(|bytes| format!(", inputs of {}", binary(bytes))).unwrap_or_default();
+    let rounds = cell.rounds.iter().filter(|round| !round.set_aside).count();
+    let (level, first) = (levels(cell, 0), name(result, 0));
+    let mut text = wrapped(&format!(
+        "{level}{size}: {rounds} rounds; {latency} latency in usec and its ratio to {first}'s; MB of inputs a second"
+    ));
+    let _ =
+        writeln!(text, "  {:WAY$}{:>9}{:>8}{:>9}{:>6}{:>15}", "", "infer/sec", "MB/s", "usec", "ratio", "95% interval");
+    let comparisons = result.comparisons(cell);
+    for (number, variant) in result.variants.iter().enumerate() {
+        let of = |of| cell.known(number, of).map(|(value, _)| value);
+        let (rate, latency) = (of(Figure::Client(Statistic::Throughput)), of(result.primary));
+        if let Some(problem) = variant.problem.as_ref().filter(|_| rate.is_none()) {
+            let _ = writeln!(text, "  {:WAY$} not measured: {}", variant.name, shown(problem));
+            continue;
+        }
+        let megabytes = rate.zip(cell.input_bytes[number]).map(|(rate, bytes)| rate * bytes / 1e6);
+        let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), compact);
+        let _ = write!(
+            text,
+            "  {:WAY$}{:>9}{:>8}{:>9}",
+            variant.name,
+            show(rate),
+            show(megabytes),
+            show(latency.map(|ns| ns / 1e3))
+        );
+        let figures = comparisons.iter().find(|comparison| comparison.variant == number).map(|one| &one.figures);
+        if let Some(figure) = figures.and_then(|all| all.iter().find(|figure| figure.of == result.primary)) {
+            let _ = write!(text, "{:>6}{:>15} {}", factor(figure.ratio), interval(figure.interval), figure.verdict);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What is to be known beside the figures.
+fn remarks(result: &VariantsResult, cell: &Cell) -> String {
+    let mut text = String::new();
+    for number in 0..result.variants.len() {
+        let (name, (failed, _)) = (name(result, number), cell.failures(number));
+        if failed > 0 {
+            text += &wrapped(&format!("  {name}: {failed} requests failed"));
+        }
+        let units = cell.rounds.iter().filter_map(|round| Some((round, round.units[number].as_ref()?)));
+        let broken: Vec<_> = units.clone().filter_map(|(round, unit)| Some((round, unit.problem.as_ref()?))).collect();
+        if let Some((round, problem)) = broken.first() {
+            let count = if broken.len() > 1 { format!(" (and {} more)", broken.len() - 1) } else { String::new() };
+            let problem = shown(problem);
+            let _ =
+                writeln!(text, "  {name}: failed in round {}{count}, which does not count: {problem}", round.number);
+        }
+        let mut remarks = units.filter_map(|(_, unit)| unit.remark.as_ref());
+        if let Some(first) = remarks.next() {
+            text +=
+                &wrapped(&format!("  {name}: not as asked for in {} rounds: {}", remarks.count() + 1, shown(first)));
+        }
+    }
+    let disturbed = |aside: bool| {
+        let rounds = cell.rounds.iter().filter(|round| round.set_aside == aside);
+        rounds.filter(|round| round.units.iter().flatten().any(|unit| unit.disturbed)).count()
+    };
+    let (aside, counted, all) = (disturbed(true), disturbed(false), cell.rounds.len());
+    if aside > 0 {
+        text += &wrapped(&format!(
+            "  {aside} of {all} rounds were disturbed by others: set aside, others took their place"
+        ));
+    }
+    if counted > 0 {
+        text +=
+            &wrapped(&format!("  {counted} of {all} rounds were disturbed by others, and count: they meet all alike"));
+    }
+    for comparison in result.comparisons(cell).iter().filter(|comparison| comparison.order_matters()) {
+        let t = comparison.order_effect_t.unwrap_or_default().abs();
+        let own = name(result, comparison.variant);
+        let rule = "it matters which of the two is measured first; see docs/results.md";
+        text += &wrapped(&format!("  {own}: {rule} (t = {t:.1})"));
+    }
+    text
+}
+
+/// How a cell's level is called: as that of the reference, and of the variant where it is another.
+fn levels(cell: &Cell, variant: usize) -> String {
+    match (cell.loads.first(), cell.loads.get(variant)) {
+        (Some(&one), Some(&other)) if one != other => format!("{} against {}", level_name(other), level_name(one)),
+        (Some(&one), _) => level_name(one),
+        (None, _) => String::new(),
+    }
+}
+
+fn name(result: &VariantsResult, number: usize) -> String {
+    cut(&shown(&result.variants[number].name), NAME)
+}
+
+/// The first columns of a name.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns - 1).chain(['…']).collect()
+}
+
+/// How tables call a figure, with its unit.
+pub fn title(of: Figure) -> String {
+    match of {
+        Figure::Client(Statistic::Throughput) => "infer/sec".to_owned(),
+        Figure::Client(of) => format!("{} usec", of.word()),
+        Figure::Server(ServerPart::ServerQueue) => "queue usec".to_owned(),
+        Figure::Server(ServerPart::ServerCompute) => "compute usec".to_owned(),
+    }
+}
+
+/// About five digits.
+pub fn compact(value: f64) -> String {
+    let digits = match value.abs() {
+        value if value >= 1e9 => return format!("{value:.2e}"),
+        value if value >= 10_000.0 => 0,
+        value if value >= 1_000.0 => 1,
+        value if value >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A ratio with three digits behind the point, fewer where there are many before it; what is beyond its column is no answer.
+pub fn factor(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 10_000.0 => ">9999".to_owned(),
+        ratio if ratio >= 1_000.0 => format!("{ratio:.0}"),
+        ratio if ratio >= 100.0 => format!("{ratio:.1}"),
+        ratio if ratio >= 10.0 => format!("{ratio:.2}"),
+        _ => format!("{ratio:.3}"),
+    }
+}
+
+/// An interval of a ratio, in brackets.
+pub fn interval(known: Option<Interval>) -> String {
+    known.map_or_else(|| "[not known]".to_owned(), |known| format!("[{}, {}]", factor(known.low), factor(known.high)))
+}
+
+/// The smallest change that is found; what is beyond ten times is no answer.
+fn found(share: f64) -> String {
+    if share < 10.0 { format!("{:.1}%", 100.0 * share) } else { ">999%".to_owned() }
+}
+
+/// A p-value with four digits behind the point.
+pub fn p_value(p: f64) -> String {
+    if p < 1e-4 { "<.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+fn percent(share: f64) -> String {
+    format!("{}%", significant(100.0 * share))
+}
+
+/// `64 B`, `64 KiB`, `4 MiB`, where it is that exactly.
+fn binary(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+/// Lines of at most so many columns, the further ones deeper.
+fn wrapped(text: &str) -> String {
+    let indent = text.len() - text.trim_start().len();
+    let (mut lines, mut line) = (String::new(), " ".repeat(indent));
+    let mut words = 0;
+    // Blanks within a line are kept: they make columns.
+    for word in text.trim_start().split(' ') {
+        let used = line.chars().count() + usize::from(words > 0) + word.chars().count();
+        if words > 0 && used > WIDTH {
+            lines.push_str(line.trim_end());
+            lines.push('\n');
+            line = " ".repeat(indent + 4);
+            words = 0;
+        }
+        if words > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        words += 1;
+    }
+    lines.push_str(line.trim_end());
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Variants in a CSV file.
+
+use crate::measure::rounds::{Figure, ServerPart};
+use crate::plan::Statistic;
+use crate::report::number::significant;
+use crate::report::{Table, load_name, load_value};
+use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+
+/// Of a figure: in a CSV file, the ends of its titles and what stands there.
+type FigureColumn = (&'static str, fn(&FigureChange) -> Option<String>);
+
+/// What is told of a change, after the figure's own value.
+const CHANGE: [FigureColumn; 7] = [
+    ("ratio", |figure| Some(significant(figure.ratio))),
+    ("ratio low", |figure| Some(significant(figure.interval?.low))),
+    ("ratio high", |figure| Some(significant(figure.interval?.high))),
+    ("p", |figure| Some(significant(figure.p))),
+    ("detectable", |figure| Some(significant(figure.detectable?))),
+    ("verdict", |figure| Some(figure.verdict.to_string())),
+    ("rounds to decide", |figure| Some(figure.rounds_to_decide?.to_string())),
+];
+
+/// The rows of a CSV file: one for each variant at each level, and of a matrix each size. Times are in microseconds; what there is not
+/// is empty.
+pub fn rows(result: &VariantsResult) -> Table {
+    let figures = Figure::of_all(result.cells.iter().flat_map(|cell| cell.units(0)));
+    let load = result.cells.first().and_then(|cell| cell.loads.first()).map_or("Concurrency", |load| load_name(*load));
+    let mut header: Vec<String> =
+        [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests", "MB/Second"].map(str::to_owned).to_vec();
+    for &of in &figures {
+        header.push(column(of));
+        header.extend(CHANGE.iter().map(|(end, _)| format!("{of} {end}")));
+    }
+    header.push("Problem".to_owned());
+    let mut table = vec![header];
+    for cell in &result.cells {
+        let comparisons = result.comparisons(cell);
+        for number in 0..result.variants.len() {
+            let comparison = comparisons.iter().find(|comparison| comparison.variant == number);
+            table.push(row(result, (cell, number), comparison, &figures));
+        }
+    }
+    table
+}
+
+fn row(
+    result: &VariantsResult,
+    (cell, number): (&Cell, usize),
+    comparison: Option<&Comparison>,
+    figures: &[Figure],
+) -> Vec<String> {
+    let variant = &result.variants[number];
+    let known = |of| cell.known(number, of).map(|(value, _)| value);
+    let bytes = cell.input_bytes[number];
+    let megabytes = known(Figure::Client(Statistic::Throughput)).zip(bytes).map(|(rate, bytes)| rate * bytes / 1e6);
+    let show = |value: Option<f64>| value.map(significant).unwrap_or_default();
+    let rounds = comparison.map_or_else(|| cell.units(number).count(), |comparison| comparison.rounds);
+    let mut row = vec![
+        cell.loads.get(number).map(|load| load_value(*load)).unwrap_or_default(),
+        show(bytes),
+        variant.name.clone(),
+        variant.flags.clone(),
+        rounds.to_string(),
+        cell.failures(number).0.to_string(),
+        show(megabytes),
+    ];
+    for &of in figures {
+        let change = comparison.and_then(|all| all.figures.iter().find(|figure| figure.of == of));
+        row.push(show(known(of).map(|value| in_unit(of, value))));
+        row.extend(CHANGE.iter().map(|(_, fill)| change.and_then(fill).unwrap_or_default()));
+    }
+    let units = cell.rounds.iter().filter_map(|round| round.units[number].as_ref()?.problem.as_deref());
+    row.push(variant.problem.as_deref().or(units.into_iter().next()).unwrap_or_default().to_owned());
+    row
+}
+
+/// The title of a figure's own column, as upstream has those that it has.
+fn column(of: Figure) -> String {
+    match of {
+        Figure::Client(Statistic::Throughput) => "Inferences/Second".to_owned(),
+        Figure::Client(Statistic::MeanLatency) => "Avg latency".to_owned(),
+        Figure::Client(of) => format!("{} latency", of.word()),
+        Figure::Server(ServerPart::ServerQueue) => "Server Queue".to_owned(),
+        Figure::Server(ServerPart::ServerCompute) => "Server Compute".to_owned(),
+    }
+}
+
+/// Rates a second, times in microseconds.
+pub fn in_unit(of: Figure, value: f64) -> f64 {
+    if of.more_is_better() { value } else { value / 1e3 }
+}

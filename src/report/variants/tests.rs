@@ -1,0 +1,137 @@
+//! Tables and rows of variants.
+
+use super::*;
+use crate::measure::rounds::{Round, Unit, Value};
+use crate::measure::summary::LevelLoad;
+use crate::plan::Rounds;
+use crate::result::variants::VariantIdentity;
+
+const RATE: Figure = Figure::Client(Statistic::Throughput);
+const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
+
+/// Rounds in which the second variant takes `factors` of the first's 2 ms.
+fn result(names: [&str; 2], factors: &[f64], matrix: Option<&str>) -> VariantsResult {
+    let unit = |factor: f64| {
+        let values = [(RATE, 500.0 / factor), (MEAN, 2e6 * factor)].map(|(of, value)| Value { of, value });
+        Some(Unit { values: values.to_vec(), requests: 500, ..Unit::default() })
+    };
+    let order = |number: usize| if number.is_multiple_of(2) { vec![0, 1] } else { vec![1, 0] };
+    let rounds = factors.iter().enumerate().map(|(number, &factor)| Round {
+        start: 1,
+        number: number + 1,
+        order: order(number),
+        units: vec![unit(1.0), unit(factor)],
+        set_aside: false,
+    });
+    let cell = Cell {
+        loads: vec![LevelLoad::Concurrency(1); 2],
+        size: matrix.map(|_| 64 << 10),
+        input_bytes: vec![Some(65_536.0); 2],
+        rounds: rounds.collect(),
+    };
+    let identity = |name: &str| VariantIdentity { name: name.to_owned(), flags: format!("-m {name}"), problem: None };
+    VariantsResult {
+        matrix: matrix.map(str::to_owned),
+        variants: names.map(identity).to_vec(),
+        rounds: Rounds { count: factors.len(), order: Order::Abba, margin: 0.05 },
+        starts: 1,
+        seed: 1,
+        primary: MEAN,
+        cells: vec![cell],
+    }
+}
+
+const WORSE: [f64; 8] = [1.10, 1.11, 1.09, 1.10, 1.10, 1.11, 1.09, 1.10];
+
+fn assert_narrow(text: &str) {
+    text.lines().for_each(|line| assert!(line.chars().count() <= WIDTH, "{line}"));
+}
+
+#[test]
+fn a_block_says_the_answer_first_and_then_why() {
+    let result = result(["old", "new"], &WORSE, None);
+    let text = cell(&result, &result.cells[0]);
+    let expected = "\
+concurrency 1: new is worse than old: 1.100 times [1.094, 1.106] (avg usec, 8
+    rounds)
+                    old      new  ratio    95% interval      p  finds
+  infer/sec      500.00   454.55  0.909  [0.904, 0.914] 0.0078   0.8%  worse
+  avg usec       2000.0   2200.0  1.100  [1.094, 1.106] 0.0078   0.8%  worse
+
+";
+    assert_eq!(text, expected);
+    assert_narrow(&text);
+}
+
+#[test]
+fn what_is_undecided_says_what_would_decide() {
+    let result = result(["a", "b"], &[1.0, 1.2, 0.9, 1.1, 1.0, 1.2, 0.9, 1.1], None);
+    let text = cell(&result, &result.cells[0]);
+    assert!(
+        text.contains("b is undecided against a") && text.contains("  Rounds that would decide: infer/sec "),
+        "{text}"
+    );
+    assert_narrow(&text);
+}
+
+#[test]
+fn hostile_and_long_names_stay_within_their_columns() {
+    let result = result(["a\x1b[31mred and much longer than that is", "=cmd|' /C calc'!A0"], &WORSE, None);
+    let text = cell(&result, &result.cells[0]);
+    assert!(!text.contains('\x1b'), "{text}");
+    assert_narrow(&text);
+    assert_narrow(&heading(&result, &crate::measure::summary::sample::plan()));
+}
+
+#[test]
+fn a_matrix_has_a_row_for_each_way() {
+    let mut result = result(["C API", "C API + shared memory"], &[11.5; 8], Some("transports"));
+    let text = cell(&result, &result.cells[0]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(text.contains("inputs of 64 KiB") && text.contains("MB/s"), "{text}");
+    assert!(lines.contains(&"  C API                   500.00   32.77   2000.0"), "{text}");
+    assert!(lines.iter().any(|line| line.starts_with("  C API + shared memory") && line.ends_with("worse")), "{text}");
+    assert_narrow(&text);
+    result.variants[1].problem =
+        Some("Connection refused by a server that was there a moment ago, and is no more".into());
+    result.cells[0].rounds.iter_mut().for_each(|round| round.units[1] = None);
+    let text = cell(&result, &result.cells[0]);
+    assert!(text.contains("  C API + shared memory not measured: Connection"), "{text}");
+}
+
+#[test]
+fn what_does_not_count_is_said() {
+    let mut result = result(["a", "b"], &WORSE, None);
+    let rounds = &mut result.cells[0].rounds;
+    rounds[2].units[1] = Some(Unit { failed: 3, ..Unit::failed("out of coffee") });
+    rounds[3].units[0].as_mut().unwrap().disturbed = true;
+    rounds[4].units[0].as_mut().unwrap().disturbed = true;
+    rounds[4].set_aside = true;
+    let text = cell(&result, &result.cells[0]);
+    for part in [
+        "b: failed in round 3, which does not count: out of coffee",
+        "b: 3 requests failed",
+        "1 of 8 rounds were disturbed by others: set aside",
+        "1 of 8 rounds were disturbed by others, and count",
+        "(avg usec, 6",
+        "errors: ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn rows_have_a_variant_each() {
+    let result = result(["a", "b"], &WORSE, None);
+    let table = rows(&result);
+    let at = |row: usize, title: &str| {
+        let column =
+            table[0].iter().position(|name| name == title).unwrap_or_else(|| panic!("{title}: {:?}", table[0]));
+        table[row][column].clone()
+    };
+    assert_eq!(table.len(), 3);
+    assert_eq!((at(1, "Concurrency"), at(1, "Variant"), at(2, "Flags")), ("1".into(), "a".into(), "-m b".into()));
+    assert_eq!((at(1, "Avg latency"), at(1, "avg ratio")), ("2000".into(), String::new()));
+    assert_eq!((at(2, "avg verdict"), at(2, "Rounds")), ("worse".into(), "8".into()));
+    assert!(at(2, "avg ratio").starts_with("1.09") || at(2, "avg ratio").starts_with("1.1"));
+}

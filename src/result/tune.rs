@@ -1,0 +1,195 @@
+//! What a search for a configuration came to, as one value.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::stats::{Interval, batch_means};
+
+/// Confidence of the candidates' intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// What a search came to.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TuneResult {
+    /// `triton-bench` and its version.
+    pub program: String,
+    /// The model.
+    pub model: String,
+    /// What was to be best: `throughput`, `avg` or `p99`.
+    pub objective: String,
+    /// What had to hold.
+    pub constraints: Vec<String>,
+    /// The percentile of the latencies here.
+    pub percentile: f64,
+    /// The load, in words.
+    pub load: String,
+    /// Differences up to this share count as none.
+    pub margin: f64,
+    /// What the search might take, in seconds.
+    pub budget_s: f64,
+    /// What it took.
+    pub spent_s: f64,
+    /// The settings that were searched.
+    pub settings: Vec<String>,
+    /// How many candidates there are.
+    pub space: usize,
+    /// Those that were measured or ruled out, the best first.
+    pub candidates: Vec<CandidateResult>,
+    /// What was shown.
+    pub verdict: TuneVerdict,
+    /// Why, a sentence each.
+    pub why: Vec<String>,
+    /// Whether the search was broken off.
+    pub interrupted: bool,
+}
+
+/// What was shown.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TuneVerdict {
+    /// `better`, `kept`, `meets`, `none_meets`, `unconfirmed` or `nothing`.
+    pub word: String,
+    /// The candidate to take; 0 is the present configuration.
+    pub winner: Option<usize>,
+    /// How much better than the present one, as a factor, and where the true factor lies.
+    pub gain: Option<f64>,
+    /// The interval of that.
+    pub interval: Option<Interval>,
+    /// All of it in a sentence.
+    pub sentence: String,
+}
+
+/// A candidate, and what it came to.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CandidateResult {
+    /// Its number; 0 is the present configuration.
+    pub number: usize,
+    /// The values of the settings that were searched, in their order.
+    pub values: Vec<Value>,
+    /// What became of it: `winner`, `yours`, `not worse`, `worse`, `dropped`, `failed`, `ruled out` or `not measured`.
+    pub fate: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// Whether it met the constraints in the middle one of its visits.
+    pub meets: bool,
+    /// Its figures; none where it could not be measured.
+    pub figures: Option<TuneFigures>,
+}
+
+/// What is measured of a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Inferences a second.
+    pub throughput: f64,
+    /// The percentile of the latency that is shown, in nanoseconds.
+    pub latency_ns: f64,
+    /// Every percentile of it that counts, ascending.
+    #[serde(default)]
+    pub percentiles: Vec<LatencyAt>,
+    /// Mean latency in nanoseconds.
+    pub mean_ns: f64,
+    /// Share of requests that failed.
+    pub errors: f64,
+    /// Mean time in the server's queue, in microseconds.
+    pub queue_us: f64,
+    /// Mean time of computing, in microseconds.
+    pub compute_us: f64,
+    /// Mean executed batch: inferences by executions.
+    pub executed_batch: f64,
+    /// Requests outstanding.
+    pub concurrency: Option<u32>,
+    /// Inferences in a request.
+    pub batch_size: u64,
+}
+
+/// A percentile of the latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyAt {
+    /// Which, 0 to 100.
+    pub percentile: f64,
+    /// In nanoseconds.
+    pub latency_ns: f64,
+}
+
+impl Figures {
+    /// The latency at a percentile; the one that is shown where that is not kept.
+    pub fn latency_at(&self, percentile: f64) -> f64 {
+        let kept = self.percentiles.iter().find(|kept| kept.percentile == percentile);
+        kept.map_or(self.latency_ns, |kept| kept.latency_ns)
+    }
+}
+
+/// Figures of a candidate, over those of its visits that count: of the confirmation, where there were any.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TuneFigures {
+    /// How many visits.
+    pub visits: usize,
+    /// The means of the visits.
+    #[serde(flatten)]
+    pub means: Figures,
+    /// The throughput's interval, where there are two visits at least.
+    pub throughput_interval: Option<Interval>,
+    /// The latency's interval.
+    pub latency_interval: Option<Interval>,
+    /// Mean time of a load of the model with this configuration, in seconds; none where nothing had to be loaded.
+    pub load_s: Option<f64>,
+    /// Mean time of an update in place, where only instances changed.
+    pub update_s: Option<f64>,
+}
+
+/// One visit's figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VisitFigures {
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// What it took to load the configuration, in seconds; none where it was loaded already.
+    pub load_s: Option<f64>,
+    /// Whether only instances changed.
+    pub in_place: bool,
+}
+
+impl TuneFigures {
+    /// The figures of the `visits` that count, and the loads of `all`, which are few; none of no visit.
+    pub fn of(visits: &[&VisitFigures], all: &[&VisitFigures]) -> Option<Self> {
+        let last = &visits.last()?.figures;
+        let each = |value: fn(&Figures) -> f64| visits.iter().map(|visit| value(&visit.figures)).collect::<Vec<_>>();
+        let of = |value: fn(&Figures) -> f64| mean(&each(value));
+        let interval = |value: fn(&Figures) -> f64| {
+            batch_means(&each(value), CONFIDENCE).map(|known| Interval { low: known.low.max(0.0), ..known })
+        };
+        let loads = |in_place: bool| {
+            let times: Vec<f64> =
+                all.iter().filter(|visit| visit.in_place == in_place).filter_map(|visit| visit.load_s).collect();
+            (!times.is_empty()).then(|| mean(&times))
+        };
+        let at = |percentile: f64| {
+            let each: Vec<f64> = visits.iter().map(|visit| visit.figures.latency_at(percentile)).collect();
+            LatencyAt { percentile, latency_ns: mean(&each) }
+        };
+        let means = Figures {
+            throughput: of(|figures| figures.throughput),
+            latency_ns: of(|figures| figures.latency_ns),
+            percentiles: last.percentiles.iter().map(|kept| at(kept.percentile)).collect(),
+            mean_ns: of(|figures| figures.mean_ns),
+            errors: of(|figures| figures.errors),
+            queue_us: of(|figures| figures.queue_us),
+            compute_us: of(|figures| figures.compute_us),
+            executed_batch: of(|figures| figures.executed_batch),
+            concurrency: last.concurrency,
+            batch_size: last.batch_size,
+        };
+        Some(Self {
+            visits: visits.len(),
+            means,
+            throughput_interval: interval(|figures| figures.throughput),
+            latency_interval: interval(|figures| figures.latency_ns),
+            load_s: loads(false),
+            update_s: loads(true),
+        })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}

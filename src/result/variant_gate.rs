@@ -1,0 +1,76 @@
+//! The gate over variants: bounds hold for each of them, changes are against the first.
+
+use crate::measure::precision::CONFIDENCE;
+use crate::measure::rounds;
+use crate::plan::{Bound, Figure, GatePlan, LevelName, Requirement};
+use crate::result::RunResult;
+use crate::result::gate::{Checked, Found, Unit, is_named, judged, unjudged};
+use crate::result::variants::{Cell, VariantsResult};
+use crate::stats::{Paired, share_interval};
+
+impl RunResult {
+    /// Holds every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is one from the first variant
+    /// to each other; there is no need for a baseline. What was not measured because the run was `broken_off` holds nothing.
+    pub fn judge_variants(&mut self, plan: &GatePlan, broken_off: bool) {
+        let Some(variants) = &self.variants else { return };
+        let missing = |requirement| {
+            broken_off.then(|| unjudged(requirement, None, "the run was broken off before all was measured"))
+        };
+        let judged = plan
+            .requirements
+            .iter()
+            .flat_map(|requirement| check(plan, requirement, variants).into_iter().chain(missing(requirement)));
+        self.requirements = judged.collect();
+    }
+}
+
+fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) -> Vec<Checked> {
+    let first = usize::from(matches!(requirement.bound, Bound::Change(_)));
+    let mut all = Vec::new();
+    for cell in &result.cells {
+        for (variant, identity) in result.variants.iter().enumerate().skip(first) {
+            let load = cell.loads[variant];
+            if requirement.level.is_some_and(|name: LevelName| !is_named(load, name)) {
+                continue;
+            }
+            let checked = match find(requirement, cell, variant, result) {
+                Some(found) => judged(plan, requirement, load, &found),
+                None => unjudged(requirement, Some(load), "not every round tells it; make them longer"),
+            };
+            all.push(Checked { variant: Some(identity.name.clone()), ..checked });
+        }
+    }
+    if all.is_empty() {
+        all.push(unjudged(requirement, None, "there is no such level"));
+    }
+    all
+}
+
+fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &VariantsResult) -> Option<Found> {
+    let unit = Unit::of(requirement.of);
+    let statistic = match requirement.of {
+        Figure::Statistic(of) => rounds::Figure::Client(of),
+        Figure::Errors => return errors(requirement, cell, variant),
+    };
+    match requirement.bound {
+        Bound::Value(bound) => {
+            let (value, interval) = cell.known(variant, statistic)?;
+            Some(Found { unit, value, interval, bound })
+        }
+        Bound::Change(change) => {
+            let Paired { ratio, interval, .. } = cell.ratio(variant, statistic, result.seed)?;
+            Some(Found { unit: Unit::Ratio, value: ratio, interval, bound: 1.0 + change })
+        }
+    }
+}
+
+/// Shares of errors are often 0, which has no ratio: a change is held against the reference's own share.
+fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Found> {
+    let ((failed, all), (of_reference, all_of_reference)) = (cell.failures(variant), cell.failures(0));
+    let bound = match requirement.bound {
+        Bound::Value(bound) => bound,
+        Bound::Change(change) => of_reference as f64 / all_of_reference.max(1) as f64 * (1.0 + change),
+    };
+    let interval = share_interval(failed, all, CONFIDENCE);
+    (all > 0).then(|| Found { unit: Unit::Share, value: failed as f64 / all as f64, interval, bound })
+}

@@ -1,0 +1,323 @@
+//! Variants, measured in rounds, against the first of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::measure::rounds::{Figure, Round, Unit};
+use crate::measure::summary::LevelLoad;
+use crate::plan::Rounds;
+use crate::result::compare::{Direction, direction};
+use crate::seed::{self, Purpose};
+use crate::stats::{Interval, Paired, share_difference, two_sample_t};
+
+/// Confidence of what is said of shares of errors.
+const CONFIDENCE: f64 = 0.95;
+/// A difference as large as this is by chance in one of twenty cases.
+const SIGNIFICANT: f64 = 0.05;
+/// Where rounds of one order differ from those of the other by more, in standard errors, the order matters.
+const ORDER_MATTERS: f64 = 3.0;
+
+/// What variants of a run came to.
+#[derive(Clone, Debug, Deserialize)]
+pub struct VariantsResult {
+    /// What is varied, where the program chose it: the word of `--matrix`.
+    pub matrix: Option<String>,
+    /// The variants; the first is the reference.
+    pub variants: Vec<VariantIdentity>,
+    /// How they took turns, and which changes count as none.
+    pub rounds: Rounds,
+    /// How often the servers were started.
+    pub starts: u32,
+    /// Seed of permutation tests.
+    pub seed: u64,
+    /// The figure that counts most: the mean latency, or the percentile that was asked for.
+    pub primary: Figure,
+    /// Levels, and of a matrix sizes of inputs.
+    pub cells: Vec<Cell>,
+}
+
+/// A variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VariantIdentity {
+    /// How reports name it.
+    pub name: String,
+    /// The flags that it has over the run's.
+    pub flags: String,
+    /// Why it could not be measured, where it could not.
+    pub problem: Option<String>,
+}
+
+/// All variants at one level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// The load of each variant.
+    pub loads: Vec<LevelLoad>,
+    /// Bytes of an input with free dimensions, where `--matrix-sizes` says.
+    pub size: Option<u64>,
+    /// Bytes of the input tensors of an inference, on average, of each variant.
+    pub input_bytes: Vec<Option<f64>>,
+    /// The rounds, in the order in which they were measured.
+    pub rounds: Vec<Round>,
+}
+
+/// A variant against the reference, at one level.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The number of the variant, from 0, which is the reference.
+    pub variant: usize,
+    /// Its figures.
+    pub figures: Vec<FigureChange>,
+    /// What became of its share of requests that fail; none where none did.
+    pub errors: Option<ErrorsChange>,
+    /// Rounds that count, which is those in which both were measured.
+    pub rounds: usize,
+    /// Those of them that others took something from.
+    pub disturbed: usize,
+    /// Student's t of the rounds in which the reference came first against the others, of the mean latency or the percentile that
+    /// was asked for; above 3 the order matters.
+    pub order_effect_t: Option<f64>,
+}
+
+/// What became of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FigureChange {
+    /// Which one.
+    pub of: Figure,
+    /// Geometric mean of the reference: rates a second, times in nanoseconds.
+    pub reference: f64,
+    /// The same of the variant.
+    pub value: f64,
+    /// Geometric mean of the rounds' ratios, variant by reference.
+    pub ratio: f64,
+    /// Where the true ratio lies, with 95 % confidence.
+    pub interval: Option<Interval>,
+    /// Two-sided p of the sign-flip permutation test.
+    pub p: f64,
+    /// Standard deviation of the logarithms of the rounds' ratios, or of the starts' means.
+    pub sd_log_ratio: Option<f64>,
+    /// The smallest change, as a share, that these rounds find with a probability of 80 %.
+    pub detectable: Option<f64>,
+    /// Share of the variance of a start's mean that lies between starts, 0 to 1, where there are several.
+    pub restart_share: Option<f64>,
+    /// What that means.
+    pub verdict: Direction,
+    /// Of an undecided figure: rounds, or starts where there are several, that would probably decide.
+    pub rounds_to_decide: Option<usize>,
+}
+
+/// What became of the share of requests that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ErrorsChange {
+    /// The reference's share, 0 to 1.
+    pub reference: f64,
+    /// The variant's.
+    pub value: f64,
+    /// Where the true difference lies, with 95 % confidence (Newcombe).
+    pub interval: Option<Interval>,
+    /// What that means; no margin is taken from it.
+    pub verdict: Direction,
+}
+
+impl Comparison {
+    /// Whether it mattered which of the two was measured first.
+    pub fn order_matters(&self) -> bool {
+        self.order_effect_t.is_some_and(|t| t.abs() > ORDER_MATTERS)
+    }
+}
+
+impl VariantsResult {
+    /// Whether a variant failed where it was measured.
+    pub fn has_failures(&self) -> bool {
+        let units = self.cells.iter().flat_map(|cell| &cell.rounds).flat_map(|round| &round.units);
+        units.flatten().any(|unit| unit.problem.is_some())
+    }
+
+    /// Whether every round is of every variant: a file may hold anything.
+    pub fn is_consistent(&self) -> bool {
+        let count = self.variants.len();
+        let fits = |cell: &Cell| {
+            let of_all = [cell.loads.len(), cell.input_bytes.len()].iter().all(|length| *length == count);
+            of_all && cell.rounds.iter().all(|round| round.units.len() == count)
+        };
+        self.cells.iter().all(fits)
+    }
+
+    /// Every variant but the first, against that, in a cell.
+    pub fn comparisons(&self, cell: &Cell) -> Vec<Comparison> {
+        (1..self.variants.len())
+            .map(|variant| compare(cell, variant, (self.rounds.margin, self.seed), self.primary))
+            .collect()
+    }
+}
+
+impl Cell {
+    /// What a variant came to in the rounds that count.
+    pub fn units(&self, variant: usize) -> impl Iterator<Item = &Unit> {
+        self.rounds.iter().filter_map(move |round| round.counted(variant))
+    }
+
+    /// What is known of a variant's own figure: its geometric mean over the rounds, and the interval of that. None where not
+    /// every round tells it.
+    pub fn known(&self, variant: usize, of: Figure) -> Option<(f64, Option<Interval>)> {
+        let starts = self.by_start(|round| Some(round.counted(variant)?.get(of).map(f64::ln)))?;
+        Paired::of(&starts, 0).map(|paired| (paired.ratio, paired.interval))
+    }
+
+    /// What the rounds tell of the ratio of a variant's figure to the reference's; `run_seed` is the run's. None where not every
+    /// round tells both.
+    pub fn ratio(&self, variant: usize, of: Figure, run_seed: u64) -> Option<Paired> {
+        let starts = self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))?;
+        Paired::of(&starts, seed::derive(run_seed, Purpose::SignFlips))
+    }
+
+    /// Requests of a variant that failed, and all, over the rounds that were measured.
+    pub fn failures(&self, variant: usize) -> (u64, u64) {
+        let units =
+            self.rounds.iter().filter(|round| !round.set_aside).filter_map(|round| round.units[variant].as_ref());
+        units.fold((0, 0), |(failed, all), unit| {
+            let own = unit.failed.saturating_add(unit.requests);
+            (u64::saturating_add(failed, unit.failed), u64::saturating_add(all, own))
+        })
+    }
+
+    /// The values of the rounds that count, start by start; none where one of them lacks it: percentiles are missing in the
+    /// slowest rounds, and without these the others would tell something else.
+    fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Option<Vec<Vec<f64>>> {
+        let most = self.rounds.iter().map(|round| round.start).max().unwrap_or(0);
+        let start = |number| self.rounds.iter().filter(|round| round.start == number).filter_map(&value).collect();
+        (1..=most).map(start).collect()
+    }
+}
+
+/// A variant against the reference; changes up to `margin` count as none, and `primary` is the figure that the order of rounds is
+/// judged by.
+pub fn compare(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), primary: Figure) -> Comparison {
+    let both = |round: &&Round| round.counted(0).is_some() && round.counted(variant).is_some();
+    let rounds: Vec<&Round> = cell.rounds.iter().filter(both).collect();
+    let disturbed =
+        |round: &&&Round| [0, variant].iter().any(|&one| round.counted(one).is_some_and(|unit| unit.disturbed));
+    let figures = Figure::of_all(rounds.iter().filter_map(|round| round.counted(0)));
+    Comparison {
+        variant,
+        figures: figures.into_iter().filter_map(|of| figure(cell, variant, (margin, run_seed), of)).collect(),
+        errors: errors(cell, variant),
+        rounds: rounds.len(),
+        disturbed: rounds.iter().filter(disturbed).count(),
+        order_effect_t: order_effect(&rounds, variant, primary),
+    }
+}
+
+/// The logarithms of a figure in a round in which both were measured: the reference's, and the variant's; none where one of them
+/// has too few requests for it.
+fn logs(round: &Round, variant: usize, of: Figure) -> Option<Option<(f64, f64)>> {
+    let (one, other) = (round.counted(0)?.get(of), round.counted(variant)?.get(of));
+    Some(one.zip(other).map(|(one, other)| (one.ln(), other.ln())))
+}
+
+fn figure(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), of: Figure) -> Option<FigureChange> {
+    let paired = cell.ratio(variant, of, run_seed)?;
+    let middle = |side: fn((f64, f64)) -> f64| {
+        let all = cell.by_start(|round| Some(logs(round, variant, of)?.map(side)));
+        all.and_then(|all| Paired::of(&all, 0)).map_or(f64::NAN, |known| known.ratio)
+    };
+    let verdict = verdict(of, &paired, margin);
+    Some(FigureChange {
+        of,
+        reference: middle(|(one, _)| one),
+        value: middle(|(_, other)| other),
+        ratio: paired.ratio,
+        interval: paired.interval,
+        p: paired.p,
+        sd_log_ratio: paired.deviation,
+        detectable: paired.detectable,
+        restart_share: paired.between,
+        verdict,
+        rounds_to_decide: if verdict == Direction::Undecided { paired.units_to_decide(margin) } else { None },
+    })
+}
+
+/// What pairs say of a figure. A change must be told by the interval and by the permutation test; that there is none follows from
+/// the interval alone, because no test proves it.
+pub fn verdict(of: Figure, paired: &Paired, margin: f64) -> Direction {
+    match direction(of.more_is_better(), paired.interval, margin) {
+        Direction::Worse | Direction::Better if paired.p > SIGNIFICANT => Direction::Undecided,
+        word => word,
+    }
+}
+
+fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
+    let (reference, own) = (cell.failures(0), cell.failures(variant));
+    let share = |(failed, all): (u64, u64)| failed as f64 / (all as f64).max(1.0);
+    if reference.0 + own.0 == 0 {
+        return None;
+    }
+    let interval = share_difference(own, reference, CONFIDENCE);
+    let verdict = match interval {
+        Some(known) if known.low > 0.0 => Direction::Worse,
+        Some(known) if known.high < 0.0 => Direction::Better,
+        _ => Direction::Undecided,
+    };
+    Some(ErrorsChange { reference: share(reference), value: share(own), interval, verdict })
+}
+
+fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
+    let place = |round: &Round, subject| round.order.iter().position(|&one| one == subject);
+    let side = |first: bool| -> Vec<f64> {
+        let of_order = rounds.iter().filter(|round| (place(round, 0) < place(round, variant)) == first);
+        of_order.filter_map(|round| logs(round, variant, key)?).map(|(one, other)| other - one).collect()
+    };
+    two_sample_t(&side(true), &side(false))
+}
+
+/// A cell in a file: what was measured, and what follows from it.
+#[derive(Serialize, JsonSchema)]
+struct CellFile<'a> {
+    #[serde(flatten)]
+    cell: &'a Cell,
+    /// Every variant but the first, against that.
+    comparisons: Vec<Comparison>,
+}
+
+/// The whole in a file.
+#[derive(Serialize, JsonSchema)]
+pub struct VariantsFile<'a> {
+    /// What is varied, where the program chose it: the word of `--matrix`.
+    matrix: &'a Option<String>,
+    /// The variants; the first is the reference.
+    variants: &'a [VariantIdentity],
+    /// How they took turns, and which changes count as none.
+    rounds: Rounds,
+    /// How often the servers were started.
+    starts: u32,
+    /// Seed of permutation tests.
+    seed: u64,
+    /// The figure that counts most: the mean latency, or the percentile that was asked for.
+    primary: Figure,
+    /// Levels, and of a matrix sizes of inputs.
+    cells: Vec<CellFile<'a>>,
+}
+
+impl<'a> VariantsFile<'a> {
+    /// The file's form.
+    pub fn of(result: &'a VariantsResult) -> Self {
+        let cell = |cell: &'a Cell| CellFile { cell, comparisons: result.comparisons(cell) };
+        Self {
+            matrix: &result.matrix,
+            variants: &result.variants,
+            rounds: result.rounds,
+            starts: result.starts,
+            seed: result.seed,
+            primary: result.primary,
+            cells: result.cells.iter().map(cell).collect(),
+        }
+    }
+}
+
+impl Serialize for VariantsResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        VariantsFile::of(self).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! What tests of samples need.
+
+mod kolmogorov;
+
+pub(crate) use kolmogorov::kolmogorov;

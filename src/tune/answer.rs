@@ -1,0 +1,101 @@
+//! What a search has shown.
+
+use crate::stats::Interval;
+use crate::tune::race::{Standings, median};
+use crate::tune::space::Space;
+use crate::tune::trial::{Candidate, Phase, Visit};
+
+/// Confidence of what is said.
+const CONFIDENCE: f64 = 0.95;
+
+/// How much better one candidate is than another, as a factor: 1.1 is 10 % more throughput, or a latency that is 10 % lower.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gain {
+    /// The estimate.
+    pub factor: f64,
+    /// Where the true factor lies, all contenders considered.
+    pub interval: Interval,
+}
+
+/// What a search has shown. Numbers are those of candidates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// This one is better than the present one, by more than the margin.
+    Better(usize, Gain),
+    /// None was shown to be; the best of the others would be by so much, at most to the interval's upper end.
+    Kept(Option<(usize, Gain)>),
+    /// The present one does not meet the constraints or does not work; this one does.
+    Meets(usize),
+    /// None meets the constraints; this one is nearest.
+    NoneMeets(usize),
+    /// The search was broken off before the best could be confirmed; this one is ahead.
+    Unconfirmed(usize),
+    /// Nothing could be measured.
+    Nothing,
+}
+
+impl Answer {
+    /// The configuration to take.
+    pub fn winner(&self) -> Option<usize> {
+        match self {
+            Self::Better(number, _) | Self::Meets(number) | Self::Unconfirmed(number) => Some(*number),
+            Self::Kept(_) => Some(0),
+            Self::NoneMeets(_) | Self::Nothing => None,
+        }
+    }
+}
+
+/// Whether the visit is one of those that decide.
+pub fn confirms(visit: &Visit) -> bool {
+    visit.phase == Phase::Confirmation
+}
+
+/// Whether a candidate meets the constraints in the middle one of its visits.
+pub fn meets(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
+    let violations = candidate.violations(counts);
+    !candidate.has_failed() && !violations.is_empty() && median(&violations) <= 0.0
+}
+
+/// What the confirmation of `finalists` shows; the present one is the first of these.
+pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], margin: f64) -> Option<Answer> {
+    let able: Vec<usize> = finalists.iter().copied().filter(|number| meets(&candidates[*number], confirms)).collect();
+    let standings = Standings::of(candidates, &able, confirms);
+    let best = leader(&standings, |number| number != 0);
+    let Some(best) = best else {
+        return able.contains(&0).then_some(Answer::Kept(None));
+    };
+    if !able.contains(&0) {
+        let cheap = cheapest(space, candidates, (&standings, best), margin);
+        return Some(Answer::Meets(cheap));
+    }
+    let half_width = standings.half_width(CONFIDENCE, able.len() - 1);
+    let gain = |number: usize| {
+        let interval = standings.difference(number, 0, half_width)?;
+        let factor = (standings.mean(number)? - standings.mean(0)?).exp();
+        Some(Gain { factor, interval: Interval { low: interval.low.exp(), high: interval.high.exp() } })
+    };
+    let is_better = |gain: &Gain| gain.interval.low >= 1.0 + margin;
+    let of_best = gain(best)?;
+    if !is_better(&of_best) {
+        return Some(Answer::Kept(Some((best, of_best))));
+    }
+    let cheap = cheapest(space, candidates, (&standings, best), margin);
+    Some(match gain(cheap).filter(is_better) {
+        Some(gain) => Answer::Better(cheap, gain),
+        None => Answer::Better(best, of_best),
+    })
+}
+
+/// The one with the highest mean among those that `counts` admits.
+pub fn leader(standings: &Standings, counts: impl Fn(usize) -> bool) -> Option<usize> {
+    let all = standings.means.iter().filter(|(number, _)| counts(*number));
+    all.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(number, _)| *number)
+}
+
+/// Of those that are as good as `best` but for the margin, the one that takes least.
+pub fn cheapest(space: &Space, candidates: &[Candidate], (standings, best): (&Standings, usize), margin: f64) -> usize {
+    let top = standings.mean(best).unwrap_or(f64::NEG_INFINITY);
+    let near = standings.means.iter().filter(|(number, mean)| *number != 0 && *mean > top - (1.0 + margin).ln());
+    let cost = |number: usize| candidates[number].place.as_ref().map(|place| space.cost(place)).unwrap_or_default();
+    near.map(|(number, _)| *number).min_by_key(|number| cost(*number)).unwrap_or(best)
+}

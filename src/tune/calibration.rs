@@ -1,0 +1,100 @@
+//! What one look along each dimension predicts of all points.
+//!
+//! Settings mostly act as factors: twice the instances, so many times the capacity, whatever the batch. So a point's logarithm is predicted as
+//! that of the base and what each of its settings changed there. That is used to order candidates and to leave out those that
+//! would have to be far better than predicted, and for nothing else.
+
+use crate::tune::space::{Place, Space};
+
+/// A candidate whose prediction, this much better than it says, is still worse than the best is not measured (a factor of 1.5).
+pub const DOUBT: f64 = 0.405_465;
+
+/// What was found at the base and along each dimension.
+#[derive(Clone, Debug, Default)]
+pub struct Calibration {
+    base: Place,
+    /// Score and violation at the base.
+    at_base: (f64, f64),
+    /// For each dimension and value, what it changed; what was not measured is between its neighbours.
+    effects: Vec<Vec<(f64, f64)>>,
+    /// Whether it was measured there, or on both sides.
+    known: Vec<Vec<bool>>,
+}
+
+impl Calibration {
+    /// From what `found` knows of points, score and violation.
+    pub fn new(space: &Space, base: Place, found: impl Fn(&Place) -> Option<(f64, f64)>) -> Option<Self> {
+        let at_base = found(&base)?;
+        let along = space.dimensions.iter().enumerate().map(|(dimension, searched)| {
+            let effect = |index: usize| {
+                let mut place = base.clone();
+                place[dimension] = index;
+                let (score, violation) = found(&place)?;
+                Some((score - at_base.0, violation - at_base.1))
+            };
+            (0..searched.values.len()).map(effect).collect::<Vec<_>>()
+        });
+        let along: Vec<Vec<Option<(f64, f64)>>> = along.collect();
+        let known = along.iter().map(|effects| bracketed(effects)).collect();
+        let effects = along.into_iter().map(between).collect();
+        Some(Self { base, at_base, effects, known })
+    }
+
+    /// Whether each setting of a point was measured, or values on both sides of it.
+    pub fn knows(&self, place: &Place) -> bool {
+        place.iter().enumerate().all(|(dimension, index)| self.known[dimension][*index])
+    }
+
+    /// Score and violation of a point.
+    pub fn predict(&self, place: &Place) -> (f64, f64) {
+        let effects = place.iter().enumerate().map(|(dimension, index)| self.effects[dimension][*index]);
+        effects.fold(self.at_base, |(score, violation), (more, worse)| (score + more, violation + worse))
+    }
+
+    /// Whether a point was itself looked at.
+    pub fn saw(&self, place: &Place) -> bool {
+        place.iter().zip(&self.base).filter(|(one, other)| one != other).count() <= 1
+    }
+}
+
+/// Of each value, whether it was measured or is between two that were.
+fn bracketed(effects: &[Option<(f64, f64)>]) -> Vec<bool> {
+    let first = effects.iter().position(Option::is_some);
+    let last = effects.iter().rposition(Option::is_some);
+    let within = |index: usize| first.zip(last).is_some_and(|(first, last)| (first..=last).contains(&index));
+    (0..effects.len()).map(within).collect()
+}
+
+/// Fills in what was not measured: on the line between those on both sides that were, or as the nearest.
+fn between(effects: Vec<Option<(f64, f64)>>) -> Vec<(f64, f64)> {
+    let known = |place: usize| Some((place, effects[place]?));
+    let fill = |index: usize| {
+        let below = (0..=index).rev().find_map(known);
+        let above = (index..effects.len()).find_map(known);
+        match (below, above) {
+            (Some((low, one)), Some((high, other))) if high > low => {
+                let share = (index - low) as f64 / (high - low) as f64;
+                (one.0 + share * (other.0 - one.0), one.1 + share * (other.1 - one.1))
+            }
+            (Some((_, effect)), _) | (_, Some((_, effect))) => effect,
+            (None, None) => (0.0, 0.0),
+        }
+    };
+    (0..effects.len()).map(fill).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_between_its_neighbours() {
+        let at = |score: f64| Some((score, -score));
+        assert_eq!(
+            between(vec![at(0.0), None, None, at(3.0), None])[1..],
+            [(1.0, -1.0), (2.0, -2.0), (3.0, -3.0), (3.0, -3.0)]
+        );
+        assert_eq!(between(vec![None, None]), [(0.0, 0.0); 2]);
+        assert_eq!(bracketed(&[None, at(0.0), None, at(1.0), None]), [false, true, true, true, false]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Which points take part in the race.
+
+use std::collections::HashSet;
+
+use crate::tune::calibration::{Calibration, DOUBT};
+use crate::tune::space::{Place, Space};
+
+/// Most points that race; what they leave out, steps from the best one look at.
+pub const MOST_RACING: usize = 60;
+
+/// Fewest, however little time there is.
+pub const LEAST_RACING: usize = 5;
+
+/// A point that does not race, and why.
+pub type Excluded = (Place, String);
+
+/// What is known before the race.
+pub struct Outlook<'a> {
+    /// All points.
+    pub space: &'a Space,
+    /// What was found along each dimension.
+    pub calibration: &'a Calibration,
+    /// Whether a point could not be loaded or measured.
+    pub failed: &'a dyn Fn(&Place) -> bool,
+    /// The best score that was measured where the constraints held.
+    pub best: Option<f64>,
+    /// How far scores and violations of one point are apart, as standard deviations.
+    pub noise: (f64, f64),
+    /// How many points there is time for.
+    pub room: usize,
+}
+
+impl Outlook<'_> {
+    /// The points that race, the most promising first, and those that are ruled out.
+    pub fn choose(&self) -> (Vec<Place>, Vec<Excluded>) {
+        let mut promising = Vec::new();
+        let mut excluded = Vec::new();
+        for place in self.space.places() {
+            if let Some(setting) = self.failed_setting(&place) {
+                excluded.push((place, format!("{setting} could not be loaded")));
+                continue;
+            }
+            let predicted = self.calibration.predict(&place);
+            match self.against(&place, predicted) {
+                Some(reason) => excluded.push((place, reason)),
+                None => promising.push((place, predicted)),
+            }
+        }
+        promising.sort_by(|(_, (one, above)), (_, (other, over))| {
+            (*above > DOUBT).cmp(&(*over > DOUBT)).then(other.total_cmp(one))
+        });
+        // Where there is room for few, the most promising is one of them.
+        let first = promising.first().map(|(place, _)| place.clone());
+        let mut chosen: Vec<Place> = first.into_iter().chain(self.starts()).collect();
+        chosen.extend(promising.into_iter().map(|(place, _)| place));
+        let mut seen = HashSet::new();
+        chosen.retain(|place| seen.insert(place.clone()));
+        excluded.retain(|(place, _)| !seen.contains(place));
+        chosen.truncate(self.room.clamp(LEAST_RACING, MOST_RACING));
+        (chosen, excluded)
+    }
+
+    /// Points that race whatever is predicted: the base, and the one that takes least with the largest batches.
+    fn starts(&self) -> Vec<Place> {
+        let batched = self.space.dimensions.iter().map(|dimension| match dimension.rank {
+            1 => dimension.values.len() - 1,
+            _ => 0,
+        });
+        let starts = [self.space.base(), batched.collect()];
+        starts.into_iter().filter(|place| self.failed_setting(place).is_none()).collect()
+    }
+
+    /// The setting that a point has in common with one that could not be loaded because of it alone.
+    fn failed_setting(&self, place: &Place) -> Option<String> {
+        let base = self.space.base();
+        let alone = |(dimension, index): (usize, &usize)| {
+            let mut other = base.clone();
+            other[dimension] = *index;
+            let searched = &self.space.dimensions[dimension];
+            (other != base && (self.failed)(&other)).then(|| format!("{} {}", searched.path, searched.values[*index]))
+        };
+        place.iter().enumerate().find_map(alone)
+    }
+
+    /// Why a point is not measured, if there is a reason.
+    fn against(&self, place: &Place, (score, violation): (f64, f64)) -> Option<String> {
+        if !self.calibration.knows(place) {
+            return None;
+        }
+        // What is predicted has the errors of several measurements.
+        let terms = if self.calibration.saw(place) { 2.0 } else { 2.0 * self.space.dimensions.len() as f64 + 2.0 };
+        let doubt = |noise: f64| DOUBT + 2.0 * noise * f64::sqrt(terms);
+        if violation > doubt(self.noise.1) {
+            return Some(format!("predicted to miss a constraint by a factor of {:.1}", violation.exp()));
+        }
+        let best = self.best?;
+        (score + doubt(self.noise.0) < best).then(|| {
+            let share = (score - best).exp() * 100.0;
+            format!("predicted to reach {share:.0} % of the best that was measured")
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! [`Planner`]: steps from the best, and its confirmation.
+
+use crate::tune::answer::{self, Answer, cheapest, confirmed, leader, meets};
+use crate::tune::planner::{CONFIRMATION, KEPT, Planner, Stage};
+use crate::tune::race::Standings;
+use crate::tune::racing::{CONFIDENCE, NO_TIME, is_race};
+use crate::tune::space::Place;
+use crate::tune::trial::{Fate, Phase};
+
+/// Rounds in which a step is held against the best.
+const STEP_ROUNDS: usize = 4;
+/// Rounds that every finalist should have at least.
+const ENOUGH_ROUNDS: usize = 6;
+
+impl Planner {
+    /// Looks at the neighbours of the best that nobody has looked at.
+    pub(super) fn begin_steps(&mut self) {
+        self.stage = Stage::Stepping;
+        let best = self.best_seen();
+        let place = self.candidates[best].place.clone();
+        let neighbours = place.map(|place| self.space.neighbours(&place)).unwrap_or_default();
+        let is_new = |place: &Place| {
+            self.numbers.get(place).is_none_or(|number| {
+                let candidate = &self.candidates[*number];
+                candidate.is_open() && !candidate.visits.iter().any(|visit| visit.phase != Phase::Calibration)
+            })
+        };
+        let fresh: Vec<Place> = neighbours.into_iter().filter(is_new).collect();
+        if fresh.is_empty() {
+            return self.begin_confirmation(best);
+        }
+        let mut beside = vec![best];
+        beside.extend(fresh.into_iter().map(|place| self.number(place)));
+        let unit = 2.0 * self.settings.unit_s;
+        (0..STEP_ROUNDS).for_each(|_| self.queue_round(&beside, Phase::Step, unit));
+        self.members = beside;
+    }
+
+    /// The best of the race; where that did not come far, of whatever was measured.
+    fn best_seen(&self) -> usize {
+        let of_race = Standings::of(&self.candidates, &self.raced(), is_race);
+        let all: Vec<usize> =
+            (0..self.candidates.len()).filter(|number| !self.candidates[*number].has_failed()).collect();
+        let mean = |number: usize| {
+            let visits = &self.candidates[number].visits;
+            let sum: f64 = visits.iter().map(|visit| visit.score).sum();
+            (!visits.is_empty()).then(|| (number, sum / visits.len() as f64))
+        };
+        let seen = Standings { means: all.into_iter().filter_map(mean).collect(), ..Standings::default() };
+        let able = |number: usize| meets(&self.candidates[number], |_| true);
+        let by_race = leader(&of_race, able);
+        by_race.or_else(|| leader(&seen, able)).or_else(|| leader(&of_race, |_| true)).unwrap_or(0)
+    }
+
+    /// Moves to a neighbour that is better by the margin; else the best one stays.
+    pub(super) fn judge_steps(&mut self) {
+        let best = self.members.first().copied().unwrap_or(0);
+        self.drop_failed();
+        let last = self.round.saturating_sub(STEP_ROUNDS);
+        let able: Vec<usize> =
+            self.members.iter().copied().filter(|number| meets(&self.candidates[*number], is_race)).collect();
+        let standings =
+            Standings::of(&self.candidates, &able, |visit| visit.phase == Phase::Step && visit.round >= last);
+        let ahead = leader(&standings, |_| true).unwrap_or(best);
+        let half_width = standings.half_width(CONFIDENCE, able.len().saturating_sub(1));
+        let gain = standings.difference(ahead, best, half_width);
+        let moves = ahead != best
+            && gain
+                .is_none_or(|gain| gain.low > 0.0 && (gain.low + gain.high) / 2.0 >= (1.0 + self.settings.margin).ln());
+        for number in self.members.clone() {
+            if number != 0 && number != best && number != ahead {
+                let stepped = self.candidates[number].visits.iter().any(|visit| visit.phase == Phase::Step);
+                let reason = if stepped { "no better than its neighbour" } else { NO_TIME };
+                self.drop_candidate(number, reason.to_owned());
+            }
+        }
+        if moves && self.budget.for_steps(self.reserve()) > 0.0 {
+            self.members = vec![ahead];
+            return self.begin_steps();
+        }
+        self.begin_confirmation(if moves { ahead } else { best });
+    }
+
+    /// The best, the one that takes least of those that are as good, the next best, and the present one.
+    pub(super) fn begin_confirmation(&mut self, best: usize) {
+        self.stage = Stage::Confirming;
+        let raced = self.candidates[best].visits.iter().any(is_race);
+        let beside = |number: usize| {
+            let standings = Standings::of(&self.candidates, &[best, number], |visit| !raced || is_race(visit));
+            standings.mean(number).zip(standings.mean(best)).map(|(own, best)| own - best)
+        };
+        let seen =
+            (1..self.candidates.len()).filter(|number| *number != best && meets(&self.candidates[*number], |_| true));
+        let mut others: Vec<(usize, f64)> = seen.filter_map(|number| Some((number, beside(number)?))).collect();
+        others.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        let means = others.iter().copied().chain([(best, 0.0)]).collect();
+        let cheap = cheapest(
+            &self.space,
+            &self.candidates,
+            (&Standings { means, ..Standings::default() }, best),
+            self.settings.margin,
+        );
+        // Where there is little time, fewer are confirmed, instead of all of them badly.
+        let room = self.budget.left() / (ENOUGH_ROUNDS as f64 * self.budget.price(self.settings.unit_s));
+        let mut finalists = vec![0, cheap];
+        finalists.extend([best].into_iter().chain(others.iter().map(|(number, _)| *number)));
+        let mut seen = Vec::new();
+        finalists.retain(|number| {
+            let is_new = !seen.contains(number);
+            seen.push(*number);
+            is_new
+        });
+        finalists.truncate((room as usize).clamp(2, KEPT + 1));
+        self.finalists = finalists;
+        for number in self.finalists.clone() {
+            if matches!(self.candidates[number].fate, Fate::Dropped { .. }) {
+                self.candidates[number].fate = Fate::Open;
+            }
+        }
+        self.judge_confirmation();
+    }
+
+    /// Goes on with another pair of rounds, unless the answer is known or the time is over.
+    pub(super) fn judge_confirmation(&mut self) {
+        let confirmations =
+            |number: &usize| self.candidates[*number].visits.iter().filter(|visit| answer::confirms(visit)).count();
+        let rounds = self.finalists.iter().map(confirmations).max().unwrap_or(0);
+        let works = |number: &usize| !self.candidates[*number].has_failed();
+        let finalists: Vec<usize> = self.finalists.iter().copied().filter(works).collect();
+        let pairs = CONFIRMATION.0.saturating_sub(rounds).max(2) / 2;
+        let unit = self.confirmation_unit();
+        // A first pair is begun where there is time for one trial, because it may take less than expected.
+        let least = if rounds >= 2 { 2.0 * finalists.len() as f64 } else { 1.0 };
+        let over = self.budget.left() < least * self.budget.price(unit);
+        if finalists.len() < 2 || rounds >= CONFIRMATION.1 || over || (rounds >= CONFIRMATION.0 && self.is_settled()) {
+            self.stage = Stage::Done;
+            return;
+        }
+        self.round += self.round % 2;
+        for _ in 0..pairs {
+            self.queue_round(&finalists, Phase::Confirmation, unit);
+            self.queue_round(&finalists, Phase::Confirmation, unit);
+        }
+    }
+
+    /// A unit such that the fewest rounds fit, four times the shortest at most.
+    pub(super) fn confirmation_unit(&self) -> f64 {
+        let each = self.budget.left() / (CONFIRMATION.0 * self.finalists.len()) as f64;
+        let extra = self.budget.price(0.0);
+        (each * 0.9 - extra).clamp(self.settings.unit_s, 4.0 * self.settings.unit_s)
+    }
+
+    /// Whether further rounds could not change the answer by much.
+    pub(super) fn is_settled(&self) -> bool {
+        match confirmed(&self.space, &self.candidates, &self.finalists, self.settings.margin) {
+            Some(Answer::Better(..) | Answer::Meets(_)) => true,
+            Some(Answer::Kept(Some((_, gain)))) => gain.interval.high < 1.0 + self.settings.margin,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The search for a model's configuration: which candidate is measured next, and what follows from what was measured.
+//!
+//! Everything here is a function of values: no clock, no server, no files. [`Planner`] is a state machine: it asks for a
+//! [`Trial`], is told what that came to ([`Observation`]), and says in the end what was shown ([`Answer`]). The same seed and the same
+//! observations give the same trials, so that a search that was broken off goes on from its record.
+
+mod answer;
+mod budget;
+mod calibration;
+mod field;
+mod finish;
+mod planner;
+mod race;
+mod racing;
+mod space;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+pub use answer::{Answer, Gain};
+pub use planner::Planner;
+pub use race::median;
+pub use space::{Dimension, Place, Space};
+pub use trial::{Candidate, Fate, Found, Observation, Phase, Settings, Trial};

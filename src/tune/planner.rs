@@ -1,0 +1,239 @@
+//! [`Planner`]: the search as a state machine.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::seed::{Purpose, derive, hash};
+use crate::tune::answer::{self, Answer, confirmed, leader, meets};
+use crate::tune::budget::Budget;
+use crate::tune::race::{Standings, median};
+use crate::tune::space::{Place, Space};
+use crate::tune::trial::{Candidate, Fate, Observation, Phase, Settings, Trial, Visit};
+
+/// So many always stay in the race, beside the present one.
+pub(super) const KEPT: usize = 3;
+/// Fewest and most rounds of the confirmation; these come in pairs.
+pub(super) const CONFIRMATION: (usize, usize) = (10, 60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Start,
+    Calibrating,
+    Racing,
+    Stepping,
+    Confirming,
+    Done,
+}
+
+/// The search. See the module.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    pub(super) space: Space,
+    pub(super) settings: Settings,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) numbers: HashMap<Place, usize>,
+    pub(super) budget: Budget,
+    pub(super) stage: Stage,
+    pub(super) queue: VecDeque<Trial>,
+    /// Numbers of rounds and trials, which nothing else has.
+    pub(super) round: usize,
+    pub(super) trials: u64,
+    pub(super) rung: usize,
+    /// Those in the race or beside the best one.
+    pub(super) members: Vec<usize>,
+    /// Those that are confirmed, the present one first.
+    pub(super) finalists: Vec<usize>,
+}
+
+impl Planner {
+    /// A search of `space`; the present configuration is candidate 0.
+    pub fn new(space: Space, settings: Settings) -> Self {
+        let present = space.present();
+        let numbers = present.iter().map(|place| (place.clone(), 0)).collect();
+        Self {
+            candidates: vec![Candidate::new(present)],
+            numbers,
+            budget: Budget::new(settings.budget_s),
+            stage: Stage::Start,
+            queue: VecDeque::new(),
+            round: 0,
+            trials: 0,
+            rung: 0,
+            members: Vec::new(),
+            finalists: Vec::new(),
+            space,
+            settings,
+        }
+    }
+
+    /// All candidates that were thought of, by their numbers.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// What is searched.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Seconds that were spent.
+    pub fn spent(&self) -> f64 {
+        self.budget.spent()
+    }
+
+    /// What is to be measured next; `None` at the end.
+    pub fn next(&mut self) -> Option<Trial> {
+        let mut before = None;
+        loop {
+            if let Some(trial) = self.queued() {
+                return Some(trial);
+            }
+            // What leads to no trial must at least lead to another stage.
+            if before == Some(self.stage) {
+                self.stage = Stage::Done;
+            }
+            if self.stage == Stage::Done {
+                return None;
+            }
+            before = Some(self.stage);
+            self.advance();
+        }
+    }
+
+    /// The next trial of the queue that there is a reason and time for. The first that takes too long ends the stage.
+    fn queued(&mut self) -> Option<Trial> {
+        while let Some(trial) = self.queue.pop_front() {
+            if self.candidates[trial.candidate].has_failed() {
+                continue;
+            }
+            if self.is_affordable(&trial) {
+                return Some(trial);
+            }
+            self.queue.clear();
+        }
+        None
+    }
+
+    /// What the last trial came to.
+    pub fn observe(&mut self, trial: &Trial, observation: &Observation) {
+        self.budget.spend(trial.unit_s, observation.seconds);
+        let candidate = &mut self.candidates[trial.candidate];
+        match &observation.found {
+            Ok(found) => candidate.visits.push(Visit {
+                phase: trial.phase,
+                round: trial.round,
+                unit_s: trial.unit_s,
+                score: found.score,
+                violation: found.violation,
+            }),
+            Err(reason) => candidate.fate = Fate::Failed(reason.clone()),
+        }
+    }
+
+    /// What has been shown so far.
+    pub fn answer(&self) -> Answer {
+        let confirmation = confirmed(&self.space, &self.candidates, &self.finalists, self.settings.margin);
+        if let Some(answer) = confirmation.filter(|_| self.is_confirmed()) {
+            return answer;
+        }
+        if self.finalists == [0] && meets(&self.candidates[0], |_| true) {
+            return Answer::Kept(None);
+        }
+        let numbers = 0..self.candidates.len();
+        let mean = |number: usize| {
+            let visits = &self.candidates[number].visits;
+            visits.iter().map(|visit| visit.score).sum::<f64>() / visits.len() as f64
+        };
+        let able = numbers.clone().filter(|number| meets(&self.candidates[*number], |_| true));
+        if let Some(best) = able.max_by(|one, other| mean(*one).total_cmp(&mean(*other))) {
+            let of_last = |number: &usize| self.members.contains(number) && meets(&self.candidates[*number], |_| true);
+            let last: Vec<usize> = self.members.iter().copied().filter(of_last).collect();
+            let ahead = leader(&Standings::of(&self.candidates, &last, |_| true), |_| true);
+            let ahead = ahead.unwrap_or(best);
+            // Where the present one does not work, there is nothing to confirm against.
+            let is_needless = self.stage == Stage::Done && self.candidates[0].has_failed();
+            return if is_needless { Answer::Meets(ahead) } else { Answer::Unconfirmed(ahead) };
+        }
+        let distance = |number: &usize| median(&self.candidates[*number].violations(|_| true));
+        let works =
+            |number: &usize| !self.candidates[*number].has_failed() && !self.candidates[*number].visits.is_empty();
+        let seen = numbers.filter(works);
+        let nearest = seen.min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        nearest.map_or(Answer::Nothing, Answer::NoneMeets)
+    }
+
+    /// Whether every finalist that works was measured in enough rounds to say something.
+    fn is_confirmed(&self) -> bool {
+        let rounds = |number: &usize| {
+            let visits = &self.candidates[*number].visits;
+            visits.iter().filter(|visit| answer::confirms(visit)).count()
+        };
+        let works = |number: &&usize| !self.candidates[**number].has_failed();
+        !self.finalists.is_empty() && self.finalists.iter().filter(works).map(rounds).all(|rounds| rounds >= 4)
+    }
+
+    fn is_affordable(&self, trial: &Trial) -> bool {
+        let price = self.budget.price(trial.unit_s);
+        let left = match self.stage {
+            Stage::Calibrating => self.budget.for_calibration(),
+            Stage::Racing => self.budget.for_race(self.reserve()),
+            Stage::Stepping => self.budget.for_steps(self.reserve()),
+            _ => self.budget.left(),
+        };
+        // The present one is always looked at.
+        price <= left || self.trials_of(0) == 0
+    }
+
+    pub(super) fn trials_of(&self, number: usize) -> usize {
+        self.candidates[number].visits.len()
+    }
+
+    /// What the confirmation needs.
+    pub(super) fn reserve(&self) -> f64 {
+        (CONFIRMATION.0 * (KEPT + 1)) as f64 * self.budget.price(self.settings.unit_s)
+    }
+
+    fn advance(&mut self) {
+        match self.stage {
+            Stage::Start => self.calibrate(),
+            Stage::Calibrating => self.line_up(),
+            Stage::Racing => self.judge_rung(),
+            Stage::Stepping => self.judge_steps(),
+            Stage::Confirming => self.judge_confirmation(),
+            Stage::Done => {}
+        }
+    }
+
+    /// The number of a point; a new one where it was not thought of.
+    pub(super) fn number(&mut self, place: Place) -> usize {
+        let next = self.candidates.len();
+        let number = *self.numbers.entry(place.clone()).or_insert(next);
+        if number == next {
+            self.candidates.push(Candidate::new(Some(place)));
+        }
+        number
+    }
+
+    /// A round: each of `members` once, in an order drawn from the seed; those that differ in their instances alone stand together,
+    /// because these are changed in place.
+    pub(super) fn queue_round(&mut self, members: &[usize], phase: Phase, unit_s: f64) {
+        let (round, stream) = (self.round, derive(self.settings.seed, Purpose::Tuning));
+        self.round += 1;
+        let mut order = members.to_vec();
+        if phase == Phase::Race || phase == Phase::Step {
+            let family = |number: usize| self.space.family(self.candidates[number].place.as_ref());
+            let draw = |number: usize| hash(stream, (round as u64) << 32 | number as u64);
+            let of_family = |number: usize| {
+                let folded = family(number).into_iter().fold(round as u64, |seed, index| hash(seed, index as u64));
+                hash(stream, folded)
+            };
+            order.sort_by_key(|number| (of_family(*number), draw(*number)));
+        } else if phase == Phase::Confirmation && round % 2 == 1 {
+            order.reverse();
+        }
+        for candidate in order {
+            let seed = hash(stream, self.trials);
+            self.trials += 1;
+            self.queue.push_back(Trial { candidate, phase, round, unit_s, seed });
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What rounds say: candidates that were measured in the same rounds, held against each other.
+//!
+//! A round measures every candidate once, so that whatever the machine does in the meantime meets all alike. Scores are logarithms, so that
+//! differences are ratios. The spread of a score is estimated from all candidates together, what is left of their scores without
+//! the candidates' means and the rounds' means (a two-way layout without interaction): two rounds of twenty candidates tell it
+//! well, two of one do not.
+
+use crate::stats::{Interval, student_t_quantile};
+use crate::tune::trial::{Candidate, Visit};
+
+/// Candidates over the rounds that all of them have.
+#[derive(Clone, Debug, Default)]
+pub struct Standings {
+    /// Their numbers and mean scores.
+    pub means: Vec<(usize, f64)>,
+    /// Standard error of the difference of two means; infinite where there are fewer than two rounds.
+    pub error: f64,
+    /// Degrees of freedom of that.
+    pub freedom: f64,
+}
+
+impl Standings {
+    /// Of `members`, over the visits that `counts` admits.
+    pub fn of(candidates: &[Candidate], members: &[usize], counts: impl Fn(&Visit) -> bool) -> Self {
+        let visits = |member: usize| candidates[member].visits.iter().filter(|visit| counts(visit)).collect::<Vec<_>>();
+        let all: Vec<Vec<&Visit>> = members.iter().map(|member| visits(*member)).collect();
+        let Some(first) = all.first() else { return Self::default() };
+        let is_common = |round: usize| all.iter().all(|visits| visits.iter().any(|visit| visit.round == round));
+        let rounds: Vec<(usize, f64)> =
+            first.iter().filter(|visit| is_common(visit.round)).map(|visit| (visit.round, visit.unit_s)).collect();
+        let score = |visits: &[&Visit], round: usize| {
+            visits.iter().find(|visit| visit.round == round).map_or(0.0, |visit| visit.score)
+        };
+        let scores: Vec<Vec<f64>> =
+            all.iter().map(|visits| rounds.iter().map(|(round, _)| score(visits, *round)).collect()).collect();
+        let weights: Vec<f64> = rounds.iter().map(|(_, unit)| *unit).collect();
+        let (error, freedom) = spread(&scores, &weights);
+        let weight: f64 = weights.iter().sum();
+        let mean =
+            |scores: &Vec<f64>| scores.iter().zip(&weights).map(|(score, weight)| score * weight).sum::<f64>() / weight;
+        let means =
+            if weight > 0.0 { members.iter().copied().zip(scores.iter().map(mean)).collect() } else { Vec::new() };
+        Self { means, error, freedom }
+    }
+
+    /// The mean score of a member.
+    pub fn mean(&self, member: usize) -> Option<f64> {
+        self.means.iter().find(|(number, _)| *number == member).map(|(_, mean)| *mean)
+    }
+
+    /// Half the width of the intervals of differences, of which `comparisons` shall all hold with `confidence`.
+    pub fn half_width(&self, confidence: f64, comparisons: usize) -> f64 {
+        let tail = (1.0 - confidence) / 2.0 / comparisons.max(1) as f64;
+        if self.freedom > 0.0 { student_t_quantile(1.0 - tail, self.freedom) * self.error } else { f64::INFINITY }
+    }
+
+    /// Where the true difference of two members lies.
+    pub fn difference(&self, one: usize, other: usize, half_width: f64) -> Option<Interval> {
+        let middle = self.mean(one)? - self.mean(other)?;
+        Some(Interval { low: middle - half_width, high: middle + half_width })
+    }
+}
+
+/// Standard error of the difference of two weighted means, and its degrees of freedom.
+fn spread(scores: &[Vec<f64>], weights: &[f64]) -> (f64, f64) {
+    let (members, rounds) = (scores.len() as f64, weights.len() as f64);
+    let freedom = (members - 1.0) * (rounds - 1.0);
+    if freedom < 1.0 {
+        return (f64::INFINITY, 0.0);
+    }
+    let total: f64 = weights.iter().sum();
+    let mean = |scores: &[f64]| scores.iter().zip(weights).map(|(score, weight)| score * weight).sum::<f64>() / total;
+    let own: Vec<f64> = scores.iter().map(|scores| mean(scores)).collect();
+    let common: Vec<f64> =
+        (0..weights.len()).map(|round| scores.iter().map(|scores| scores[round]).sum::<f64>() / members).collect();
+    let grand = mean(&common);
+    let squares: f64 = scores
+        .iter()
+        .zip(&own)
+        .flat_map(|(scores, own)| {
+            scores.iter().zip(&common).zip(weights).map(move |((score, common), weight)| (score - own, common, weight))
+        })
+        .map(|(rest, common, weight)| weight * (rest - (common - grand)).powi(2))
+        .sum();
+    ((2.0 * squares / freedom / total).sqrt(), freedom)
+}
+
+/// Whether visits say clearly that a constraint does not hold: all of two, three of four, or a single one by far.
+pub fn is_violated(violations: &[f64]) -> bool {
+    let above = violations.iter().filter(|violation| **violation > 0.0).count();
+    match violations.len() {
+        0 => false,
+        1 => violations[0] > std::f64::consts::LN_2,
+        count => above * 4 >= count * 3 && (count > 2 || above == count),
+    }
+}
+
+/// The middle of some numbers.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => sorted[count / 2],
+        count => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
+    }
+}

@@ -1,0 +1,208 @@
+//! [`Planner`]: calibration, and the race by rungs.
+
+use crate::tune::answer::{leader, meets};
+use crate::tune::calibration::Calibration;
+use crate::tune::field::{Excluded, LEAST_RACING, MOST_RACING, Outlook};
+use crate::tune::planner::{KEPT, Planner, Stage};
+use crate::tune::race::{Standings, is_violated, median};
+use crate::tune::space::Place;
+use crate::tune::trial::{Fate, Phase, Visit};
+
+/// Spaces up to this size race without a calibration.
+const SMALL: usize = 12;
+/// How often the base is looked at in the calibration, which tells how far two looks are apart.
+const BASE_LOOKS: usize = 3;
+/// Fewest and most rounds of a rung.
+const ROUNDS: (usize, usize) = (2, 8);
+/// Units double from rung to rung so often.
+const DOUBLINGS: usize = 2;
+/// A candidate leaves the race where this says that it is worse; of all comparisons of a rung together.
+pub(super) const CONFIDENCE: f64 = 0.90;
+/// Why a candidate is left behind that nobody has looked at.
+pub(super) const NO_TIME: &str = "no time to measure it";
+
+impl Planner {
+    pub(super) fn calibrate(&mut self) {
+        self.stage = Stage::Calibrating;
+        let mut looks = vec![0];
+        if self.space.len() > SMALL {
+            let base = self.space.base();
+            let axes = self.space.axes(&base);
+            let middle = axes.len() / 2;
+            for (index, place) in axes.into_iter().enumerate() {
+                let number = self.number(place);
+                looks.extend((number != 0).then_some(number));
+                if index + 1 == middle {
+                    looks.push(self.number(base.clone()));
+                }
+            }
+            let base = self.number(base);
+            looks.extend(std::iter::repeat_n(base, BASE_LOOKS - 2));
+        }
+        self.queue_round(&looks, Phase::Calibration, self.settings.unit_s);
+    }
+
+    /// Chooses who races.
+    pub(super) fn line_up(&mut self) {
+        let field = if self.space.len() > SMALL { self.outlook() } else { None };
+        let (chosen, excluded) = field.unwrap_or_else(|| (self.spread(), Vec::new()));
+        for (place, reason) in excluded {
+            let number = self.number(place);
+            let candidate = &mut self.candidates[number];
+            if number != 0 && candidate.is_open() {
+                candidate.fate = Fate::RuledOut(reason);
+            }
+        }
+        self.members = chosen.into_iter().map(|place| self.number(place)).collect();
+        if !self.members.contains(&0) {
+            self.members.insert(0, 0);
+        }
+        self.stage = Stage::Racing;
+        self.queue_rung();
+    }
+
+    /// As many points as there is time for in two rounds: those along each setting first, which tell most.
+    fn spread(&self) -> Vec<Place> {
+        let mut places = self.space.axes(&self.space.base());
+        let others: Vec<Place> =
+            self.space.places().take(MOST_RACING).filter(|place| !places.contains(place)).collect();
+        places.extend(others);
+        places.truncate((2 * self.room()).clamp(LEAST_RACING, MOST_RACING));
+        places
+    }
+
+    /// How many candidates there is time for in the first rung, if half of the race's time is spent on it.
+    pub(super) fn room(&self) -> usize {
+        let left = self.budget.for_race(self.reserve()) / 2.0;
+        (left / ROUNDS.0 as f64 / self.budget.price(self.settings.unit_s)) as usize
+    }
+
+    pub(super) fn outlook(&self) -> Option<(Vec<Place>, Vec<Excluded>)> {
+        let found = |place: &Place| {
+            let visits = &self.candidates[*self.numbers.get(place)?].visits;
+            let count = visits.len() as f64;
+            let sums = visits.iter().fold((0.0, 0.0), |(score, violation), visit| {
+                (score + visit.score / count, violation + visit.violation / count)
+            });
+            (count > 0.0).then_some(sums)
+        };
+        let base = self.space.base();
+        let looks = &self.candidates[*self.numbers.get(&base)?].visits;
+        let noise = |value: fn(&Visit) -> f64| deviation(&looks.iter().map(value).collect::<Vec<_>>());
+        let calibration = Calibration::new(&self.space, base, found)?;
+        let seen = self.candidates.iter().filter(|candidate| meets(candidate, |_| true));
+        let best = seen.flat_map(|candidate| &candidate.visits).map(|visit| visit.score).max_by(f64::total_cmp);
+        let outlook = Outlook {
+            space: &self.space,
+            calibration: &calibration,
+            failed: &|place| self.numbers.get(place).is_some_and(|number| self.candidates[*number].has_failed()),
+            best,
+            noise: (noise(|visit| visit.score), noise(|visit| visit.violation)),
+            room: self.room(),
+        };
+        Some(outlook.choose())
+    }
+
+    pub(super) fn queue_rung(&mut self) {
+        let unit = self.rung_unit();
+        let members = self.members.clone();
+        let rungs = (members.len() as f64 / KEPT as f64).log2().ceil().max(1.0);
+        let each = self.budget.for_race(self.reserve()) / rungs / members.len() as f64 / self.budget.price(unit);
+        for _ in 0..(each as usize).clamp(ROUNDS.0, ROUNDS.1) {
+            self.queue_round(&members, Phase::Race, unit);
+        }
+        self.rung += 1;
+    }
+
+    /// How long the next rung measures.
+    fn rung_unit(&self) -> f64 {
+        self.settings.unit_s * f64::from(1_u32 << self.rung.min(DOUBLINGS))
+    }
+
+    pub(super) fn drop_candidate(&mut self, number: usize, reason: String) {
+        if self.candidates[number].is_open() {
+            self.candidates[number].fate = Fate::Dropped { rung: self.rung, reason };
+        }
+        self.members.retain(|member| *member != number);
+    }
+
+    /// Drops who is worse or misses a constraint, then the worse half.
+    pub(super) fn judge_rung(&mut self) {
+        self.drop_failed();
+        for number in self.members.clone() {
+            if number != 0 && is_violated(&self.candidates[number].violations(|_| true)) {
+                let missed = median(&self.candidates[number].violations(|_| true)).exp();
+                self.drop_candidate(number, format!("misses a constraint by a factor of {missed:.2}"));
+            }
+        }
+        let raced = self.raced();
+        for number in self.members.clone() {
+            if number != 0 && !raced.contains(&number) {
+                self.drop_candidate(number, NO_TIME.to_owned());
+            }
+        }
+        let standings = Standings::of(&self.candidates, &raced, is_race);
+        let best = leader(&standings, |number| meets(&self.candidates[number], |_| true));
+        let Some(best) = best.or_else(|| leader(&standings, |_| true)) else { return self.begin_steps() };
+        let others: Vec<usize> =
+            self.members.iter().copied().filter(|number| *number != 0 && *number != best).collect();
+        let half_width = standings.half_width(CONFIDENCE, others.len());
+        for number in &others {
+            let difference = standings.difference(*number, best, half_width);
+            if let Some(worse) = difference.filter(|difference| difference.high < 0.0) {
+                let middle = (worse.low + worse.high) / 2.0;
+                self.drop_candidate(*number, format!("{:.1} % worse than the best", (1.0 - middle.exp()) * 100.0));
+            }
+        }
+        self.halve(&standings, best);
+        let left = self.members.iter().filter(|number| **number != 0).count();
+        let round = (left + 1) as f64 * self.budget.price(self.rung_unit());
+        if left <= KEPT || self.budget.for_race(self.reserve()) < round {
+            return self.begin_steps();
+        }
+        self.queue_rung();
+    }
+
+    /// Those of the race that were measured in it.
+    pub(super) fn raced(&self) -> Vec<usize> {
+        let raced = |number: &usize| self.candidates[*number].visits.iter().any(is_race);
+        self.members.iter().copied().filter(raced).collect()
+    }
+
+    pub(super) fn drop_failed(&mut self) {
+        self.members.retain(|number| *number == 0 || !self.candidates[*number].has_failed());
+    }
+
+    /// Keeps the better half: those as good as the best but for the margin, which take least, before all others by their means.
+    pub(super) fn halve(&mut self, standings: &Standings, best: usize) {
+        let mut others: Vec<usize> =
+            self.members.iter().copied().filter(|number| *number != 0 && *number != best).collect();
+        let top = standings.mean(best).unwrap_or_default() - (1.0 + self.settings.margin).ln();
+        let mean = |number: usize| standings.mean(number).unwrap_or(f64::NEG_INFINITY);
+        let cost = |number: usize| self.candidates[number].place.as_ref().map(|place| self.space.cost(place));
+        others.sort_by(|one, other| {
+            let (a, b) = (mean(*one), mean(*other));
+            if a > top && b > top { cost(*one).cmp(&cost(*other)) } else { b.total_cmp(&a) }
+        });
+        let keep = (others.len() + 1).div_ceil(2).max(KEPT) - 1;
+        for number in others.into_iter().skip(keep) {
+            let share = (mean(number) - mean(best)).exp() * 100.0;
+            self.drop_candidate(number, format!("in the worse half, at {share:.0} % of the best"));
+        }
+    }
+}
+
+/// Whether a visit was made beside others.
+pub(super) fn is_race(visit: &Visit) -> bool {
+    matches!(visit.phase, Phase::Race | Phase::Step)
+}
+
+/// Standard deviation; 0 of fewer than two.
+fn deviation(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt()
+}

@@ -1,0 +1,164 @@
+//! What is searched: values of settings, and the points that they make.
+
+use serde_json::Value;
+
+/// A setting and the values that it may have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dimension {
+    /// The setting, such as `max_batch_size`.
+    pub path: String,
+    /// Its values, in an order in which neighbours are alike.
+    pub values: Vec<Value>,
+    /// Which of them is in force now, if any is.
+    pub present: Option<usize>,
+    /// Where candidates are alike, fewer of this is better: instances before batches before all else. Smaller weighs more.
+    pub rank: u8,
+}
+
+/// A point: for each dimension the number of its value.
+pub type Place = Vec<usize>;
+
+/// All dimensions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Space {
+    /// The dimensions.
+    pub dimensions: Vec<Dimension>,
+}
+
+impl Space {
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.dimensions.iter().fold(1_usize, |count, dimension| count.saturating_mul(dimension.values.len()))
+    }
+
+    /// Every point, the last dimension running fastest.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        (0..self.len()).map(|mut number| {
+            let mut place: Place = self
+                .dimensions
+                .iter()
+                .rev()
+                .map(|dimension| {
+                    let index = number % dimension.values.len();
+                    number /= dimension.values.len();
+                    index
+                })
+                .collect();
+            place.reverse();
+            place
+        })
+    }
+
+    /// The point of the settings in force, where all of them are among the values.
+    pub fn present(&self) -> Option<Place> {
+        self.dimensions.iter().map(|dimension| dimension.present).collect()
+    }
+
+    /// The same, with the first value where the one in force is not among them.
+    pub fn base(&self) -> Place {
+        self.dimensions.iter().map(|dimension| dimension.present.unwrap_or(0)).collect()
+    }
+
+    /// The points that differ from `place` by one step of one dimension.
+    pub fn neighbours(&self, place: &Place) -> Vec<Place> {
+        let step = |dimension: usize, index: Option<usize>| {
+            let index = index.filter(|index| *index < self.dimensions[dimension].values.len())?;
+            let mut other = place.clone();
+            other[dimension] = index;
+            Some(other)
+        };
+        (0..self.dimensions.len())
+            .flat_map(|dimension| {
+                let index = place[dimension];
+                [step(dimension, index.checked_sub(1)), step(dimension, Some(index + 1))]
+            })
+            .flatten()
+            .collect()
+    }
+
+    /// The points that differ from `base` in one dimension, and `base` itself first. Dimensions take turns, and the ends of each come
+    /// before what is between them, so that a part of them tells something of all.
+    pub fn axes(&self, base: &Place) -> Vec<Place> {
+        let orders: Vec<Vec<usize>> =
+            self.dimensions.iter().map(|dimension| by_halves(dimension.values.len())).collect();
+        let longest = orders.iter().map(Vec::len).max().unwrap_or(0);
+        let turns = (0..longest)
+            .flat_map(|turn| orders.iter().enumerate().map(move |(dimension, order)| (dimension, order.get(turn))));
+        let others = turns.filter_map(|(dimension, index)| {
+            let mut place = base.clone();
+            place[dimension] = *index?;
+            (place != *base).then_some(place)
+        });
+        std::iter::once(base.clone()).chain(others).collect()
+    }
+
+    /// What candidates that differ in their instances alone have in common.
+    pub fn family(&self, place: Option<&Place>) -> Vec<usize> {
+        let place = place.map_or(&[][..], Vec::as_slice);
+        place
+            .iter()
+            .zip(&self.dimensions)
+            .filter(|(_, dimension)| dimension.rank > 0)
+            .map(|(index, _)| *index)
+            .collect()
+    }
+
+    /// What a point takes, to be compared: of candidates that are alike, the one that takes least is preferred.
+    pub fn cost(&self, place: &Place) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.dimensions.len()).collect();
+        order.sort_by_key(|dimension| self.dimensions[*dimension].rank);
+        order.into_iter().map(|dimension| place[dimension]).collect()
+    }
+}
+
+/// The numbers below `count`: the last, the first, then halves of what is between.
+fn by_halves(count: usize) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut add = |index: usize| {
+        if index < count && !order.contains(&index) {
+            order.push(index);
+        }
+    };
+    add(count.saturating_sub(1));
+    add(0);
+    let mut step = count.next_power_of_two();
+    while step > 1 {
+        step /= 2;
+        (step..count).step_by(2 * step.max(1)).for_each(&mut add);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        let dimension = |path: &str, count: usize, rank| Dimension {
+            path: path.to_owned(),
+            values: (0..count).map(Value::from).collect(),
+            present: (path != "c").then_some(1),
+            rank,
+        };
+        Space { dimensions: vec![dimension("a", 2, 1), dimension("b", 3, 0), dimension("c", 2, 2)] }
+    }
+
+    #[test]
+    fn every_point_is_there_once() {
+        let places: Vec<Place> = space().places().collect();
+        assert_eq!((places.len(), space().len()), (12, 12));
+        assert_eq!((&places[0], &places[1], &places[11]), (&vec![0, 0, 0], &vec![0, 0, 1], &vec![1, 2, 1]));
+        assert_eq!(Space::default().places().count(), 1, "without dimensions there is the present one");
+    }
+
+    #[test]
+    fn neighbours_axes_and_costs() {
+        let space = space();
+        assert_eq!((space.present(), space.base()), (None, vec![1, 1, 0]));
+        assert_eq!(space.neighbours(&vec![1, 1, 0]), [[0, 1, 0], [1, 0, 0], [1, 2, 0], [1, 1, 1]]);
+        assert_eq!(space.axes(&vec![1, 1, 0]), [[1, 1, 0], [1, 2, 0], [1, 1, 1], [0, 1, 0], [1, 0, 0]]);
+        assert_eq!(by_halves(6), [5, 0, 4, 2, 1, 3]);
+        assert_eq!((by_halves(1), by_halves(0)), (vec![0], vec![]));
+        assert_eq!(space.cost(&vec![1, 2, 0]), [2, 1, 0], "by rank");
+    }
+}

@@ -1,0 +1,190 @@
+//! Source files as syntax trees, without their tests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{Attribute, File, ImplItem, Item, ItemMod, Meta};
+
+/// A source file.
+pub struct Source {
+    /// Path below `src`.
+    pub path: String,
+    /// The file without what exists in tests only.
+    pub file: File,
+    /// Lines of that.
+    pub lines: usize,
+    /// Whether it has a reason to break budgets.
+    pub excused: bool,
+    /// Files and folders of its modules that exist in tests only, without their ending.
+    tests: Vec<String>,
+}
+
+impl Source {
+    /// Reads `text`, which stands at `path`.
+    pub fn parse(path: &str, text: &str) -> Self {
+        let mut file = syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let tests_elsewhere = test_modules(path, &file.items);
+        let mut tests = Tests::default();
+        tests.visit_file_mut(&mut file);
+        let excused = text.lines().any(|line| line.trim_start().starts_with("// budget: "));
+        Self { path: path.to_owned(), file, lines: text.lines().count() - tests.lines, excused, tests: tests_elsewhere }
+    }
+
+    /// The module that the file is, as a path below the crate: none for its root.
+    pub fn module(&self) -> Vec<String> {
+        let path = self.path.trim_end_matches(".rs");
+        path.split('/').filter(|part| *part != "mod").map(str::to_owned).collect()
+    }
+
+    /// All paths in the code, those in macros too: `a::b::c`, or a single word.
+    pub fn paths(&self) -> Vec<Vec<String>> {
+        let mut paths = Vec::new();
+        for item in self.file.items.iter().filter(|item| !matches!(item, Item::Use(_))) {
+            gather(item.to_token_stream(), &mut paths);
+        }
+        paths
+    }
+}
+
+/// Every source file of the program, tests left out.
+pub fn all() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    walk(&root, &mut files);
+    files.sort();
+    let read = |path: &PathBuf| {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        Source::parse(name, &fs::read_to_string(path).unwrap())
+    };
+    let mut sources: Vec<Source> = files.iter().map(read).collect();
+    let tests: BTreeSet<String> = sources.iter().flat_map(|source| source.tests.clone()).collect();
+    let is_test =
+        |path: &str| tests.iter().any(|test| path == format!("{test}.rs") || path.starts_with(&format!("{test}/")));
+    sources.retain(|source| !is_test(&source.path));
+    assert!(sources.len() > 50, "the sources are where they were");
+    sources
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn test_modules(path: &str, items: &[Item]) -> Vec<String> {
+    let path = Path::new(path);
+    let is_root = matches!(path.file_stem().and_then(|stem| stem.to_str()), Some("mod" | "lib" | "main"));
+    let folder = if is_root { path.parent().unwrap().to_owned() } else { path.with_extension("") };
+    let named = |item: &Item| match item {
+        Item::Mod(ItemMod { attrs, ident, content: None, .. }) if is_test(attrs) => {
+            Some(folder.join(ident.to_string()).to_str().unwrap().to_owned())
+        }
+        _ => None,
+    };
+    items.iter().filter_map(named).collect()
+}
+
+/// Takes away what exists in tests only, and counts its lines.
+#[derive(Default)]
+struct Tests {
+    lines: usize,
+}
+
+impl Tests {
+    fn keeps(&mut self, attributes: &[Attribute], item: &impl Spanned) -> bool {
+        let goes = is_test(attributes);
+        if goes {
+            let span = item.span();
+            self.lines += span.end().line - span.start().line + 1;
+        }
+        !goes
+    }
+}
+
+impl VisitMut for Tests {
+    fn visit_file_mut(&mut self, file: &mut File) {
+        file.items.retain(|item| self.keeps(attributes(item), item));
+        syn::visit_mut::visit_file_mut(self, file);
+    }
+
+    fn visit_item_mod_mut(&mut self, module: &mut ItemMod) {
+        if let Some((_, items)) = &mut module.content {
+            items.retain(|item| self.keeps(attributes(item), item));
+        }
+        syn::visit_mut::visit_item_mod_mut(self, module);
+    }
+
+    fn visit_item_impl_mut(&mut self, block: &mut syn::ItemImpl) {
+        block.items.retain(|item| match item {
+            ImplItem::Fn(function) => self.keeps(&function.attrs, item),
+            ImplItem::Const(value) => self.keeps(&value.attrs, item),
+            _ => true,
+        });
+        syn::visit_mut::visit_item_impl_mut(self, block);
+    }
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+/// `#[cfg(test)]`.
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        _ => false,
+    })
+}
+
+/// Identifiers that `::` joins, wherever they stand.
+fn gather(tokens: TokenStream, paths: &mut Vec<Vec<String>>) {
+    let mut colons = 0;
+    let mut path: Vec<String> = Vec::new();
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) => {
+                if colons != 2 {
+                    paths.extend((!path.is_empty()).then(|| std::mem::take(&mut path)));
+                }
+                path.push(plain(&ident));
+                colons = 0;
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
+            other => {
+                paths.extend((!path.is_empty()).then(|| std::mem::take(&mut path)));
+                colons = 0;
+                if let TokenTree::Group(group) = other {
+                    gather(group.stream(), paths);
+                }
+            }
+        }
+    }
+    paths.extend((!path.is_empty()).then_some(path));
+}
+
+fn plain(ident: &Ident) -> String {
+    ident.to_string().trim_start_matches("r#").to_owned()
+}

@@ -1,0 +1,67 @@
+//! Files that nobody means.
+
+use super::*;
+
+/// A small generator, so that a failure can be had again.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+const GOOD: &[&str] = &[
+    "model: m\nheader: ['A: b', &x 'C: d']\nruns:\n  a: {extends: .b, seed: 4}\n  .b:\n    stage:\n      - rate:5:1s\n    header: *x\n",
+    "load:\n  type: constant\n  interval: 1.0\n  stages:\n    - rate: 1.0\n      duration: 30\n  sweep: null\n  lora_traffic_split:\n    \
+     - {name: a, split: 0.5}\n    - {name: b, split: 0.5}\nserver: {type: vllm, base_url: 'http://h:1', model_name: m}\ndata:\n  type: mock\n",
+];
+
+#[test]
+fn changed_files_are_read_or_refused() {
+    let pieces = [
+        "\n", "  ", ":", "-", "[", "}", "\u{0}", "&a", "*a", "'", "\"", "~", "true", "runs", "extends", "load",
+        "1e999", "%", "|", "\t", "é",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.yaml");
+    for text in GOOD {
+        let file = Config::of(text);
+        file.plan(if text.contains("runs") { &["-m", "m"] } else { &[] });
+    }
+    let (mut read, mut refused) = (0, 0);
+    for number in 0..1_500 {
+        let mut draws = Draws(number);
+        let mut text: Vec<char> = GOOD[draws.below(GOOD.len())].chars().collect();
+        for _ in 0..=draws.below(3) {
+            let (from, length) = (draws.below(text.len()), draws.below(5));
+            let to = (from + length).min(text.len());
+            text.splice(from..to, pieces[draws.below(pieces.len())].chars());
+        }
+        let text: String = text.into_iter().collect();
+        fs::write(&path, &text).unwrap();
+        match parse([OsString::from("--config"), path.clone().into(), "-m".into(), "m".into()]) {
+            Ok(_) => read += 1,
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().contains('\n'), "{text}: {error}");
+            }
+        }
+    }
+    assert!(read > 10 && refused > 500, "{read} {refused}");
+}
+
+#[test]
+fn what_is_no_text_or_too_much_is_refused() {
+    let file = Config::of("");
+    fs::write(file.path(), b"model: \xff\n").unwrap();
+    assert!(file.error(&[]).starts_with("FILE:1:1: cannot be read as text"));
+    fs::write(file.path(), "a".repeat(2 << 20)).unwrap();
+    assert!(file.error(&[]).starts_with("FILE:1:1: it is larger than 1 MiB"));
+    fs::write(file.path(), "[".repeat(100_000)).unwrap();
+    assert!(file.error(&[]).starts_with("FILE:1:"), "{}", file.error(&[]));
+    let folder = file.path().parent().unwrap().display().to_string();
+    let error = parse(split(&format!("--config {folder} -m m"))).unwrap_err().to_string();
+    assert!(error.contains("that is a directory"), "{error}");
+}
