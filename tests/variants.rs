@@ -39,7 +39,7 @@ fn assert_narrow(finished: &Finished) {
 }
 
 #[test]
-fn models_side_by_side_are_compared_level_by_level() {
+fn timed_models_side_by_side_are_compared_level_by_level() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("short", 2), Model::sleeping("long", 6)]);
     let (csv, summary) = (repository.file("out.csv"), repository.file("out.json"));
@@ -76,7 +76,7 @@ fn models_side_by_side_are_compared_level_by_level() {
 }
 
 #[test]
-fn what_differs_in_the_server_is_loaded_anew_for_each_turn() {
+fn timed_what_differs_in_the_server_is_loaded_anew_for_each_turn() {
     let _turn = turns::shared();
     let [one, other] = [2, 6].map(|delay| {
         let repository = Repository::of(&[]);

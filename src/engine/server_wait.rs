@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn one_wait_is_for_all_attempts() {
-        let wait = ServerWait::new(Duration::from_millis(250));
+        let wait = ServerWait::new(Duration::from_secs(3));
         let mut calls = 0;
         let outcome = wait.retry(
             |_| {

@@ -111,7 +111,7 @@ mod tests {
     fn whoever_does_not_answer_is_named() {
         let told = together(3, |ranks| {
             let silent = ranks.place().rank == 2;
-            (!silent).then(|| ranks.exchange(&1, Duration::from_millis(50)).unwrap_err().to_string())
+            (!silent).then(|| ranks.exchange(&1, Duration::from_secs(2)).unwrap_err().to_string())
         });
         assert_eq!(told[0].as_deref(), Some("rank 2 (host2) was lost: it does not answer"));
     }

@@ -17,6 +17,7 @@ pub(super) const CONFIRMATION: (usize, usize) = (10, 60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Start,
+    Looking,
     Calibrating,
     Racing,
     Stepping,
@@ -108,9 +109,17 @@ impl Planner {
             if self.is_affordable(&trial) {
                 return Some(trial);
             }
-            self.queue.clear();
+            // What the present one is held against comes first.
+            if trial.candidate != 0 || !self.is_alone() {
+                self.queue.clear();
+            }
         }
         None
+    }
+
+    /// Measures for so many seconds at least from here on. The first trial, of the present configuration, tells what the model needs.
+    pub fn set_unit(&mut self, unit_s: f64) {
+        self.settings.unit_s = unit_s;
     }
 
     /// What the last trial came to.
@@ -174,6 +183,8 @@ impl Planner {
     fn is_affordable(&self, trial: &Trial) -> bool {
         let price = self.budget.price(trial.unit_s);
         let left = match self.stage {
+            // Without a second one there is nothing to confirm, which the rest is kept for.
+            _ if trial.candidate != 0 && self.is_alone() => self.budget.left(),
             Stage::Calibrating => self.budget.for_calibration(),
             Stage::Racing => self.budget.for_race(self.reserve()),
             Stage::Stepping => self.budget.for_steps(self.reserve()),
@@ -181,6 +192,11 @@ impl Planner {
         };
         // The present one is always looked at.
         price <= left || self.trials_of(0) == 0
+    }
+
+    /// Whether nothing beside the present configuration has been measured.
+    fn is_alone(&self) -> bool {
+        self.candidates[1..].iter().all(|candidate| candidate.visits.is_empty())
     }
 
     pub(super) fn trials_of(&self, number: usize) -> usize {
@@ -194,7 +210,8 @@ impl Planner {
 
     fn advance(&mut self) {
         match self.stage {
-            Stage::Start => self.calibrate(),
+            Stage::Start => self.look(),
+            Stage::Looking => self.calibrate(),
             Stage::Calibrating => self.line_up(),
             Stage::Racing => self.judge_rung(),
             Stage::Stepping => self.judge_steps(),

@@ -22,9 +22,15 @@ pub(super) const CONFIDENCE: f64 = 0.90;
 pub(super) const NO_TIME: &str = "no time to measure it";
 
 impl Planner {
+    /// Looks at the present configuration, which tells how long a trial takes.
+    pub(super) fn look(&mut self) {
+        self.stage = Stage::Looking;
+        self.queue_round(&[0], Phase::Calibration, self.settings.unit_s);
+    }
+
     pub(super) fn calibrate(&mut self) {
         self.stage = Stage::Calibrating;
-        let mut looks = vec![0];
+        let mut looks = Vec::new();
         if self.space.len() > SMALL {
             let base = self.space.base();
             let axes = self.space.axes(&base);

@@ -393,6 +393,16 @@ fn where_not_all_can_be_measured_the_best_that_was_is_confirmed() {
     }
 }
 
+/// A trial takes a good part of the budget: the second candidate is measured in what would be kept to confirm it.
+#[test]
+fn where_there_is_little_time_it_goes_to_a_second_candidate() {
+    for seed in 0..20 {
+        let searched = scripted(line(2), settings(30.0, seed), |_, trial, _| (11.0, score(trial)));
+        assert_eq!(searched.trials.iter().map(|trial| trial.candidate).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(searched.planner.answer(), Answer::Unconfirmed(1));
+    }
+}
+
 #[test]
 fn who_fails_after_all_is_nobodys_neighbour() {
     let found = |_: &Planner, trial: &Trial, number: usize| {

@@ -272,7 +272,7 @@ fn stages_of_a_concurrency_run_as_they_stand() {
 #[test]
 fn a_part_of_a_file_and_a_trace_run_as_they_stand() {
     let _turn = turns::shared();
-    let (_folder, reports, said) = run("split_rollout.yaml", &["--request-count", "200"]);
+    let (_folder, reports, said) = run("split_rollout.yaml", &["--request-count", "200", "--seed", "1"]);
     let counts = ["stable", "experimental"].map(|adapter| {
         report(&reports, &format!("adapter_{adapter}_lifecycle_metrics.json"))["successes"]["count"].as_u64().unwrap()
     });

@@ -250,7 +250,7 @@ fn the_only_request_of_a_stream_can_be_cancelled() {
 }
 
 #[test]
-fn deadlines_hold_on_a_stream_that_requests_share() {
+fn timed_deadlines_hold_on_a_stream_that_requests_share() {
     let setup = Setup { deadline: Some(Duration::from_millis(100)), slots: 2, ..STREAMING };
     let mut bench = Bench::new(setup, |_, mut peer| {
         peer.shake_hands(NARROW);

@@ -124,9 +124,10 @@ fn an_older_library_is_enough() {
 #[test]
 fn processors_are_bound_before_the_server_starts() {
     let _turn = turns::shared();
-    let repository = Repository::of(&[Model::identity("m")]);
+    let repository = Repository::of(&[]);
+    repository.add(&repository.journaling(Model::identity("m")));
     let running = Program::on(&repository, "m").args("--cpus 0 -p 20000").start();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    repository.wait_for_requests("m", 0);
     let threads = std::fs::read_dir(format!("/proc/{}/task", running.id())).unwrap();
     let allowed: Vec<String> = threads
         .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok())

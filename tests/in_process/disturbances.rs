@@ -16,7 +16,7 @@ fn passes(stdout: &str) -> usize {
 }
 
 #[test]
-fn a_hog_on_our_processor_is_seen_and_no_failure() {
+fn timed_a_hog_on_our_processor_is_seen_and_no_failure() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let processor = processors()[0];
@@ -54,7 +54,7 @@ fn windows_that_a_hog_took_are_measured_again() {
 }
 
 #[test]
-fn nobody_looks_where_that_is_asked_for() {
+fn timed_nobody_looks_where_that_is_asked_for() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let processor = processors()[0];

@@ -125,7 +125,7 @@ fn watched(model: impl Fn(&Repository) -> Model) -> Watched {
 fn an_interrupt_while_a_model_loads_waits_for_it_and_leaves_nothing() {
     let _turn = turns::shared();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let watched = watched(marking("load", "time.sleep(1)"));
+        let watched = watched(marking("load", "time.sleep(3)"));
         let running = watched.program().start();
         watched.wait_for_mark();
         assert_eq!(watched.stubs().len(), 1, "the test sees what it looks for");
@@ -202,7 +202,7 @@ fn leaving_at_once_leaves_nothing_behind() {
 fn a_model_that_raises_ends_in_time_and_its_repeated_lines_are_counted() {
     let _turn = turns::shared();
     let watched = Watched::of(&python("pass", "raise ValueError('no')", "pass"));
-    let running = watched.program().args("-p 300 -r 6").start();
+    let running = watched.program().args("-p 1000 -r 3").start();
     let finished = watched.finish(running);
     let report = finished.report_with(3);
     let failures = report.level().failures("no");
@@ -271,7 +271,7 @@ fn a_model_that_does_not_end_is_left_in_time() {
 #[test]
 fn an_error_is_said_before_the_server_is_stopped() {
     let _turn = turns::shared();
-    let watched = watched(marking("end", "time.sleep(2)"));
+    let watched = watched(marking("end", "time.sleep(4)"));
     let data = watched.repository.file("data.json");
     fs::write(&data, r#"{"data": [{"NO_SUCH": [1]}]}"#).unwrap();
     let finished = watched.finish(watched.program().args("--input-data").arg(&data).start());

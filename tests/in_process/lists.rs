@@ -17,7 +17,7 @@ fn each_concurrency_of_a_list_is_a_level() {
 }
 
 #[test]
-fn a_list_is_searched_by_halves() {
+fn timed_a_list_is_searched_by_halves() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let report =

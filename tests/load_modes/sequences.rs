@@ -1,6 +1,7 @@
 //! Sequences, checked from the server's side: the accumulator model counts every request that breaks the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ fn in_every_mode(strategy: &str, instances: u32) {
     ] {
         let repository = accumulator(strategy, instances);
         // Requests of a sequence that may overtake each other on the way are a matter of the load, not of the server.
-        let finished = run(&repository, &format!("-p 150 -s 1000000 -r 3 --sequence-length 6 {load}"));
+        let finished = run(&repository, &format!("-p 150 -s 1000000 --sequence-length 6 {load}"));
         let all = assert_well_formed(&repository);
         let report = finished.report_with(finished.code());
         assert!(report.level().client_number("Sequence count") > 0.0, "{load}: {}", report.text);
@@ -233,15 +234,21 @@ fn a_mix_of_a_sequence_model_with_itself_keeps_sequences_whole() {
     assert!(by_sequence.values().flatten().collect::<BTreeSet<_>>().len() == 2, "{by_sequence:?}");
 }
 
-/// Interrupts the program after its levels have begun.
+/// How many sequences have begun by a journal that is being written.
+fn sequences_of(journal: &Path) -> usize {
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    entries.map(|entry| entry["correlation"].to_string()).filter(|id| id != "0").collect::<BTreeSet<_>>().len()
+}
+
+/// Interrupts the program once all three sequences have begun.
 fn interrupted(arguments: &str) -> Repository {
     let repository = accumulator(DIRECT, 4);
     let running = Program::on(&repository, "m").args("-p 60000 --sequence-length 100000").args(arguments).start();
     let journal = repository.file("m.journal");
-    while std::fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
+    while sequences_of(&journal) < 3 {
         thread::sleep(Duration::from_millis(10));
     }
-    thread::sleep(Duration::from_millis(200));
     running.signal(2);
     let finished = running.finish();
     assert!([0, 4].contains(&finished.code()), "{}\n{}", finished.stdout, finished.stderr);
@@ -315,7 +322,7 @@ fn an_ensemble_around_a_sequence_model_gets_whole_sequences_in_process() {
         "--request-rate-range 300 --num-of-sequences 3 --serial-sequences",
     ] {
         let repository = nested();
-        let finished = run(&repository, &format!("-p 150 -s 1000000 -r 3 --sequence-length 6 {load}"));
+        let finished = run(&repository, &format!("-p 150 -s 1000000 --sequence-length 6 {load}"));
         let report = finished.report_with(finished.code());
         assert!(report.level().client_number("Sequence count") > 0.0, "{load}: {}", report.text);
         assert!(!report.text.contains("Failed request count"), "{load}: {}", report.text);

@@ -97,7 +97,7 @@ fn a_concurrency_of_so_many_requests_is_shared() {
 }
 
 #[test]
-fn windows_are_judged_together_and_ranges_are_walked_in_step() {
+fn timed_windows_are_judged_together_and_ranges_are_walked_in_step() {
     for mpi in Mpi::all() {
         let repository = Repository::of(&[Model::identity("m")]);
         let result = repository.file("result.json");

@@ -5,7 +5,7 @@ use crate::support::{Model, Repository, TritonServer, turns};
 use crate::{PROTOCOLS, figure};
 
 #[test]
-fn hogs_beside_a_server_on_this_machine_are_seen() {
+fn timed_hogs_beside_a_server_on_this_machine_are_seen() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start(&repository) else { return };

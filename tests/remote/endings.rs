@@ -42,7 +42,7 @@ fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
 #[test]
 fn every_request_is_cancelled_that_has_a_stream_of_its_own() {
     let _turn = turns::shared();
-    let repository = Repository::of(&[Model::sleeping("slow", 300)]);
+    let repository = Repository::of(&[Model::sleeping("slow", 2_000)]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for flags in ["", "--async", "--streaming"] {
         let program = server.program("grpc", "slow").args(flags).args("--cancel-after-us 20000 --request-count 24");

@@ -13,7 +13,7 @@ fn law(fixed_us: u32, item_us: u32) -> Model {
 }
 
 #[test]
-fn batching_pays() {
+fn timed_batching_pays() {
     let model = law(5_000, 0).parameter("permits", "1");
     let found = search(model, "--search instances=1,2 --search max_batch_size=1,8,32 --budget 15s");
     assert_eq!((found.word(), found.winner()), ("better", vec![1, 32]), "{}", found.text());
@@ -26,7 +26,7 @@ fn batching_pays() {
 
 /// Beyond what an execution itself costs on a busy machine, that is.
 #[test]
-fn batching_is_vain() {
+fn timed_batching_is_vain() {
     let model = law(0, 20_000).parameter("permits", "4");
     let found = search(model, "--search instances=1,4 --search max_batch_size=1,4 --budget 15s");
     assert_eq!((found.word(), found.winner()[0]), ("better", 4), "{}", found.text());
@@ -35,21 +35,21 @@ fn batching_is_vain() {
 }
 
 #[test]
-fn instances_are_vain() {
+fn timed_instances_are_vain() {
     let model = law(20_000, 0).parameter("slowdown_permille", "1000");
     let found = search(model, "--search instances=1,2,4 --budget 15s");
     assert_eq!((found.word(), found.winner()), ("kept", vec![1]), "{}", found.text());
 }
 
 #[test]
-fn instances_contend() {
+fn timed_instances_contend() {
     let model = law(20_000, 0).parameter("slowdown_permille", "200");
     let found = search(model, "--search instances=1,2,4,8 --budget 15s");
     assert_eq!((found.word(), found.winner()), ("better", vec![8]), "{}", found.text());
 }
 
 #[test]
-fn instances_contend_for_three_permits() {
+fn timed_instances_contend_for_three_permits() {
     let model = law(20_000, 0).parameter("slowdown_permille", "200").parameter("permits", "3");
     let found = search(model, "--search instances=1,2,3,6 --budget 15s");
     // Six are as good, so on a machine that is not still they may come out ahead by more than the margin.
@@ -58,7 +58,7 @@ fn instances_contend_for_three_permits() {
 }
 
 #[test]
-fn a_constraint_binds() {
+fn timed_a_constraint_binds() {
     // Four times as long as the table has it, so that a busy machine's delays are small beside it.
     let found = search(law(8_000, 4_000), "--search max_batch_size=1,2,4,8,32 --constraint p99<62ms --budget 15s");
     assert_eq!((found.word(), found.winner()), ("better", vec![4]), "{}", found.text());
@@ -68,7 +68,7 @@ fn a_constraint_binds() {
 }
 
 #[test]
-fn a_delay_only_costs() {
+fn timed_a_delay_only_costs() {
     let model = law(5_000, 0).batches(8);
     let found = search(model, "--search delay=0,20000,50000 --at-rate 50 --budget 15s");
     assert_eq!((found.word(), found.winner()), ("kept", vec![0]), "{}", found.text());
@@ -76,7 +76,7 @@ fn a_delay_only_costs() {
 }
 
 #[test]
-fn a_plateau_is_no_gain() {
+fn timed_a_plateau_is_no_gain() {
     let law = || law(20_000, 0).parameter("permits", "2");
     let found = search(law().instances(2), "--search instances=1,2,4,6 --budget 15s");
     assert_eq!((found.word(), found.winner()), ("kept", vec![2]), "{}", found.text());
@@ -93,14 +93,14 @@ fn a_plateau_is_no_gain() {
 }
 
 #[test]
-fn noise_alone_keeps_yours() {
+fn timed_noise_alone_keeps_yours() {
     let model = law(5_000, 0).parameter("delay_law", "exponential").parameter("permits", "1").instances(2);
     let found = search(model, "--search instances=2,3 --search delay=0,10,20 --budget 12s");
     assert_eq!(found.word(), "kept", "{}", found.text());
 }
 
 #[test]
-fn loads_that_fail_are_results() {
+fn timed_loads_that_fail_are_results() {
     let model = law(20_000, 0).parameter("fail_load_if", "count>4").parameter("load_ms", "20");
     let found = search(model, "--search instances=1,4,5,8 --budget 15s");
     assert_eq!((found.word(), found.winner()), ("better", vec![4]), "{}", found.text());
@@ -112,7 +112,7 @@ fn loads_that_fail_are_results() {
 }
 
 #[test]
-fn candidates_that_crash_are_results_where_they_are_isolated() {
+fn timed_candidates_that_crash_are_results_where_they_are_isolated() {
     let model = law(20_000, 0).parameter("crash_if", "count>2");
     let found = search(model, "--search instances=1:3 --isolate --budget 40s");
     assert_eq!((found.word(), found.winner()), ("better", vec![2]), "{}", found.text());
@@ -121,13 +121,13 @@ fn candidates_that_crash_are_results_where_they_are_isolated() {
 }
 
 #[test]
-fn batches_and_concurrency_of_the_client() {
+fn timed_batches_and_concurrency_of_the_client() {
     let found = search(law(5_000, 0).batches(8), "-b 1,2,8 --concurrency-range 1,4 --budget 15s");
     assert_eq!((found.word(), found.winner()[0]), ("better", 8), "{}", found.text());
 }
 
 #[test]
-fn a_large_space_is_looked_at_along_its_settings_first() {
+fn timed_a_large_space_is_looked_at_along_its_settings_first() {
     let model = law(5_000, 0).parameter("permits", "2");
     let found =
         search(model, "--search instances=1:6 --search max_batch_size=1,2,4:16 --search delay=0,100 --budget 30s");

@@ -16,7 +16,7 @@ fn summary(arguments: &[&std::ffi::OsStr]) -> String {
 }
 
 #[test]
-fn the_file_of_traces_is_read_by_trace_summary() {
+fn timed_the_file_of_traces_is_read_by_trace_summary() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let file = repository.file("own.json");
@@ -81,7 +81,7 @@ fn the_export_has_the_stages_within_their_requests() {
 }
 
 #[test]
-fn csv_files_have_columns_for_stages() {
+fn timed_csv_files_have_columns_for_stages() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let file = repository.file("result.csv");

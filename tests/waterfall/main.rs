@@ -98,7 +98,7 @@ ensemble_scheduling { step [
 ] }"#;
 
 #[test]
-fn every_model_of_an_ensemble_has_its_stages() {
+fn timed_every_model_of_an_ensemble_has_its_stages() {
     let _turn = turns::shared();
     let repository = Repository::of(&[
         Model::sleeping("first", 2),

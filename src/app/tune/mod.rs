@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::limits;
 use crate::model::{ConfigMark, ModelId};
-use crate::plan::{Searched, Setting, TunePlan};
+use crate::plan::{OF_OUTPUT, Searched, Setting, TunePlan};
 use crate::report::{self, Interrupts};
 use crate::result::{Figures, TuneResult, VisitFigures};
 use crate::stdio::{self, note};
@@ -157,16 +157,13 @@ impl Means<'_> {
         Ok(measured)
     }
 
-    /// The shortest measurement: as long as the present configuration takes for enough requests.
-    fn unit(&mut self, plan: &TunePlan) -> f64 {
-        if let Some(unit) = plan.unit {
-            return unit.as_secs_f64();
-        }
-        let trial = Trial { candidate: 0, phase: Phase::Calibration, round: 0, unit_s: UNIT_S.0, seed: plan.run.seed };
-        let looked = self.visit(&[], None, (&trial, plan.budget));
-        let most = UNIT_S.1.min(plan.budget.as_secs_f64() / 60.0).max(UNIT_S.0);
-        looked.map_or(UNIT_S.0, |measured| (REQUESTS / request_rate(&measured.figures).max(1.0)).clamp(UNIT_S.0, most))
-    }
+}
+
+/// The shortest measurement: as long as the present configuration takes for enough requests.
+fn unit(plan: &TunePlan, present: &Figures) -> Duration {
+    let most = UNIT_S.1.min(plan.budget.as_secs_f64() / 60.0).max(UNIT_S.0);
+    let needed = (REQUESTS / request_rate(present).max(1.0)).clamp(UNIT_S.0, most);
+    plan.unit.unwrap_or(Duration::from_secs_f64(needed))
 }
 
 /// What the candidate at `place` sets; the present configuration sets nothing.
@@ -188,16 +185,16 @@ struct Hunt<'a> {
 }
 
 impl<'a> Hunt<'a> {
-    fn begin(plan: &'a TunePlan, search: &'a [Searched], mut means: Means<'a>) -> Result<Self> {
+    fn begin(plan: &'a TunePlan, search: &'a [Searched], means: Means<'a>) -> Result<Self> {
         let (folder, interrupts) = (plan.folder(), means.interrupts);
         let own = head(plan, search, means.subject.bases());
-        let (record, unit_s, known) = if plan.resume {
+        let (record, known) = if plan.resume {
             let (head, known) = record::read(&folder, &own)?;
-            (Record::resume(&folder, &head, interrupts)?, head.unit_s, known)
+            (Record::resume(&folder, &head, interrupts)?, known)
         } else {
-            let unit_s = means.unit(plan);
-            (Record::begin(&folder, &Head { unit_s, ..own }, interrupts)?, unit_s, Vec::new())
+            (Record::begin(&folder, &own, interrupts)?, Vec::new())
         };
+        let unit_s = plan.unit.map_or(UNIT_S.0, |unit| unit.as_secs_f64());
         let space = space::space(search, plan, |model| means.subject.base(model));
         let settings =
             Settings { budget_s: plan.budget.as_secs_f64(), margin: plan.margin, seed: plan.run.seed, unit_s };
@@ -233,6 +230,9 @@ impl<'a> Hunt<'a> {
             self.planner.observe(&trial, &entry.observation);
             self.record.add(&entry)?;
             if let Some(measured) = entry.measured {
+                if self.seen.is_empty() {
+                    self.planner.set_unit(unit(self.plan, &measured.figures).as_secs_f64());
+                }
                 self.seen.push(Seen { trial, measured });
             }
         }
@@ -295,13 +295,10 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// Flags that say nothing of what is measured, or that the title of a search has.
-const TOLD: [&str; 16] = [
+/// Flags that the title of a search has, and those that may be others when it is resumed.
+const TOLD: &[&str] = &[
     "-m",
-    "-f",
     "-u",
-    "--summary-file",
-    "--measurement-interval",
     "--concurrency-range",
     "--seed",
     "--search",
@@ -312,20 +309,21 @@ const TOLD: [&str; 16] = [
     "--budget",
     "--margin",
     "--output",
+    "--isolate",
+    "--trial",
     "--exit-timeout-secs",
 ];
 
-/// By what a search is known again, but for its unit.
+/// By what a search is known again.
 fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
     let words = plan.run.words.flags.iter();
-    let told = |name: &str| TOLD.contains(&name) || ["--isolate", "--resume", "--trial"].contains(&name);
+    let told = |name: &str| TOLD.contains(&name) || OF_OUTPUT.contains(&name);
     let flags = words.filter(|flag| flag.given && !told(&flag.name));
     let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
     Head {
         search: report::tune::title(plan, search),
         flags: flags.map(|flag| format!("{} {}", flag.name, flag.values.join(" ")).trim_end().to_owned()).collect(),
         bases: bases.iter().map(mark).collect(),
-        unit_s: 0.0,
     }
 }
 

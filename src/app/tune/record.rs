@@ -39,8 +39,6 @@ pub struct Head {
     /// The models, and by what their configurations are known again.
     #[serde(default)]
     pub bases: Vec<String>,
-    /// The shortest measurement, in seconds.
-    pub unit_s: f64,
 }
 
 /// The record that is being written.
@@ -122,7 +120,7 @@ fn text(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::output(error.to_string()))
 }
 
-/// Reads the record in `folder`, whose search must be `own`, whatever its unit. Its last line may have been cut.
+/// Reads the record in `folder`, whose search must be `own`. Its last line may have been cut.
 ///
 /// # Errors
 /// Where there is none, or it is that of another search.
@@ -198,7 +196,7 @@ mod tests {
 
     fn head(search: &str, flags: &[&str], bases: &[&str]) -> Head {
         let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Head { search: search.to_owned(), flags: all(flags), bases: all(bases), unit_s: 0.25 }
+        Head { search: search.to_owned(), flags: all(flags), bases: all(bases) }
     }
 
     #[test]

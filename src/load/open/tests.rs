@@ -342,7 +342,7 @@ fn stopping_ends_an_endless_schedule_and_counts_add_up() {
         let load = setup.start();
         thread::sleep(ms(200));
         let under_way = load.under_way();
-        assert!(under_way < 100, "{under_way}");
+        assert!(under_way < 400, "{under_way}");
         let stopping = Stamp::now();
         let report = load.stop().unwrap();
         assert!(Stamp::now() - stopping < Duration::from_secs(3));
@@ -355,7 +355,8 @@ fn outstanding_requests_that_keep_coming_are_waited_for() {
     // 40 requests are answered one after the other, 25 ms each, by a server that is given 200 ms.
     for (most, lost) in [(ms(200), true), (ms(20_000), false)] {
         let mut setup = Setup::new(Server { serial: true, ..Server::with_delay(ms(25)) }, 1000.0, 1);
-        setup.drain_limit = ms(200);
+        // Who is waited for may be late by less than this.
+        setup.drain_limit = if lost { ms(200) } else { ms(2_000) };
         setup.shape.max_outstanding = 40;
         let mut load = setup.start();
         load.allow_drain(most);
@@ -413,7 +414,7 @@ fn other_sequences_may_overlap_but_keep_their_order() {
 }
 
 #[test]
-fn failures_are_counted_and_failed_starts_are_ended() {
+fn timed_failures_are_counted_and_failed_starts_are_ended() {
     let mut setup = Setup::new(Server { fail: true, ..Server::with_delay(ms(1)) }, 500.0, 1).with_sequences(true);
     setup.quota = Some(10);
     let log = Arc::clone(&setup.server.log);
@@ -428,7 +429,7 @@ fn failures_are_counted_and_failed_starts_are_ended() {
 }
 
 #[test]
-fn requests_that_take_too_long_are_cancelled_once() {
+fn timed_requests_that_take_too_long_are_cancelled_once() {
     for threading in [Threading::Own, Threading::Driven] {
         let mut setup = Setup::new(Server { threading, ..Server::with_delay(ms(60)) }, 200.0, 1);
         setup.quota = Some(10);

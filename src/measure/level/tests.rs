@@ -231,7 +231,7 @@ fn timed_slow_counters_hold_up_no_window() {
 
 /// Disturbed windows are measured again, and only what was not disturbed makes the result.
 #[test]
-fn disturbed_windows_are_not_in_the_result() {
+fn timed_disturbed_windows_are_not_in_the_result() {
     let rule = WindowRule::Time(Duration::from_millis(50));
     let plan = MeasurementPlan { window: rule, stability: 1e6, max_trials: 8, ..sample::plan() };
     let at_once = || (Delays::new(1, 0), 0, 0);
