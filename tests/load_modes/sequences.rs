@@ -237,7 +237,7 @@ fn a_mix_of_a_sequence_model_with_itself_keeps_sequences_whole() {
 /// How many sequences have begun by a journal that is being written.
 fn sequences_of(journal: &Path) -> usize {
     let text = std::fs::read_to_string(journal).unwrap_or_default();
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let entries = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     entries.map(|entry| entry["correlation"].to_string()).filter(|id| id != "0").collect::<BTreeSet<_>>().len()
 }
 
