@@ -26,7 +26,7 @@ use crate::measure::sweep::SweepResult;
 pub use gate::{Checked, Judgement, Unit, time_to_decide};
 pub use level::is_same_level;
 pub use setup::{ModelIdentity, Setup};
-pub use tune::{CandidateResult, Figures, LatencyAt, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
+pub use tune::{CandidateResult, Figures, LatencyAt, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.

@@ -8,10 +8,14 @@ use crate::stats::{Interval, batch_means};
 
 /// Confidence of the candidates' intervals.
 const CONFIDENCE: f64 = 0.95;
+/// The version of the form in which a search is written.
+pub const TUNE_VERSION: u32 = 1;
 
 /// What a search came to.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneResult {
+    /// The version of this form: 1.
+    pub schema: u32,
     /// `triton-bench` and its version.
     pub program: String,
     /// The model.

@@ -269,9 +269,9 @@ fn a_model_that_does_not_end_is_left_in_time() {
 }
 
 #[test]
-fn an_error_is_said_before_the_server_is_stopped() {
+fn timed_an_error_is_said_before_the_server_is_stopped() {
     let _turn = turns::shared();
-    let watched = watched(marking("end", "time.sleep(4)"));
+    let watched = watched(marking("end", "time.sleep(2)"));
     let data = watched.repository.file("data.json");
     fs::write(&data, r#"{"data": [{"NO_SUCH": [1]}]}"#).unwrap();
     let finished = watched.finish(watched.program().args("--input-data").arg(&data).start());

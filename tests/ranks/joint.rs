@@ -119,8 +119,8 @@ fn timed_windows_are_judged_together_and_ranges_are_walked_in_step() {
             assert!(ranks.iter().all(|rank| rank["requests"].as_u64() > Some(0)), "{ranks:?}");
             // Of the three, those that others took something from may be left out; none is cut.
             let windows = level["client"]["duration_s"].as_f64().unwrap() / 0.1;
-            let whole = (windows - windows.round()).abs() < 0.001;
-            assert!(whole && (0.999..3.001).contains(&windows), "windows of 100 ms: {windows}");
+            let whole = (windows - windows.round()).abs() < 0.05;
+            assert!(whole && (0.95..3.05).contains(&windows), "windows of 100 ms: {windows}");
         }
     }
 }

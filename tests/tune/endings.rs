@@ -33,6 +33,10 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
         ),
         "{table}"
     );
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    let points = found.result["candidates"].as_array().unwrap().iter().filter(|one| !one["figures"].is_null()).count();
+    assert_eq!(page.matches("<circle").count(), points, "{page}");
+    assert!(page.contains(">#0</text>") && !page.contains("src=\"http") && !page.contains("href=\"http"), "{page}");
     // The text is one that Triton reads: the model is loaded with it, and is what was found.
     fs::write(found.repository.path().join("m/config.pbtxt"), &text).unwrap();
     let _turn = turns::alone();

@@ -3,7 +3,7 @@
 use crate::app::tune::space::in_force;
 use crate::app::tune::subject::Subject;
 use crate::plan::{Searched, Statistic, TuneLoad, TunePlan};
-use crate::result::{CandidateResult, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
+use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 use crate::stats::Interval;
 use crate::tune::{Answer, Candidate, Fate, Gain, Phase, Planner, Trial, median};
 
@@ -63,6 +63,7 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
     });
     let plan = search.plan;
     TuneResult {
+        schema: TUNE_VERSION,
         program: format!("triton-bench {}", env!("CARGO_PKG_VERSION")),
         model: plan.run.target.model.to_string(),
         objective: plan.objective.word(),

@@ -4,6 +4,7 @@ mod common;
 mod forest;
 mod heat;
 mod load_curve;
+mod pareto;
 mod spectrum;
 mod time_axis;
 mod timeline;
@@ -15,6 +16,7 @@ use crate::plan::Picture;
 
 pub use common::{Shown, letter, level, rate, short, time};
 pub use forest::MARGIN;
+pub use pareto::draw as tuned;
 pub use waterfall::{Part, parts};
 
 /// The picture; none where the results have nothing to show in it. Of several results, what happened over time is that of `main`.

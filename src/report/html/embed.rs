@@ -1,5 +1,7 @@
 //! The result inside of a report.
 
+use serde::Serialize;
+
 use crate::measure::course::thinned;
 use crate::report::inert;
 use crate::result::RunResult;
@@ -14,8 +16,13 @@ pub fn json(result: &RunResult) -> String {
     for level in &mut small.levels {
         level.windows = thinned(std::mem::take(&mut level.windows), each);
     }
+    inert_json(&small)
+}
+
+/// JSON in which nothing ends the element that it is in.
+pub fn inert_json(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     // A vector takes everything, and every part of a result can be written.
-    inert::write(&mut bytes, &small).expect("a result is JSON");
+    inert::write(&mut bytes, value).expect("a result is JSON");
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }

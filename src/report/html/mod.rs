@@ -6,6 +6,7 @@ mod levels;
 mod parts;
 mod stages;
 mod style;
+mod tune;
 mod variants;
 
 use std::io::{self, Write as _};
@@ -21,6 +22,8 @@ use crate::report::html::parts::{percent, whose};
 use crate::report::{Interrupts, SafeFile};
 use crate::result::RunResult;
 use crate::stdio::shown;
+
+pub use tune::page as tune_page;
 
 /// What a page may load: nothing but itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
@@ -75,10 +78,16 @@ pub fn refused(flag: &str, path: &Path, error: &io::Error) -> Error {
     ))
 }
 
-impl Page<'_> {
-    /// The page.
-    pub fn text(&self) -> String {
-        let title = self.results.get(self.main).map(|one| models(one.result)).unwrap_or_default();
+/// What every page is made of but its content.
+struct Shell<'a> {
+    title: &'a str,
+    /// What reads the JSON in it.
+    reads: &'a str,
+    data: Markup,
+}
+
+impl Shell<'_> {
+    fn text(&self, heading: &Markup, contents: &Markup, body: &Markup) -> String {
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -88,20 +97,29 @@ impl Page<'_> {
                     meta name="color-scheme" content="light dark";
                     meta http-equiv="Content-Security-Policy" content=(POLICY);
                     link rel="icon" href="data:,";
-                    title { (title) " – triton-bench" }
+                    title { (self.title) " – triton-bench" }
                     style { (PreEscaped(style::sheet())) }
                 }
                 body {
-                    header { (heading(self, &title)) }
-                    (contents(self.results))
-                    main { (self.body()) }
-                    footer { "Written by triton-bench " (env!("CARGO_PKG_VERSION")) ". The results are in this file as JSON; "
-                        code { "triton-bench report" } " and " code { "compare" } " read it." }
-                    (self.data())
+                    header { (heading) }
+                    (contents)
+                    main { (body) }
+                    footer { "Written by triton-bench " (env!("CARGO_PKG_VERSION")) ". The results are in this file as JSON"
+                        @if !self.reads.is_empty() { "; " code { (self.reads) } " read it" } "." }
+                    (self.data)
                 }
             }
         };
         page.into_string() + "\n"
+    }
+}
+
+impl Page<'_> {
+    /// The page.
+    pub fn text(&self) -> String {
+        let title = self.results.get(self.main).map(|one| models(one.result)).unwrap_or_default();
+        let shell = Shell { title: &title, reads: "triton-bench report and compare", data: self.data() };
+        shell.text(&heading(self, &title), &contents(self.results), &self.body())
     }
 
     fn body(&self) -> Markup {

@@ -1,5 +1,5 @@
 //! What a search leaves in its folder: the winner as `config.pbtxt` and for the load API, the table as CSV with the columns of
-//! Model Analyzer, and everything as JSON.
+//! Model Analyzer, everything as JSON, and as a page with a picture.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::configuration;
 use crate::plan::TunePlan;
 use crate::report::file_name::harmless;
-use crate::report::{Interrupts, SafeFile, check_writable};
+use crate::report::{Interrupts, SafeFile, check_writable, html};
 use crate::result::{CandidateResult, TuneResult};
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
@@ -63,6 +63,7 @@ pub fn write(
     let whole = format!("{:#}\n", json!(result)).into_bytes();
     files.push((folder.join("metrics-model-inference.csv"), table.clone()));
     files.push((folder.join("result.json"), whole.clone()));
+    files.push((folder.join("report.html"), html::tune_page(result).into_bytes()));
     files.extend(plan.run.output.csv.iter().map(|path| (path.clone(), table.clone())));
     files.extend(plan.run.output.summary.iter().map(|path| (path.clone(), whole.clone())));
     files.iter().map(|(path, bytes)| put(path, interrupts, bytes)).fold(Ok(()), Error::both)

@@ -4,4 +4,6 @@ mod files;
 mod table;
 
 pub use files::{check, write};
+#[cfg(test)]
+pub use table::sample;
 pub use table::{settings, table, title};

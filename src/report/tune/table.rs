@@ -223,11 +223,11 @@ fn wrapped(text: &str, indent: usize) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod sample {
+pub mod sample {
     use serde_json::json;
 
     use super::*;
-    use crate::result::{Figures, TuneVerdict, VisitFigures};
+    use crate::result::{Figures, TUNE_VERSION, TuneVerdict, VisitFigures};
 
     pub fn result() -> TuneResult {
         let visit = |throughput: f64| VisitFigures {
@@ -256,6 +256,7 @@ pub(super) mod sample {
             figures: figures(rates),
         };
         TuneResult {
+            schema: TUNE_VERSION,
             program: "triton-bench".to_owned(),
             model: "m".to_owned(),
             objective: "throughput".to_owned(),

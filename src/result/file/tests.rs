@@ -1,8 +1,9 @@
 //! Results that are written and read again.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use schemars::schema_for;
+use schemars::{Schema, schema_for};
 use serde_json::Value;
 
 use super::*;
@@ -10,6 +11,7 @@ use crate::measure::reasons::InvalidReason;
 use crate::measure::summary::{Ending, Known, LevelLoad, sample};
 use crate::plan::Statistic;
 use crate::report::tests::sample as plans;
+use crate::result::TuneResult;
 use crate::stats::Interval;
 
 fn result() -> RunResult {
@@ -58,14 +60,19 @@ fn what_is_no_result_is_refused_by_name() {
 }
 
 /// `UPDATE_SNAPSHOTS=1` writes it.
-#[test]
-fn the_schema_in_the_documentation_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json");
-    let schema = serde_json::to_string_pretty(&schema_for!(ResultFile<'static>)).unwrap() + "\n";
+fn is_documented(name: &str, schema: &Schema) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+    let schema = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(path, &schema).unwrap();
+        std::fs::write(&path, &schema).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), schema, "run it with UPDATE_SNAPSHOTS=1");
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), schema, "run it with UPDATE_SNAPSHOTS=1");
+}
+
+#[test]
+fn the_schemas_in_the_documentation_are_those_of_the_code() {
+    is_documented("result.schema.json", &schema_for!(ResultFile<'static>));
+    is_documented("tune.schema.json", &schema_for!(TuneResult));
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! The page of a search: what was shown, the candidates as points and as a table, and why.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::report::figures::{rate, short, time, tuned};
+use crate::report::html::{Shell, embed, figure};
+use crate::result::{CandidateResult, TuneFigures, TuneResult};
+use crate::stdio::shown;
+
+/// The page.
+pub fn page(result: &TuneResult) -> String {
+    let title = shown(&result.model).into_owned();
+    let shell = Shell { title: &title, reads: "", data: html! {
+        script type="application/json" id="data" { (PreEscaped(embed::inert_json(result))) }
+    } };
+    let sections = [("candidates", "Candidates"), ("why", "Why")];
+    let contents = html! { nav { @for (id, name) in sections { a href={ "#" (id) } { (name) } } } };
+    shell.text(&heading(result, &title), &contents, &html! { (candidates(result)) (why(result)) })
+}
+
+fn heading(result: &TuneResult, title: &str) -> Markup {
+    html! {
+        p.over { "Search of a configuration" }
+        h1 { (title) }
+        p.sub { "most " b { (result.objective) } @if !result.constraints.is_empty() { " with " (result.constraints.join(", ")) } " · " (result.load) }
+        (tiles(result))
+    }
+}
+
+fn tiles(result: &TuneResult) -> Markup {
+    let of = |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
+    let figures = |number| of(number).and_then(|candidate| candidate.figures.as_ref());
+    let (yours, winner) = (figures(Some(0)), figures(result.verdict.winner));
+    let percentile = format!("p{}", result.percentile);
+    html! {
+        dl.tiles {
+            @for (name, found) in [("yours", yours), ("the one to take", winner.filter(|_| result.verdict.winner != Some(0)))] {
+                @if let Some(found) = found {
+                    div { dt { (name) } dd { (rate(found.means.throughput)) small { "/s" } }
+                        dd.note { (percentile) " " (time(found.means.latency_ns)) } }
+                }
+            }
+            div { dt { "searched" } dd { (short(result.spent_s)) small { " s" } }
+                dd.note { "of " (short(result.budget_s)) " s, " (result.space) " candidates" } }
+        }
+        p { (result.verdict.sentence) }
+    }
+}
+
+fn candidates(result: &TuneResult) -> Markup {
+    html! {
+        section id="candidates" {
+            h2 { "Candidates" }
+            @match tuned(result) {
+                Some(drawn) => (figure(&drawn, "A point for each candidate that was measured; hollow ones miss a constraint. \
+                    Crosses of yours and of the one to take are 95 % confidence intervals.")),
+                None => p.none { "Nothing to show: nothing could be measured." },
+            }
+            div.scroll tabindex="0" { table {
+                thead { tr {
+                    th { "#" }
+                    @for setting in &result.settings { th { (shown(setting)) } }
+                    th { "inferences/s" } th { "p" (result.percentile) } th { "executed batch" } th.left { "verdict" }
+                } }
+                tbody { @for candidate in &result.candidates { (row(candidate)) } }
+            } }
+        }
+    }
+}
+
+fn row(candidate: &CandidateResult) -> Markup {
+    let class = match candidate.fate.as_str() {
+        "winner" => "badge good",
+        "failed" => "badge bad",
+        "worse" | "not measured" => "badge warn",
+        _ => "badge",
+    };
+    let figure = |of: fn(&TuneFigures) -> String| candidate.figures.as_ref().map_or_else(|| "–".to_owned(), of);
+    html! { tr {
+        th { (candidate.number) }
+        @for value in &candidate.values { td { (setting(value)) } }
+        td { (figure(|figures| rate(figures.means.throughput))) }
+        td { (figure(|figures| time(figures.means.latency_ns))) }
+        td { (figure(|figures| short(figures.means.executed_batch))) }
+        td.left { span class=(class) { (candidate.fate) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
+    } }
+}
+
+fn setting(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "off".to_owned(),
+        serde_json::Value::String(text) => shown(text).into_owned(),
+        value => shown(&value.to_string()).into_owned(),
+    }
+}
+
+fn why(result: &TuneResult) -> Markup {
+    html! {
+        section id="why" {
+            h2 { "Why" }
+            ul { @for reason in &result.why { li { (shown(reason)) } } }
+            @if result.interrupted { p.note { "The search was interrupted." } }
+        }
+    }
+}
