@@ -60,8 +60,12 @@ fn mismatches_count_as_errors_and_max_errors_decides() {
     let wrong = json!([[{"OUT": [1, 2]}], [{"OUT": [3, 4]}, {"OUT": [5, -7]}], [{"OUT": [7, 8]}]]);
     let said = "Validation: Output doesn't match expected output: stream 1, step 1, response 0, output 'OUT', \
         element 1: expected -7, got -6";
-    for flags in ["", "--async --concurrency-range 4", "--request-rate-range 400 --max-outstanding 4", "--concurrency-range 2 --wait spin"]
-    {
+    for flags in [
+        "",
+        "--async --concurrency-range 4",
+        "--request-rate-range 400 --max-outstanding 4",
+        "--concurrency-range 2 --wait spin",
+    ] {
         let run =
             |more: &str| bench.program("ints", &data, &wrong).args(flags).args(more).args("--request-count 400").run();
         let report = run("").report_with(3);

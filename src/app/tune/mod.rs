@@ -156,7 +156,6 @@ impl Means<'_> {
         subject.reached(request_rate(&measured.figures));
         Ok(measured)
     }
-
 }
 
 /// The shortest measurement: as long as the present configuration takes for enough requests.

@@ -2,9 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dim, n, of_kind, picture, spread,
-};
+use crate::report::draw::{Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dim, n, of_kind, picture, spread};
 use crate::report::figures::common::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 

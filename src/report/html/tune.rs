@@ -10,9 +10,13 @@ use crate::stdio::shown;
 /// The page.
 pub fn page(result: &TuneResult) -> String {
     let title = shown(&result.model).into_owned();
-    let shell = Shell { title: &title, reads: "", data: html! {
-        script type="application/json" id="data" { (PreEscaped(embed::inert_json(result))) }
-    } };
+    let shell = Shell {
+        title: &title,
+        reads: "",
+        data: html! {
+            script type="application/json" id="data" { (PreEscaped(embed::inert_json(result))) }
+        },
+    };
     let sections = [("candidates", "Candidates"), ("why", "Why")];
     let contents = html! { nav { @for (id, name) in sections { a href={ "#" (id) } { (name) } } } };
     shell.text(&heading(result, &title), &contents, &html! { (candidates(result)) (why(result)) })
