@@ -286,8 +286,11 @@ pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
 /// Tells the others what became of the run here. Returns whether there is still something to leave.
 fn farewell(ranks: &Ranks, outcome: &Result<u8>) -> bool {
     if interrupt::is_terminated() {
-        // The launcher ends all.
+        // The launcher ends all, and sooner where one has ended already.
         ranks.fall_silent(&Error::machine("the launcher has ended the run"));
+        if !ranks.is_first() {
+            thread::sleep(LAST_WRITES);
+        }
         return false;
     }
     match outcome {

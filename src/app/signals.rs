@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGBUS, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGBUS, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
@@ -18,6 +18,7 @@ use crate::app::phase::{self, Phase};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
+use crate::mpi::Launcher;
 use crate::program;
 use crate::shm;
 use crate::stdio;
@@ -47,11 +48,15 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     if !hangups_are_ignored() {
         signals.add_signal(SIGHUP).map_err(failed)?;
     }
+    if Launcher::here().is_some_and(Launcher::wakes_before_it_ends) {
+        signals.add_signal(SIGCONT).map_err(failed)?;
+    }
     shm::unlink_on_panic();
     shm::end_when_files_are_cut_short(i32::from(exit::FAILED)).map_err(failed)?;
     prepare_for_panics();
     ending::watch()?;
     let watcher = move || {
+        let mut is_announced = false;
         for signal in signals.forever().map(|info| info.si_signo) {
             if signal == SIGBUS {
                 // The handler has said why, and waits.
@@ -61,8 +66,12 @@ pub fn watch() -> Result<&'static AtomicUsize> {
                 ending::clear();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-            if signal == SIGTERM {
+            if signal == SIGTERM || signal == SIGCONT {
                 interrupt::terminate();
+                let was_announced = std::mem::replace(&mut is_announced, signal == SIGCONT);
+                if was_announced {
+                    continue;
+                }
             }
             let (phase, first) = phase::interrupt();
             match answer(phase, first) {

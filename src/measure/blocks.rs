@@ -94,7 +94,7 @@ impl Block {
 
     /// Adds what another process has of the same time.
     pub(super) fn join(&mut self, other: &Self) {
-        let seconds = self.seconds.max(other.seconds);
+        let seconds = shared_seconds([(self.requests, self.seconds), (other.requests, other.seconds)].into_iter());
         self.absorb(other);
         self.seconds = seconds;
     }
@@ -117,6 +117,16 @@ impl Block {
         }
         self.counts = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     }
+}
+
+/// How long several processes measured the same window, each with its requests and its seconds: so long that the rate is the sum of
+/// theirs. Whoever is held up at a window's edge has a longer one, and a shorter one after it; the longest of all would count that
+/// time twice.
+pub(super) fn shared_seconds(each: impl Iterator<Item = (u64, f64)> + Clone) -> f64 {
+    let requests: u64 = each.clone().map(|(requests, _)| requests).sum();
+    let timed = each.clone().filter(|(_, seconds)| *seconds > 0.0);
+    let rate: f64 = timed.map(|(requests, seconds)| requests as f64 / seconds).sum();
+    if rate > 0.0 { requests as f64 / rate } else { each.map(|(_, seconds)| seconds).fold(0.0, f64::max) }
 }
 
 /// Blocks that abut.

@@ -1,10 +1,12 @@
 //! What the processes that share a load tell each other of it, and how that becomes one result.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::load::LoadReport;
 use crate::machine::usage::Usage;
-use crate::measure::blocks::Blocks;
+use crate::measure::blocks::{Blocks, shared_seconds};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::WindowSet;
 use crate::measure::metrics::MetricsFold;
@@ -42,13 +44,24 @@ impl Told {
     }
 }
 
+/// How long the load was measured of which all have told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Span {
+    /// For a window, whose ends all had agreed on.
+    Window,
+    /// From its first request to its last, wherever these were sent.
+    Whole,
+}
+
 /// The window that all have told of, as one, and what others took from it where that was most; on this process' clock, with the
 /// server's metrics as it read them.
 pub(super) fn joined(
     ranks: &Ranks,
     told: Vec<Told>,
-    readings: Option<MetricsFold>,
+    (readings, span): (Option<MetricsFold>, Span),
 ) -> Option<(WindowSet, Option<Disturbance>)> {
+    let spans = told.iter().map(|one| (one.client.requests, one.client.duration.as_secs_f64()));
+    let shared = Duration::try_from_secs_f64(shared_seconds(spans)).ok();
     let disturbance = told.iter().filter_map(|one| one.disturbance).reduce(|all, one| all.worst(&one));
     let each = told.iter().map(|one| RankPart::of(&one.client)).collect();
     let mut told = told.into_iter();
@@ -58,6 +71,7 @@ pub(super) fn joined(
         (join(client, &one.client), blocks)
     });
     client.start.0 = ranks.offset().to_own(client.start.0);
+    client.duration = shared.filter(|_| span == Span::Window).unwrap_or(client.duration);
     Some((WindowSet { client, readings, blocks, ranks: each }, disturbance))
 }
 
@@ -199,7 +213,7 @@ mod tests {
             let own = window(ranks.place().rank as u64, 20);
             let told = Told::of(&ranks, &own, None, (false, false));
             let told = ranks.exchange(&told, ANSWER_LIMIT).unwrap();
-            super::joined(&ranks, told, None).unwrap().0
+            super::joined(&ranks, told, (None, Span::Window)).unwrap().0
         });
         let each: Vec<WindowSet> = (0..3).map(|rank| window(rank, 20)).collect();
         let mut whole = each[0].client.latency.clone();
@@ -218,6 +232,23 @@ mod tests {
             assert!(all.blocks.each().iter().all(|block| block.requests == 60), "{:?}", all.blocks.each().len());
             assert_eq!(all.ranks.iter().map(|rank| rank.block.requests).collect::<Vec<_>>(), [320; 3]);
         }
+    }
+
+    #[test]
+    fn a_window_that_one_ended_late_has_the_rate_of_both() {
+        let joined = |span: Span| {
+            together(2, move |ranks| {
+                let late = 6 * ranks.place().rank as u64;
+                let mut own = window(ranks.place().rank as u64, 10 + late);
+                own.client.duration = Duration::from_millis(100 + 10 * late);
+                let told = ranks.exchange(&Told::of(&ranks, &own, None, (false, false)), ANSWER_LIMIT).unwrap();
+                super::joined(&ranks, told, (None, span)).unwrap().0.client
+            })
+        };
+        for client in joined(Span::Window) {
+            assert_eq!((client.requests, client.duration), (416, Duration::from_millis(130)), "1600 a second each");
+        }
+        assert!(joined(Span::Whole).iter().all(|client| client.duration == Duration::from_millis(160)));
     }
 
     #[test]

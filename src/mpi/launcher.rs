@@ -50,6 +50,12 @@ impl Launcher {
         RANKS.iter().find_map(|name| env::var(name).ok()?.parse().ok())
     }
 
+    /// Whether it wakes a process (SIGCONT) before it ends it. Open MPI's does, a quarter of a second before it asks it to end
+    /// (SIGTERM), and kills it some 50 ms after that: too late to begin to write what there is.
+    pub fn wakes_before_it_ends(self) -> bool {
+        self.family == Family::OpenMpi
+    }
+
     /// How messages name it.
     pub fn name(self) -> &'static str {
         match self.family {

@@ -263,7 +263,11 @@ impl Finished {
     /// Its report, after a good end, or one that only complains of requests that left late or found no free slot, as they do
     /// on a busy machine.
     pub fn report_even_if_late(&self) -> Report {
-        let complaints = ["of the requests left more than 1 ms late", "requests waited because of --max-outstanding"];
+        let complaints = [
+            "of the requests left more than 1 ms late",
+            "of its requests more than 1 ms late",
+            "requests waited because of --max-outstanding",
+        ];
         let late = self.code() == 4 && complaints.iter().any(|complaint| self.stdout.contains(complaint));
         self.report_with(if late { 4 } else { 0 })
     }

@@ -18,7 +18,7 @@ use crate::measure::level::edges::ramp_limit;
 use crate::measure::level::{COUNT_POLL, GRACE, Trials, WINDOW_POLL};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::rank_part::RankPart;
-use crate::measure::ranks::{Closing, Told, close, joined};
+use crate::measure::ranks::{Closing, Span, Told, close, joined};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::verdict::Evidence;
 use crate::plan::WindowRule;
@@ -151,7 +151,8 @@ impl Trials<'_> {
     fn hear(&mut self, ranks: &Ranks, told: Vec<Told>, readings: Option<MetricsFold>) -> Option<Ending> {
         let interrupted = told.iter().any(|one| one.interrupted);
         let broken = told.iter().any(|one| one.broken);
-        let (window, disturbance) = joined(ranks, told, readings)?;
+        let span = if self.run.finite { Span::Whole } else { Span::Window };
+        let (window, disturbance) = joined(ranks, told, (readings, span))?;
         let failed = self.measurement.exceeds_errors(window.client.requests, window.client.failed);
         self.keep(window, disturbance);
         if interrupted {
