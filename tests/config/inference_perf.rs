@@ -181,7 +181,7 @@ fn what_has_no_counterpart_says_what_would_do() {
             "load: {sweep: {type: linear}, stages: [{rate: 1, duration: 1}]}",
             "FILE:1:15: 'load.sweep' finds the rates itself",
         ),
-        ("load: {speed: 3}", "FILE:1:8: 'load.speed': inference-perf has no such key"),
+        ("load: {speed: 3}", "FILE:1:8: 'load.speed': this form has no such key"),
         (
             "load: {request_retries: 2}",
             "FILE:1:25: 'load.request_retries' has no counterpart: a request that fails counts",
@@ -209,7 +209,7 @@ fn what_has_no_counterpart_says_what_would_do() {
         ("server: {base_url: [1]}", "FILE:1:20: 'server.base_url' takes a text, not a list"),
         (
             "load: {}\nconcurrency-range: 4\n",
-            "FILE:2:1: 'concurrency-range': inference-perf has no such key, and its form takes no flags",
+            "FILE:2:1: 'concurrency-range': this form has no such key, and it takes no flags",
         ),
     ];
     for (text, fault) in faults {

@@ -9,6 +9,7 @@ mod support;
 mod files;
 mod hostile;
 mod inference_perf;
+mod model_analyzer;
 mod several;
 
 use std::ffi::OsString;

@@ -19,6 +19,47 @@ pub struct Setting {
     pub words: Vec<OsString>,
 }
 
+/// Flags that a file of another program means.
+#[derive(Debug, Default)]
+pub struct Flags {
+    settings: Vec<Setting>,
+    /// What should be known although it is no fault.
+    pub notes: Vec<String>,
+}
+
+impl Flags {
+    /// Adds a switch.
+    pub fn switch(&mut self, name: &str) {
+        self.put(name, word(name, None));
+    }
+
+    /// Adds a flag and its value, a further one where it is repeated.
+    pub fn add(&mut self, name: &str, value: impl ToString) {
+        self.put(name, word(name, Some(&value.to_string())));
+    }
+
+    fn put(&mut self, name: &str, word: OsString) {
+        match self.settings.iter_mut().find(|setting| setting.name == name) {
+            Some(setting) => setting.words.push(word),
+            None => self.settings.push(Setting { name: name.to_owned(), words: vec![word] }),
+        }
+    }
+
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Adds a flag that was read as one.
+    pub fn take(&mut self, setting: Setting) {
+        self.settings.push(setting);
+    }
+
+    /// The flags.
+    pub fn settings(&self) -> Vec<Setting> {
+        self.settings.clone()
+    }
+}
+
 /// The name in `--name` or `--name=value`.
 pub fn name_of(word: &OsStr) -> std::borrow::Cow<'_, str> {
     let bytes = word.as_bytes();

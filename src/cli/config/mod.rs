@@ -1,8 +1,10 @@
 //! `--config FILE.yaml`: a file becomes flags that stand before those of the command line, so that one reader and one set of
 //! rules sees both.
 
+mod fields;
 mod flags;
 mod inference_perf;
+mod model_analyzer;
 mod print;
 mod runs;
 mod yaml;
@@ -107,16 +109,18 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     }
 }
 
-/// The words of a command that is about one run.
+/// The words of a command that is about one run, and what should be known of its file.
 ///
 /// # Errors
 /// As [`command`]; where the file has several runs and none is named.
-pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<Vec<OsString>> {
+pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>)> {
     if words.iter().any(|word| name_of(word) == "print-config") {
         return Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help"));
     }
     match apply(command, words)? {
-        Applied::One(words, _) => Ok(words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect()),
+        Applied::One(words, notes) => {
+            Ok((words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect(), notes))
+        }
         Applied::Runs(runs) => {
             let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
             Err(Error::usage(format!("--config has several runs: name one with --run, of {}", names.join(", "))))

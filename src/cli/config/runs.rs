@@ -2,6 +2,7 @@
 
 use crate::cli::config::flags::{Setting, setting};
 use crate::cli::config::inference_perf;
+use crate::cli::config::model_analyzer;
 use crate::cli::config::yaml::{Fault, Key, Node, Value};
 use crate::cli::variants::stands_for;
 
@@ -38,6 +39,12 @@ impl File {
         if inference_perf::is_meant(root) {
             let flags = inference_perf::flags(root)?;
             return Ok(Self { common: flags.settings(), notes: flags.notes, ..file });
+        }
+        if model_analyzer::is_meant(root) {
+            let searches = model_analyzer::searches(command, root)?;
+            let run = |(name, own)| Run { name, extends: Vec::new(), own };
+            let runs = searches.models.into_iter().map(run).collect();
+            return Ok(Self { common: searches.common.settings(), notes: searches.common.notes, runs });
         }
         if root.value == Value::Null {
             return Ok(file);

@@ -128,7 +128,10 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }
         Line::Run(words, _) => {
-            plan(&command, config::words(&command, words)?, said).map(|plan| Command::Tune(Box::new(plan)))
+            let (words, notes) = config::words(&command, words)?;
+            let mut plan = plan(&command, words, said)?;
+            plan.run.notes.extend(notes);
+            Ok(Command::Tune(Box::new(plan)))
         }
     }
 }

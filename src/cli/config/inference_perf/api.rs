@@ -1,7 +1,7 @@
 //! `api`: how requests are asked.
 
-use crate::cli::config::inference_perf::Flags;
-use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::fields::{Fields, text};
+use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node};
 
 const COMPLETIONS: &str = "v1/completions";

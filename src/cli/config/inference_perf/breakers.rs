@@ -1,7 +1,7 @@
 //! `circuit_breakers`: what ends a run early.
 
-use crate::cli::config::inference_perf::Flags;
-use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::fields::{Fields, text};
+use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node, Value};
 
 /// The breakers that are defined.

@@ -1,7 +1,7 @@
 //! `data`: what requests carry.
 
-use crate::cli::config::inference_perf::Flags;
-use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::fields::{Fields, text};
+use crate::cli::config::flags::Flags;
 use crate::cli::config::inference_perf::load::trace_file;
 use crate::cli::config::yaml::{Fault, Node};
 

@@ -1,8 +1,8 @@
 //! `load`: when requests leave.
 
-use crate::cli::config::inference_perf::Flags;
+use crate::cli::config::fields::{Fields, text};
+use crate::cli::config::flags::Flags;
 use crate::cli::config::inference_perf::breakers::Breakers;
-use crate::cli::config::inference_perf::fields::{Fields, text};
 use crate::cli::config::yaml::{Fault, Node, Place};
 
 /// Seconds of rest between stages where the file does not say.

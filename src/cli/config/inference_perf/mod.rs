@@ -6,17 +6,13 @@
 mod api;
 mod breakers;
 mod data;
-mod fields;
 mod load;
 mod report;
 mod server;
 
-use std::ffi::OsString;
-
-use crate::cli::config::flags::{Setting, word};
+use crate::cli::config::fields::Fields;
+use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
-
-use fields::Fields;
 
 /// Keys of the top that no flag of ours has.
 const SECTIONS: &[&str] = &[
@@ -33,42 +29,6 @@ const SECTIONS: &[&str] = &[
 ];
 /// One that is a flag of ours where its value is no mapping.
 const REPORT: &str = "report";
-
-/// Flags in the making.
-#[derive(Debug, Default)]
-pub struct Flags {
-    settings: Vec<Setting>,
-    /// What should be known although it is no fault.
-    pub notes: Vec<String>,
-}
-
-impl Flags {
-    /// Adds a switch.
-    fn switch(&mut self, name: &str) {
-        self.put(name, word(name, None));
-    }
-
-    /// Adds a flag and its value, a further one where it is repeated.
-    fn add(&mut self, name: &str, value: impl ToString) {
-        self.put(name, word(name, Some(&value.to_string())));
-    }
-
-    fn put(&mut self, name: &str, word: OsString) {
-        match self.settings.iter_mut().find(|setting| setting.name == name) {
-            Some(setting) => setting.words.push(word),
-            None => self.settings.push(Setting { name: name.to_owned(), words: vec![word] }),
-        }
-    }
-
-    fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
-    }
-
-    /// The flags.
-    pub fn settings(&self) -> Vec<Setting> {
-        self.settings.clone()
-    }
-}
 
 /// Whether a file is in inference-perf's form.
 pub fn is_meant(root: &Node) -> bool {

@@ -1,7 +1,7 @@
 //! `report`, `storage` and `metrics`: what is written, and where.
 
-use crate::cli::config::inference_perf::Flags;
-use crate::cli::config::inference_perf::fields::{Fields, text};
+use crate::cli::config::fields::{Fields, text};
+use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Where reports are, if the file does not say.

@@ -1,7 +1,7 @@
 //! `server`: who is asked.
 
-use crate::cli::config::inference_perf::Flags;
-use crate::cli::config::inference_perf::fields::Fields;
+use crate::cli::config::fields::Fields;
+use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Reads the section; `names_models` where the load says which models requests are for. Returns whether there is no server at

@@ -1,4 +1,4 @@
-//! A mapping of inference-perf's, read key by key; what nobody reads is a fault.
+//! A mapping of another program's, read key by key; what nobody reads is a fault.
 
 use crate::cli::config::yaml::{Fault, Key, Node, Value};
 
@@ -134,11 +134,11 @@ impl<'a> Fields<'a> {
     /// Ends the section.
     ///
     /// # Errors
-    /// Where keys are left, which inference-perf does not know either.
+    /// Where keys are left, which the other program does not know either.
     pub fn finish(self) -> Result<(), Fault> {
         match self.entries.first() {
             Some((key, _)) => {
-                let rule = "inference-perf has no such key, and its form takes no flags of ours: write these on the command line";
+                let rule = "this form has no such key, and it takes no flags of ours: write these on the command line";
                 Err(Fault::new(key.at, format!("'{}': {rule}", self.name(&key.name))))
             }
             None => Ok(()),
