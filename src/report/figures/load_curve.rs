@@ -47,6 +47,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         (axes(&FRAME, &horizontal, &upright))
         @for limit in &limits { (threshold(y, *limit, &key)) }
         @for curve in &curves { (draw_curve(curve, (x, y))) }
+        @if let [_] = shown { (ring(&curves, (x, y))) }
         (names(&curves, y))
         (level_names(&curves, (x, y)))
     };
@@ -125,6 +126,26 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
     }
 }
 
+/// The knee: the level with the most throughput for its latency, which Kleinrock calls the power of a system (L. Kleinrock, "Power
+/// and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979). Of two levels nothing bends.
+fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
+    let power = |level: &LevelSummary| level.client.throughput() / value(curve.of, &level.client).max(1.0);
+    let levels = curve.levels.iter().copied();
+    levels.max_by(|one, other| power(one).total_cmp(&power(other))).filter(|_| curve.joined && curve.levels.len() > 2)
+}
+
+/// A ring around the knee of the first line, in all lines.
+fn ring(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
+    let Some(knee) = curves.first().and_then(knee) else { return html! {} };
+    let colour = of_kind(5);
+    html! { @for curve in curves {
+        circle class=(format!("s{}", colour.class)) cx=(n(FRAME.x(x.place(knee.client.throughput()))))
+            cy=(n(FRAME.y(y.place(value(curve.of, &knee.client))))) r="7.5" fill="none" stroke=(colour.light) stroke-width="1.2" {
+            title { "the knee: " (self::level(knee.load)) }
+        }
+    } }
+}
+
 fn tip(level: &LevelSummary, of: Statistic) -> String {
     let outcome = Outcome::of(level);
     let latency = time(value(of, &level.client));
@@ -163,5 +184,31 @@ fn level_names(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
                 text-anchor=(if before { "end" } else { "start" }) fill="#5b6672" stroke="#ffffff" stroke-width="3"
                 paint-order="stroke" { (word) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{LevelLoad, sample};
+
+    #[test]
+    fn the_knee_has_the_most_throughput_for_its_latency() {
+        // Three servers: throughput grows to 300 a second, and from there on only the latency does.
+        let level = |load: u32, requests: u64, ms: u64| {
+            sample::level(LevelLoad::Concurrency(load), requests, ms * 1_000_000)
+        };
+        let levels = [level(1, 100, 10), level(2, 200, 10), level(3, 300, 10), level(4, 300, 14), level(8, 300, 27)];
+        let curve = |levels: &'static [LevelSummary], joined: bool| Curve {
+            name: String::new(),
+            of: Statistic::Percentile(50.0),
+            colour: of_kind(0),
+            dashes: "",
+            joined,
+            levels: levels.iter().collect(),
+        };
+        let levels: &'static [LevelSummary] = Box::leak(Box::new(levels));
+        assert_eq!(knee(&curve(levels, true)).map(|level| level.load), Some(LevelLoad::Concurrency(3)));
+        assert!(knee(&curve(levels, false)).is_none() && knee(&curve(&levels[..2], true)).is_none());
     }
 }
