@@ -1,5 +1,7 @@
 //! Section "OpenAI-compatible services".
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::cli::lengths::{length, prompt_length};
@@ -27,6 +29,10 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     output_tokens: Option<TokenLength>,
 
+    /// A model's tokenizer.json, by which the tokens of generated payloads are counted. Default: none, a word stands for a token
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+
     /// How many different payloads are generated. Default: 100, or as many as are recorded
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 10_000_000))]
     num_prompts: Option<u32>,
@@ -49,8 +55,11 @@ impl OpenAiArgs {
             PromptLength::Drawn(length) => length.to_string(),
             PromptLength::Recorded(_) => "as many words as tokens are recorded".to_owned(),
         };
+        if self.tokenizer.is_some() {
+            return None;
+        }
         Some(format!(
-            "--prompt-tokens: prompts are of {length}; how many tokens these are the server's tokenizer decides"
+            "--prompt-tokens: prompts are of {length}; how many tokens these are the server's tokenizer decides (--tokenizer)"
         ))
     }
 
@@ -67,6 +76,7 @@ impl OpenAiArgs {
             output: self.output_tokens,
             count: self.num_prompts,
             form,
+            tokenizer: self.tokenizer.clone(),
         })
     }
 

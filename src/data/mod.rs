@@ -27,6 +27,7 @@ mod spec;
 mod steps;
 mod strings;
 mod synthetic;
+mod tokenizer;
 mod validate;
 
 pub use corpus::Corpus;

@@ -2,6 +2,7 @@
 
 use crate::data::lengths::{MOST_TOKENS, PromptLength, TokenCounts};
 use crate::data::steps::{Loaded, Stream, Target, Value};
+use crate::data::tokenizer::PromptTokenizer;
 use crate::data::{PromptForm, PromptSpec, strings};
 use crate::error::{Error, Result};
 use crate::model::DataType;
@@ -37,19 +38,32 @@ pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts])
     let mut memory = RegionBuilder::within(target.spec.memory)?;
     let stream_seed = seed::derive(target.spec.seed, Purpose::Prompts);
     let (mut stream, mut text) = (Stream::default(), Vec::new());
+    let tokenizer = spec.tokenizer.as_deref().map(PromptTokenizer::read).transpose()?;
+    let mut inexact = 0;
     let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
     for number in 0..spec.count.unwrap_or(usual) {
         target.take_steps(1)?;
         let draws = Draws { seed: seed::hash(stream_seed, u64::from(number)) };
-        let lengths = draws.lengths(spec, rows.get(number as usize % rows.len().max(1)));
+        let (tokens, output) = draws.lengths(spec, rows.get(number as usize % rows.len().max(1)));
+        let prompt = match &tokenizer {
+            Some(tokenizer) => {
+                let (prompt, is_exact) = tokenizer.fit(draws.words(tokens), tokens as usize)?;
+                inexact += u32::from(!is_exact);
+                prompt
+            }
+            None => draws.words(tokens),
+        };
         text.clear();
-        document(&mut text, &target.model.id.name, (spec.form, lengths), &draws);
+        document(&mut text, &target.model.id.name, (spec.form, &prompt), output);
         let offset = memory.align()?;
         strings::append(&mut memory, &text)?;
         let shape = target.shapes.inputs[0].clone();
         stream.push([Some(Value { region: 0, offset, len: memory.len() - offset, shape })]);
     }
-    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], ..Loaded::default() })
+    let warnings =
+        (inexact > 0).then(|| format!("--tokenizer: {inexact} prompts have not quite the tokens that were asked for"));
+    let warnings = warnings.into_iter().collect();
+    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], warnings, ..Loaded::default() })
 }
 
 fn unfit() -> Error {
@@ -62,7 +76,7 @@ struct Draws {
 }
 
 impl Draws {
-    /// Words of the prompt, and most tokens of the output where there is such a bound.
+    /// Tokens of the prompt, and most tokens of the output where there is such a bound.
     fn lengths(&self, spec: &PromptSpec, row: Option<&TokenCounts>) -> (u64, Option<u64>) {
         let most = u64::from(MOST_TOKENS);
         let prompt = match (&spec.prompt, row) {
@@ -73,13 +87,15 @@ impl Draws {
         (prompt, spec.output.map(|length| length.draw(self.seed, 2)).or(recorded))
     }
 
-    fn word(&self, number: u64) -> &'static str {
-        WORDS[(seed::hash(self.seed, DRAWS + number) % WORDS.len() as u64) as usize]
+    /// So many words, with blanks between them.
+    fn words(&self, count: u64) -> String {
+        let word = |number| WORDS[(seed::hash(self.seed, DRAWS + number) % WORDS.len() as u64) as usize];
+        (0..count).map(word).collect::<Vec<_>>().join(" ")
     }
 }
 
-fn document(out: &mut Vec<u8>, model: &str, (form, lengths): (PromptForm, (u64, Option<u64>)), draws: &Draws) {
-    let (words, output) = lengths;
+/// The payload around a prompt of plain words.
+fn document(out: &mut Vec<u8>, model: &str, (form, prompt): (PromptForm, &str), output: Option<u64>) {
     out.extend_from_slice(b"{\"model\":");
     serde_json::to_writer(&mut *out, model).expect("writing to memory cannot fail");
     out.extend_from_slice(match form {
@@ -87,12 +103,7 @@ fn document(out: &mut Vec<u8>, model: &str, (form, lengths): (PromptForm, (u64, 
         PromptForm::Prompt => b",\"prompt\":\"",
         PromptForm::Input => b",\"input\":\"",
     });
-    for number in 0..words {
-        if number > 0 {
-            out.push(b' ');
-        }
-        out.extend_from_slice(draws.word(number).as_bytes());
-    }
+    out.extend_from_slice(prompt.as_bytes());
     out.extend_from_slice(if form == PromptForm::Messages { b"\"}]" } else { b"\"" });
     if let Some(output) = output {
         out.extend_from_slice(format!(",\"max_tokens\":{output}").as_bytes());
@@ -110,7 +121,8 @@ mod tests {
             .map(|number| {
                 let mut out = Vec::new();
                 let draws = Draws { seed: seed::hash(7, number) };
-                document(&mut out, "m\"", (spec.form, draws.lengths(spec, None)), &draws);
+                let (words, output) = draws.lengths(spec, None);
+                document(&mut out, "m\"", (spec.form, &draws.words(words)), output);
                 serde_json::from_slice(&out).unwrap()
             })
             .collect()
@@ -124,6 +136,7 @@ mod tests {
             output: Some(fixed(5.0)),
             count: Some(1),
             form: PromptForm::Messages,
+            tokenizer: None,
         };
         let chat = &generated(&spec, 1)[0];
         assert_eq!((&chat["model"], &chat["max_tokens"]), (&"m\"".into(), &5.into()));
@@ -142,6 +155,7 @@ mod tests {
             output: Some(TokenLength::unbounded(LengthShape::Normal(2.0, 50.0))),
             count: Some(1),
             form: PromptForm::Prompt,
+            tokenizer: None,
         };
         let all = generated(&spec, 2000);
         let lengths: Vec<f64> =
@@ -161,6 +175,7 @@ mod tests {
             output: None,
             count: None,
             form: PromptForm::Prompt,
+            tokenizer: None,
         };
         let draws = Draws { seed: 1 };
         let row = |context, generated| TokenCounts { context, generated };

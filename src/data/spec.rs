@@ -57,7 +57,7 @@ pub enum PromptForm {
 /// What payloads are to be generated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptSpec {
-    /// Length of the prompts. A word stands for a token.
+    /// Length of the prompts, in tokens.
     pub prompt: PromptLength,
     /// Most tokens of the outputs; as the server has it if absent.
     pub output: Option<TokenLength>,
@@ -65,4 +65,6 @@ pub struct PromptSpec {
     pub count: Option<u32>,
     /// Where in the payload they are.
     pub form: PromptForm,
+    /// The file of the tokenizer by which tokens are counted; a word is one if absent.
+    pub tokenizer: Option<PathBuf>,
 }

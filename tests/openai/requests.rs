@@ -133,6 +133,41 @@ fn connections_are_encrypted_and_made_again() {
     assert!(late.code() == 3 && late.stdout.contains("Deadline exceeded: no answer within 20000 us"), "{late:#?}");
 }
 
+/// A tokenizer of single characters.
+#[test]
+fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokenizer.json");
+    let vocabulary: serde_json::Map<String, serde_json::Value> =
+        " abcdefghijklmnopqrstuvwxyz".chars().zip(0..).map(|(c, number)| (c.to_string(), number.into())).collect();
+    let model = serde_json::json!({"type": "BPE", "vocab": vocabulary, "merges": [], "fuse_unk": false, "byte_fallback": false,
+        "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null});
+    let whole = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": model});
+    std::fs::write(&file, whole.to_string()).unwrap();
+    let seen = Arc::default();
+    let server = HttpServer::start(recording(&seen));
+    let run = bare(&server.url())
+        .args("--prompt-tokens uniform:7:40 --request-count 30 --num-prompts 30 --tokenizer")
+        .arg(&file);
+    let run = run.run();
+    run.report();
+    assert!(!run.stderr.contains("--prompt-tokens"), "{}", run.stderr);
+    let lengths: HashSet<usize> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|request| {
+            let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            body["messages"][0]["content"].as_str().unwrap().len()
+        })
+        .collect();
+    assert!(lengths.len() > 10 && lengths.iter().all(|length| (7..=40).contains(length)), "{lengths:?}");
+    bare(&server.url()).args("--tokenizer x.json").run().refusal(&["--tokenizer x.json", "add --prompt-tokens"]);
+    let none = bare(&server.url()).args("--prompt-tokens 5 --tokenizer /dev/zero").run();
+    none.failure_after_notes(&["--tokenizer /dev/zero", "it is no file"]);
+}
+
 #[test]
 fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
     let bodies = |flags: &str| {

@@ -77,6 +77,7 @@ const FOREIGN: &[&str] = &[
     "--prompt-tokens",
     "--output-tokens",
     "--num-prompts",
+    "--tokenizer",
     "--grpc-method",
     "--proto",
     "--proto-include",

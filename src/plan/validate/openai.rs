@@ -3,6 +3,9 @@
 use crate::plan::validate::Rule;
 use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
 
+/// Flags of payloads that are generated.
+const GENERATED: &[&str] = &["--output-tokens", "--num-prompts", "--tokenizer"];
+
 fn is_openai(draft: &Draft) -> bool {
     draft.plan.target.service == ServiceKind::OpenAi
 }
@@ -27,11 +30,9 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| {
-            !draft.given.has("--prompt-tokens") && !draft.given.among(&["--output-tokens", "--num-prompts"]).is_empty()
-        },
+        broken: |draft| !draft.given.has("--prompt-tokens") && !draft.given.among(GENERATED).is_empty(),
         message: |draft| {
-            let flags = draft.given.among(&["--output-tokens", "--num-prompts"]).join(" and ");
+            let flags = draft.given.among(GENERATED).join(" and ");
             format!("{flags} is for payloads that are generated: add --prompt-tokens")
         },
     },

@@ -195,9 +195,8 @@ mod tests {
     #[test]
     fn the_knee_has_the_most_throughput_for_its_latency() {
         // Three servers: throughput grows to 300 a second, and from there on only the latency does.
-        let level = |load: u32, requests: u64, ms: u64| {
-            sample::level(LevelLoad::Concurrency(load), requests, ms * 1_000_000)
-        };
+        let level =
+            |load: u32, requests: u64, ms: u64| sample::level(LevelLoad::Concurrency(load), requests, ms * 1_000_000);
         let levels = [level(1, 100, 10), level(2, 200, 10), level(3, 300, 10), level(4, 300, 14), level(8, 300, 27)];
         let curve = |levels: &'static [LevelSummary], joined: bool| Curve {
             name: String::new(),

@@ -71,7 +71,7 @@ pub fn flags(root: &Node) -> Result<Flags, Fault> {
     report::storage(top.take("storage"), &mut flags)?;
     // Failures are counted there, and end nothing.
     flags.add("max-errors", "100%");
-    top.refuse("tokenizer", "tokens are counted as the server tells them, by no tokenizer here: leave it out")?;
+    top.refuse("tokenizer", "tokens of answers are counted as the server tells them: leave it out, and name a tokenizer.json for prompts with --tokenizer")?;
     top.finish()?;
     Ok(flags)
 }

@@ -1,0 +1,145 @@
+//! [`PromptTokenizer`]: prompts of exactly so many tokens, by the file of a model's tokenizer.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use tokenizers::Tokenizer;
+
+use crate::error::{Error, Result};
+
+/// Bytes of a file; the largest vocabularies take a tenth.
+const MOST_BYTES: u64 = 256 << 20;
+/// What is added where a word takes fewer tokens than it was counted for: a token in most vocabularies.
+const FILLER: &str = " a";
+/// So often a prompt is cut or filled before it stays as it is.
+const TRIES: usize = 8;
+
+/// A tokenizer.
+pub(super) struct PromptTokenizer {
+    tokenizer: Tokenizer,
+    flag: String,
+}
+
+impl PromptTokenizer {
+    /// Reads a `tokenizer.json`, as Hugging Face's library writes it. What it says of cutting and of filling up counts for nothing.
+    ///
+    /// # Errors
+    /// Where there is no such file, or it is none of a tokenizer.
+    pub fn read(path: &Path) -> Result<Self> {
+        let flag = format!("--tokenizer {}", path.display());
+        let fault = |reason: String| {
+            Error::input(format!("{flag}: {reason}; name the file tokenizer.json of the model that is asked"))
+        };
+        let bytes = bytes(path).map_err(fault)?;
+        let mut tokenizer =
+            Tokenizer::from_bytes(bytes).map_err(|error| fault(format!("it is no file of a tokenizer: {error}")))?;
+        tokenizer.with_truncation(None).map_err(|error| fault(error.to_string()))?;
+        tokenizer.with_padding(None);
+        Ok(Self { tokenizer, flag })
+    }
+
+    /// Cuts `text`, whose words take a token or more each, to so many tokens. Returns whether it has these.
+    ///
+    /// # Errors
+    /// Where the tokenizer does not take it.
+    pub fn fit(&self, mut text: String, tokens: usize) -> Result<(String, bool)> {
+        let mut ends = self.ends(&text)?;
+        if ends.len() > tokens {
+            // Cut within a word, the tokens before the cut stay as they are in most vocabularies.
+            text.truncate(tokens.checked_sub(1).map_or(0, |last| ends[last]));
+        }
+        for _ in 0..TRIES {
+            ends = self.ends(&text)?;
+            match ends.len() {
+                count if count == tokens => return Ok((text, true)),
+                count if count > tokens => text.truncate(text.rfind(' ').unwrap_or(0)),
+                count => text.push_str(&FILLER.repeat(tokens - count)),
+            }
+        }
+        Ok((text, false))
+    }
+
+    /// Where each token ends, in bytes. Tokens that a model puts around every text are none of it.
+    fn ends(&self, text: &str) -> Result<Vec<usize>> {
+        let fault = |error| Error::input(format!("{}: it takes no common English words: {error}", self.flag));
+        let encoding = self.tokenizer.encode(text, false).map_err(fault)?;
+        Ok(encoding.get_offsets().iter().map(|(_, end)| *end).collect())
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let unread = |error| format!("cannot be read: {error}");
+    if !fs::metadata(path).map_err(unread)?.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(unread)?;
+    if bytes.len() as u64 > MOST_BYTES { Err("it is larger than 256 MiB".to_owned()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn tokenizer(model: &Value, pre: &Value, truncation: &Value) -> PromptTokenizer {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        let whole = json!({
+            "version": "1.0", "truncation": truncation, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": pre, "post_processor": null, "decoder": null, "model": model,
+        });
+        fs::write(&path, whole.to_string()).unwrap();
+        PromptTokenizer::read(&path).unwrap()
+    }
+
+    fn pairs() -> PromptTokenizer {
+        // Letters, and some pairs of them.
+        let letters: Vec<String> = " abcdefghijklmnopqrstuvwxyz".chars().map(String::from).collect();
+        let merges = [["t", "h"], ["i", "s"], [" ", "a"]];
+        let words = letters.iter().cloned().chain(merges.iter().map(|pair| pair.concat()));
+        let vocabulary: serde_json::Map<String, Value> =
+            words.enumerate().map(|(number, word)| (word, number.into())).collect();
+        let model = json!({
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
+            "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": merges,
+        });
+        tokenizer(&model, &Value::Null, &Value::Null)
+    }
+
+    #[test]
+    fn prompts_have_as_many_tokens_as_asked_for() {
+        let pairs = pairs();
+        for tokens in 1..60 {
+            let (text, is_exact) = pairs.fit("this is the way that it was and will be ".repeat(6), tokens).unwrap();
+            assert!(is_exact && pairs.ends(&text).unwrap().len() == tokens, "{tokens}: {text}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_tokens_stay_and_no_limit_of_the_file_counts() {
+        let model = json!({"type": "WordLevel", "vocab": {"the": 0, "way": 1, "[UNK]": 2}, "unk_token": "[UNK]"});
+        let limit = json!({"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0});
+        let words = tokenizer(&model, &json!({"type": "Whitespace"}), &limit);
+        assert_eq!(words.fit("the way of it all".to_owned(), 5).unwrap(), ("the way of it all".to_owned(), true));
+        assert_eq!(words.fit("the way of it all".to_owned(), 3).unwrap(), ("the way of".to_owned(), true));
+        assert_eq!(words.fit("the".to_owned(), 3).unwrap(), ("the a a".to_owned(), true));
+    }
+
+    #[test]
+    fn what_is_no_tokenizer_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        for (text, said) in [("{}", "no file of a tokenizer"), ("\u{0}", "no file of a tokenizer")] {
+            fs::write(&path, text).unwrap();
+            let error = PromptTokenizer::read(&path).err().unwrap().to_string();
+            assert!(error.contains("--tokenizer") && error.contains("t.json") && error.contains(said), "{error}");
+        }
+        for path in [folder.path(), Path::new("/dev/zero"), &folder.path().join("none")] {
+            let error = PromptTokenizer::read(path).err().unwrap().to_string();
+            assert!(error.contains("it is no file") || error.contains("cannot be read"), "{error}");
+        }
+    }
+}
