@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::measure::outcome::Outcome;
 use crate::measure::precision::value;
-use crate::measure::summary::{Known, LevelSummary};
+use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::{LoadMode, Statistic};
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dash, n, of_kind, picture, spread,
@@ -126,12 +126,16 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
     }
 }
 
-/// The knee: the level with the most throughput for its latency, which Kleinrock calls the power of a system (L. Kleinrock, "Power
-/// and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979). Of two levels nothing bends.
+/// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a system
+/// (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979). Of two
+/// levels nothing bends; that of a sweep of rates is said beside its saturation.
 fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
     let power = |level: &LevelSummary| level.client.throughput() / value(curve.of, &level.client).max(1.0);
     let levels = curve.levels.iter().copied();
-    levels.max_by(|one, other| power(one).total_cmp(&power(other))).filter(|_| curve.joined && curve.levels.len() > 2)
+    levels.max_by(|one, other| power(one).total_cmp(&power(other))).filter(|_| {
+        let is_closed = |level: &&LevelSummary| matches!(level.load, LevelLoad::Concurrency(_));
+        curve.joined && curve.levels.len() > 2 && curve.levels.iter().all(is_closed)
+    })
 }
 
 /// A ring around the knee of the first line, in all lines.
@@ -190,7 +194,7 @@ fn level_names(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::measure::summary::sample;
 
     #[test]
     fn the_knee_has_the_most_throughput_for_its_latency() {

@@ -145,7 +145,7 @@ impl Page<'_> {
             }
             (picture(self.results, Picture::Throughput, "Latency against throughput",
                 "A point for each level; the arms of a cross are 95 % confidence intervals. Hollow points are levels that are not valid. \
-                The ring is the knee, the level with the most throughput for its median latency."))
+                Of a closed loop the ring is the knee, the level with the most throughput for its median latency."))
             (picture(self.results, Picture::Spectrum, "Latency by percentile",
                 "Every further nine has the same room. Where a line is dotted, so few requests are beyond that chance decides. \
                  A thin line below that of an open loop is its service time, from the actual send; what lies between is waiting to be sent."))
