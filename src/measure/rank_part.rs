@@ -32,7 +32,8 @@ impl RankPart {
         let late = if self.sent > 0 { self.delayed as f64 / self.sent as f64 } else { 0.0 };
         if self.block.requests == 0 {
             Some(InvalidReason::RankWithout(rank))
-        } else if late > DELAYED_TOLERANCE {
+        } else if self.delayed > 1 && late > DELAYED_TOLERANCE {
+            // Of few requests, one alone is chance.
             Some(InvalidReason::RankLate(rank, late))
         } else {
             None
@@ -52,6 +53,7 @@ mod tests {
         };
         assert_eq!(part(1_000, 5, 900).reason(1), None);
         assert_eq!(part(1_000, 50, 900).reason(1), Some(InvalidReason::RankLate(1, 0.05)));
+        assert_eq!(part(15, 1, 15).reason(1), None);
         assert_eq!(part(10, 0, 0).reason(2), Some(InvalidReason::RankWithout(2)));
         let mut both = part(1_000, 0, 900);
         both.absorb(&part(1_000, 50, 900));
