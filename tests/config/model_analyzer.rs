@@ -119,10 +119,7 @@ run_config_search_max_concurrency: 4
     let rate = "profile_models: m\nrequest_rate: [50]\ntriton_launch_mode: remote\ntriton_http_endpoint: host:9000";
     let plan = tune(rate, &["--search", "instances=1,2"]);
     assert_eq!(plan.load, TuneLoad::Rate(50.0));
-    assert_eq!(
-        (plan.run.target.service, plan.run.target.connection.url.as_deref()),
-        (ServiceKind::Triton, Some("host:9000"))
-    );
+    assert_eq!((plan.run.target.service, plan.run.target.connection.url.as_str()), (ServiceKind::Triton, "host:9000"));
     let own = tune(
         "profile_models: m\nmodel_repository: /a\nbatch_sizes: [1, 2]",
         &["-m", "other", "--search", "concurrency=3,4"],
@@ -149,7 +146,7 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
         ),
         ("profile_models: m\nconstraints: {perf_throughput: {about: 9}}", &[], "'about' is no bound"),
         ("profile_models: m\nrequest_rate: [1, 2]", &[], "a search holds one rate"),
-        ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:15: a range has start and stop"),
+        ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:14: a range has start and stop"),
         ("profile_models: m\nconcurrency: {start: 1, stop: 90000}", &[], "a larger step"),
         ("profile_models: m\ntriton_server_flags: {a: b}", &[], "'triton_server_flags' has no counterpart"),
         ("profile_models: m\nspeed: 3", &[], "FILE:2:1: 'speed': this form has no such key"),

@@ -163,7 +163,6 @@ fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
         })
         .collect();
     assert!(lengths.len() > 10 && lengths.iter().all(|length| (7..=40).contains(length)), "{lengths:?}");
-    bare(&server.url()).args("--tokenizer x.json").run().refusal(&["--tokenizer x.json", "add --prompt-tokens"]);
     let none = bare(&server.url()).args("--prompt-tokens 5 --tokenizer /dev/zero").run();
     none.failure_after_notes(&["--tokenizer /dev/zero", "it is no file"]);
 }

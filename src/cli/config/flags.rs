@@ -22,7 +22,8 @@ pub struct Setting {
 /// Flags that a file of another program means.
 #[derive(Debug, Default)]
 pub struct Flags {
-    settings: Vec<Setting>,
+    /// The flags.
+    pub settings: Vec<Setting>,
     /// What should be known although it is no fault.
     pub notes: Vec<String>,
 }
@@ -47,16 +48,6 @@ impl Flags {
 
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
-    }
-
-    /// Adds a flag that was read as one.
-    pub fn take(&mut self, setting: Setting) {
-        self.settings.push(setting);
-    }
-
-    /// The flags.
-    pub fn settings(&self) -> Vec<Setting> {
-        self.settings.clone()
     }
 }
 

@@ -38,13 +38,13 @@ impl File {
         let mut file = Self { common: Vec::new(), runs: Vec::new(), notes: Vec::new() };
         if inference_perf::is_meant(root) {
             let flags = inference_perf::flags(root)?;
-            return Ok(Self { common: flags.settings(), notes: flags.notes, ..file });
+            return Ok(Self { common: flags.settings, notes: flags.notes, ..file });
         }
         if model_analyzer::is_meant(root) {
             let searches = model_analyzer::searches(command, root)?;
             let run = |(name, own)| Run { name, extends: Vec::new(), own };
             let runs = searches.models.into_iter().map(run).collect();
-            return Ok(Self { common: searches.common.settings(), notes: searches.common.notes, runs });
+            return Ok(Self { common: searches.common.settings, notes: searches.common.notes, runs });
         }
         if root.value == Value::Null {
             return Ok(file);

@@ -209,9 +209,9 @@ fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&
     own.take("cpu_only");
     own.finish()?;
     for (key, node) in own_flags.map(Node::map).transpose()?.unwrap_or_default() {
-        flags.take(setting(command, key, node)?);
+        flags.settings.push(setting(command, key, node)?);
     }
-    Ok(flags.settings())
+    Ok(flags.settings)
 }
 
 /// A scalar as a number of at least `least`.
