@@ -63,7 +63,7 @@ pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts])
     let warnings =
         (inexact > 0).then(|| format!("--tokenizer: {inexact} prompts have not quite the tokens that were asked for"));
     let warnings = warnings.into_iter().collect();
-    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], warnings, ..Loaded::default() })
+    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], warnings })
 }
 
 fn unfit() -> Error {
