@@ -64,7 +64,7 @@ pub use target::{API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, 
 pub use tfserving::TfServingPlan;
 pub use torchserve::TorchServePlan;
 pub use tracing::{TraceFilePlan, TracingPlan};
-pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan};
+pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan, asked};
 pub use validate::LOADS;
 pub use words::{Flag, OF_OUTPUT, OF_THE_GATE, Words};
 

@@ -141,3 +141,12 @@ pub enum TuneLoad {
     /// As many requests outstanding as keep every instance busy with full batches, and as many again.
     Saturating,
 }
+
+/// A value of a setting, as it is asked for: `off` where the field is taken away.
+pub fn asked(value: &Value) -> String {
+    match value {
+        Value::Null => "off".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}

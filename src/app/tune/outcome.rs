@@ -2,7 +2,7 @@
 
 use crate::app::tune::space::in_force;
 use crate::app::tune::subject::Subject;
-use crate::plan::{Searched, Statistic, TuneLoad, TunePlan};
+use crate::plan::{Searched, Statistic, TuneLoad, TunePlan, asked};
 use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 use crate::stats::Interval;
 use crate::tune::{Answer, Candidate, Fate, Gain, Phase, Planner, Trial, median};
@@ -259,13 +259,13 @@ fn step(
     let (own, theirs) = (winner.figures.as_ref()?, other.figures.as_ref());
     let value = &other.values[dimension];
     let Some(theirs) = theirs else {
-        return other.reason.as_ref().map(|reason| format!("{setting} {value}: {reason}"));
+        return other.reason.as_ref().map(|reason| format!("{setting} {}: {reason}", asked(value)));
     };
     let share = |one: f64, other: f64| format!("{:+.0} %", (one / other - 1.0) * 100.0);
     let rate = share(theirs.means.throughput, own.means.throughput);
     let latency = share(theirs.means.latency_ns, own.means.latency_ns);
     let missed = if other.meets { "" } else { ", which misses a constraint" };
-    Some(format!("{setting} {value}: throughput {rate}, p{} {latency}{missed}", plan.percentile()))
+    Some(format!("{setting} {}: throughput {rate}, p{} {latency}{missed}", asked(value), plan.percentile()))
 }
 
 #[cfg(test)]

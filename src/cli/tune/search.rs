@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cli::range::{Step, listed};
 use crate::cli::values::decimal;
 use crate::model::configuration::Path;
-use crate::plan::{MAX_CONCURRENCY, Searched, ServerSetting, Setting};
+use crate::plan::{MAX_CONCURRENCY, Searched, ServerSetting, Setting, asked};
 
 /// `PATH=VALUES`.
 pub fn searched(text: &str) -> Result<Searched, String> {
@@ -16,7 +16,7 @@ pub fn searched(text: &str) -> Result<Searched, String> {
     let doubles = matches!(&setting, Setting::BatchSize) || path.ends_with("batch_size");
     let values = self::values(values, if doubles { Step::Times(2.0) } else { Step::Add(1.0) })?;
     match values.iter().find_map(|value| rule_of(&setting, value).map(|rule| (value, rule))) {
-        Some((value, rule)) => Err(format!("{setting}: {} is no value of it; it must be {rule}", shown(value))),
+        Some((value, rule)) => Err(format!("{setting}: {} is no value of it; it must be {rule}", asked(value))),
         None => Ok(Searched { setting, values }),
     }
 }
@@ -55,14 +55,6 @@ fn rule_of(setting: &Setting, value: &Value) -> Option<String> {
         }
         Setting::Server(ServerSetting::PinnedPool) => whole(0, i64::MAX as u64),
         Setting::Server(ServerSetting::BufferThreads) => whole(0, u64::from(u32::MAX)),
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "off".to_owned(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::plan::asked;
 use crate::report::draw::{Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dim, n, of_kind, picture, spread};
 use crate::report::figures::common::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
@@ -111,7 +112,7 @@ fn draw_point(point: &Point<'_>, result: &TuneResult, (x, y): (Scale, Scale)) ->
 
 fn tip(point: &Point<'_>, result: &TuneResult) -> String {
     let values = result.settings.iter().zip(&point.candidate.values);
-    let values: Vec<String> = values.map(|(setting, value)| format!("{setting} {value}")).collect();
+    let values: Vec<String> = values.map(|(setting, value)| format!("{setting} {}", asked(value))).collect();
     let means = &point.figures.means;
     format!(
         "#{}: {}; {}/s, {}; {}",

@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::plan::asked;
 use crate::report::figures::{rate, short, time, tuned};
 use crate::report::html::{Shell, embed, figure};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
@@ -82,20 +83,12 @@ fn row(candidate: &CandidateResult) -> Markup {
     let figure = |of: fn(&TuneFigures) -> String| candidate.figures.as_ref().map_or_else(|| "–".to_owned(), of);
     html! { tr {
         th { (candidate.number) }
-        @for value in &candidate.values { td { (setting(value)) } }
+        @for value in &candidate.values { td { (shown(&asked(value))) } }
         td { (figure(|figures| rate(figures.means.throughput))) }
         td { (figure(|figures| time(figures.means.latency_ns))) }
         td { (figure(|figures| short(figures.means.executed_batch))) }
         td.left { span class=(class) { (candidate.fate) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
     } }
-}
-
-fn setting(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::Null => "off".to_owned(),
-        serde_json::Value::String(text) => shown(text).into_owned(),
-        value => shown(&value.to_string()).into_owned(),
-    }
 }
 
 fn why(result: &TuneResult) -> Markup {

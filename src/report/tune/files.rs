@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::model::configuration;
-use crate::plan::TunePlan;
+use crate::plan::{TunePlan, asked};
 use crate::report::file_name::harmless;
 use crate::report::{Interrupts, SafeFile, check_writable, html};
 use crate::result::{CandidateResult, TuneResult};
@@ -102,7 +102,7 @@ fn csv(result: &TuneResult) -> Result<Vec<u8>> {
 fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
     let of = |name: &str| {
         let index = result.settings.iter().position(|setting| setting == name)?;
-        Some(text(&candidate.values[index]))
+        Some(asked(&candidate.values[index]))
     };
     let figures = candidate.figures.as_ref();
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
@@ -123,17 +123,9 @@ fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
         number(figures.map(|figures| figures.means.throughput)),
         number(figures.map(|figures| figures.means.latency_ns / 1e6)),
     ];
-    row.extend(candidate.values.iter().map(text));
+    row.extend(candidate.values.iter().map(asked));
     row.extend([candidate.fate.clone(), candidate.reason.clone().unwrap_or_default()]);
     row
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => "off".to_owned(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::plan::{Searched, Statistic, TuneLoad, TunePlan};
+use crate::plan::{Searched, Statistic, TuneLoad, TunePlan, asked};
 use crate::report::significant;
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 
@@ -15,7 +15,7 @@ const MOST_SHOWN: usize = 12;
 
 /// What a search is, in a line: the same line, the same search.
 pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
-    let list = |values: &[Value]| values.iter().map(shown).collect::<Vec<_>>().join(",");
+    let list = |values: &[Value]| values.iter().map(asked).collect::<Vec<_>>().join(",");
     let settings: Vec<String> =
         search.iter().map(|searched| format!("{}={}", searched.setting, list(&searched.values))).collect();
     let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
@@ -37,7 +37,7 @@ pub fn settings(plan: &TunePlan, search: &[Searched], points: usize) -> String {
     let mut text = "*** Tune Settings ***\n".to_owned();
     let _ = writeln!(text, "  Model: {}", plan.run.target.model);
     for searched in search {
-        let values: Vec<String> = searched.values.iter().map(shown).collect();
+        let values: Vec<String> = searched.values.iter().map(asked).collect();
         let _ = writeln!(text, "  {}: {}", searched.setting, values.join(", "));
     }
     let _ = writeln!(text, "  Candidates: {points}, and yours");
@@ -67,7 +67,7 @@ fn goal(objective: Statistic) -> String {
 /// The table, the verdict and why.
 pub fn table(result: &TuneResult) -> String {
     let names = names(&result.settings);
-    let cells = |candidate: &CandidateResult| candidate.values.iter().map(shown).collect::<Vec<_>>();
+    let cells = |candidate: &CandidateResult| candidate.values.iter().map(asked).collect::<Vec<_>>();
     let width = |column: usize| {
         let values = result.candidates.iter().map(|candidate| cells(candidate)[column].chars().count());
         values.chain([names[column].chars().count()]).max().unwrap_or(0).min(14)
@@ -178,15 +178,6 @@ fn names(settings: &[String]) -> Vec<String> {
         model.map_or_else(|| short.to_owned(), |model| format!("{model}:{short}"))
     };
     settings.iter().map(name).collect()
-}
-
-/// A value as it was asked for.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "off".to_owned(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    }
 }
 
 fn cut(text: &str, width: usize) -> String {
