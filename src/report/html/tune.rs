@@ -27,7 +27,8 @@ fn heading(result: &TuneResult, title: &str) -> Markup {
     html! {
         p.over { "Search of a configuration" }
         h1 { (title) }
-        p.sub { "most " b { (result.objective) } @if !result.constraints.is_empty() { " with " (result.constraints.join(", ")) } " · " (result.load) }
+        @let goal = if result.objective == "throughput" { "most throughput".to_owned() } else { format!("least {} latency", result.objective) };
+        p.sub { b { (goal) } @if !result.constraints.is_empty() { " with " (result.constraints.join(", ")) } " · " (result.load) }
         (tiles(result))
     }
 }
