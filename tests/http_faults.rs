@@ -292,7 +292,7 @@ fn lost_connections_are_made_again_if_asked() {
 }
 
 #[test]
-fn a_silent_server_neither_blocks_nor_hangs_the_client() {
+fn timed_a_silent_server_neither_blocks_nor_hangs_the_client() {
     for slots in [1, 4] {
         let server = HttpServer::start(|_| vec![Act::Wait(Duration::from_secs(30))]);
         let backend = connect(&server);
@@ -302,7 +302,7 @@ fn a_silent_server_neither_blocks_nor_hangs_the_client() {
             let started = Instant::now();
             run.client.drive(Stamp::now().plus(wait * 1_000_000)).unwrap();
             let took = started.elapsed().as_millis() as u64;
-            assert!(took >= wait && took < wait + 2_000, "{took} ms instead of {wait}");
+            assert!(took >= wait && took < wait + 100, "{took} ms instead of {wait}");
         }
         assert_eq!(run.client.drain(Duration::from_millis(50)), slots);
         run.stop();
@@ -378,7 +378,7 @@ fn large_requests_are_sent_whole() {
 }
 
 #[test]
-fn a_server_that_does_not_read_does_not_block_the_client() {
+fn timed_a_server_that_does_not_read_does_not_block_the_client() {
     for slots in [1, 2] {
         let server = HttpServer::start(good);
         server.answer_early(vec![Act::Wait(Duration::from_secs(2))]);
@@ -386,7 +386,7 @@ fn a_server_that_does_not_read_does_not_block_the_client() {
         let started = Instant::now();
         run.begin();
         run.client.drive(Stamp::now().plus(100_000_000)).unwrap();
-        assert!(started.elapsed() < Duration::from_millis(1900), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
         assert_eq!(run.client.drain(Duration::ZERO), slots);
     }
 }
@@ -405,7 +405,7 @@ fn a_refusal_before_the_request_was_read_is_heard() {
 }
 
 #[test]
-fn a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
+fn timed_a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
     for slots in [1, 4] {
         let slow = |request: &Received| [vec![Act::Wait(Duration::from_millis(2))], good(request)].concat();
         let mut server = HttpServer::start(slow);
@@ -424,11 +424,8 @@ fn a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
         assert!(started.elapsed() < Duration::from_secs(2));
         let before = run.counter.succeeded();
         let _again = HttpServer::start_with(TcpListener::bind(&url).unwrap(), None, slow);
-        let again = Instant::now();
-        while run.counter.succeeded() <= before {
-            assert!(again.elapsed() < LIMIT, "the new one is not found: {}", run.counter.texts());
-            run.drive(Duration::from_millis(20));
-        }
+        run.drive(Duration::from_millis(300));
+        assert!(run.counter.succeeded() > before);
         run.stop();
         assert!(run.drive(LIMIT));
     }

@@ -207,7 +207,7 @@ fn replies(reply: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> impl Fn(us
 }
 
 #[test]
-fn goaway_ends_what_it_does_not_cover() {
+fn timed_goaway_ends_what_it_does_not_cover() {
     let mut bench = Bench::new(Setup { slots: 3, ..PLAIN }, |_, mut peer| {
         peer.shake_hands(WIDE);
         for _ in 0..3 {
@@ -228,7 +228,7 @@ fn goaway_ends_what_it_does_not_cover() {
     }
     let begin = Instant::now();
     bench.fails("Unavailable", "maintenance");
-    assert!(begin.elapsed() < PATIENCE);
+    assert!(begin.elapsed() < Duration::from_millis(500));
 }
 
 #[test]

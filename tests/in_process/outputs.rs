@@ -354,7 +354,7 @@ fn interrupted(signal: i32, arguments: &str) -> Finished {
     let signalled = Instant::now();
     running.signal(signal);
     let finished = running.finish();
-    assert!(signalled.elapsed() < Duration::from_secs(4), "took {:?}", signalled.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(2), "took {:?}", signalled.elapsed());
     let report = finished.report();
     assert!(report.level().client_number("Request count") > 10.0, "{}", report.text);
     assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
@@ -368,7 +368,7 @@ fn interrupted(signal: i32, arguments: &str) -> Finished {
 }
 
 #[test]
-fn one_interrupt_reports_what_there_is() {
+fn timed_one_interrupt_reports_what_there_is() {
     for mode in ["--sync", "--async --concurrency-range 4"] {
         let finished = interrupted(SIGINT, mode);
         assert!(finished.stderr.contains("interrupted; reporting what there is"), "{}", finished.stderr);
@@ -376,7 +376,7 @@ fn one_interrupt_reports_what_there_is() {
 }
 
 #[test]
-fn a_termination_is_an_interrupt() {
+fn timed_a_termination_is_an_interrupt() {
     interrupted(SIGTERM, "--async");
 }
 
@@ -423,7 +423,7 @@ fn an_interrupt_ends_the_wait_for_a_server() {
 }
 
 #[test]
-fn two_interrupts_leave_at_once() {
+fn timed_two_interrupts_leave_at_once() {
     let _turn = turns::shared();
     // A model whose requests take long holds the end of the run back.
     let repository = Repository::of(&[Model::sleeping("m", 8000)]);
@@ -434,7 +434,7 @@ fn two_interrupts_leave_at_once() {
     let second = Instant::now();
     running.signal(SIGINT);
     let finished = running.finish();
-    assert!(second.elapsed() < Duration::from_secs(3), "took {:?}", second.elapsed());
+    assert!(second.elapsed() < Duration::from_millis(1000), "took {:?}", second.elapsed());
     assert_eq!(finished.code(), 130, "{finished:#?}");
     assert!(!path.exists(), "nothing half-written");
 }

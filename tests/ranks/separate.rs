@@ -36,7 +36,7 @@ fn two_models_are_measured_at_the_same_time() {
 }
 
 #[test]
-fn loads_go_on_until_the_last_process_has_what_it_needs() {
+fn timed_loads_go_on_until_the_last_process_has_what_it_needs() {
     for mpi in Mpi::all() {
         let repository = Repository::of(&[Model::identity("m")]);
         let program = |windows: &str| {
@@ -47,7 +47,7 @@ fn loads_go_on_until_the_last_process_has_what_it_needs() {
         let run = two(mpi, &program("-p 100 -s 1000000"), &program("-p 700 -s 1000000")).run();
         assert_eq!(run.code(), 0, "{}\n{}", run.stdout, run.stderr);
         let windows = run.stdout.matches("  Pass [").count();
-        assert!(windows > 3 + 3, "the brief ones go on for as long as the others: {windows}\n{}", run.stdout);
+        assert!(windows > 3 + 10, "the brief ones go on for as long as the others: {windows}\n{}", run.stdout);
     }
 }
 

@@ -336,13 +336,13 @@ fn outstanding_requests_grow_as_far_as_they_must() {
 }
 
 #[test]
-fn stopping_ends_an_endless_schedule_and_counts_add_up() {
+fn timed_stopping_ends_an_endless_schedule_and_counts_add_up() {
     for threading in [Threading::Own, Threading::Driven] {
         let setup = Setup::new(Server { threading, ..Server::with_delay(ms(5)) }, 400.0, 2);
         let load = setup.start();
         thread::sleep(ms(200));
         let under_way = load.under_way();
-        assert!(under_way < 400, "{under_way}");
+        assert!(under_way < 100, "{under_way}");
         let stopping = Stamp::now();
         let report = load.stop().unwrap();
         assert!(Stamp::now() - stopping < Duration::from_secs(3));
@@ -351,12 +351,11 @@ fn stopping_ends_an_endless_schedule_and_counts_add_up() {
 }
 
 #[test]
-fn outstanding_requests_that_keep_coming_are_waited_for() {
+fn timed_outstanding_requests_that_keep_coming_are_waited_for() {
     // 40 requests are answered one after the other, 25 ms each, by a server that is given 200 ms.
     for (most, lost) in [(ms(200), true), (ms(20_000), false)] {
         let mut setup = Setup::new(Server { serial: true, ..Server::with_delay(ms(25)) }, 1000.0, 1);
-        // Who is waited for may be late by less than this.
-        setup.drain_limit = if lost { ms(200) } else { ms(2_000) };
+        setup.drain_limit = ms(200);
         setup.shape.max_outstanding = 40;
         let mut load = setup.start();
         load.allow_drain(most);
