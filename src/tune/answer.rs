@@ -59,15 +59,17 @@ pub fn meets(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
 /// What the confirmation of `finalists` shows; the present one is the first of these.
 pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], margin: f64) -> Option<Answer> {
     let able: Vec<usize> = finalists.iter().copied().filter(|number| meets(&candidates[*number], confirms)).collect();
-    let standings = Standings::of(candidates, &able, confirms);
-    let best = leader(&standings, |number| number != 0);
-    let Some(best) = best else {
+    let others: Vec<usize> = able.iter().copied().filter(|number| *number != 0).collect();
+    // Where the present one is far behind, it has fewer rounds than they have among themselves.
+    let among = Standings::of(candidates, &others, confirms);
+    let Some(best) = leader(&among, |_| true) else {
         return able.contains(&0).then_some(Answer::Kept(None));
     };
+    let cheap = cheapest(space, candidates, (&among, best), margin);
     if !able.contains(&0) {
-        let cheap = cheapest(space, candidates, (&standings, best), margin);
         return Some(Answer::Meets(cheap));
     }
+    let standings = Standings::of(candidates, &able, confirms);
     let half_width = standings.half_width(CONFIDENCE, able.len() - 1);
     let gain = |number: usize| {
         let interval = standings.difference(number, 0, half_width)?;
@@ -79,7 +81,6 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
     if !is_better(&of_best) {
         return Some(Answer::Kept(Some((best, of_best))));
     }
-    let cheap = cheapest(space, candidates, (&standings, best), margin);
     Some(match gain(cheap).filter(is_better) {
         Some(gain) => Answer::Better(cheap, gain),
         None => Answer::Better(best, of_best),

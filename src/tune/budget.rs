@@ -1,5 +1,9 @@
 //! How the time that a search may take is spent.
 
+use std::collections::BTreeMap;
+
+use crate::tune::race::median;
+
 /// Shares of the budget: calibration ends at the first, racing at the second, steps at the third; confirmation has the rest.
 const CALIBRATION: f64 = 0.30;
 const RACE: f64 = 0.70;
@@ -7,31 +11,39 @@ const STEPS: f64 = 0.80;
 /// What is kept for confirmation at most, where its rounds take more than their share.
 const MOST_CONFIRMATION: f64 = 0.45;
 
+/// What a trial costs beside its unit, before there was any.
+const USUAL_EXTRA_S: f64 = 0.1;
+
 /// What was spent, and what trials cost beside their unit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     limit_s: f64,
     spent_s: f64,
-    trials: u32,
-    extra_s: f64,
+    /// Of each candidate that was measured, what its last trial cost beside its unit: slow ones need long windows.
+    extras_s: BTreeMap<usize, f64>,
 }
 
 impl Budget {
     /// Nothing is spent yet.
     pub fn new(limit_s: f64) -> Self {
-        Self { limit_s, spent_s: 0.0, trials: 0, extra_s: 0.0 }
+        Self { limit_s, spent_s: 0.0, extras_s: BTreeMap::new() }
     }
 
-    /// A trial with this unit took so long in all.
-    pub fn spend(&mut self, unit_s: f64, seconds: f64) {
+    /// A trial of `candidate` with this unit took so long in all.
+    pub fn spend(&mut self, candidate: usize, unit_s: f64, seconds: f64) {
         self.spent_s += seconds;
-        self.trials += 1;
-        self.extra_s += (seconds - unit_s).max(0.0);
+        self.extras_s.insert(candidate, (seconds - unit_s).max(0.0));
     }
 
-    /// What a trial with this unit is expected to take.
+    /// What a trial of `candidate` with this unit is expected to take.
+    pub fn price_of(&self, candidate: usize, unit_s: f64) -> f64 {
+        self.extras_s.get(&candidate).map_or_else(|| self.price(unit_s), |extra_s| unit_s + extra_s)
+    }
+
+    /// What a trial of some candidate with this unit is expected to take: the middle of those that were measured.
     pub fn price(&self, unit_s: f64) -> f64 {
-        unit_s + if self.trials > 0 { self.extra_s / f64::from(self.trials) } else { 0.1 }
+        let extras: Vec<f64> = self.extras_s.values().copied().collect();
+        unit_s + if extras.is_empty() { USUAL_EXTRA_S } else { median(&extras) }
     }
 
     /// Seconds left for calibration.

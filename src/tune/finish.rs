@@ -1,7 +1,7 @@
 //! [`Planner`]: steps from the best, and its confirmation.
 
 use crate::tune::answer::{self, Answer, cheapest, confirmed, leader, meets};
-use crate::tune::planner::{CONFIRMATION, KEPT, Planner, Stage};
+use crate::tune::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
 use crate::tune::race::Standings;
 use crate::tune::racing::{CONFIDENCE, NO_TIME, is_race};
 use crate::tune::space::Place;
@@ -9,13 +9,15 @@ use crate::tune::trial::{Fate, Phase};
 
 /// Rounds in which a step is held against the best.
 const STEP_ROUNDS: usize = 4;
+/// Rounds that show that the present one is far behind.
+const FAR_ROUNDS: usize = 4;
 /// Rounds that every finalist should have at least.
 const ENOUGH_ROUNDS: usize = 6;
 
 impl Planner {
     /// Looks at the neighbours of the best that nobody has looked at.
     pub(super) fn begin_steps(&mut self) {
-        self.stage = Stage::Stepping;
+        self.stage = SearchStage::Stepping;
         let best = self.best_seen();
         let place = self.candidates[best].place.clone();
         let neighbours = place.map(|place| self.space.neighbours(&place)).unwrap_or_default();
@@ -83,7 +85,7 @@ impl Planner {
 
     /// The best, the one that takes least of those that are as good, the next best, and the present one.
     pub(super) fn begin_confirmation(&mut self, best: usize) {
-        self.stage = Stage::Confirming;
+        self.stage = SearchStage::Confirming;
         let raced = self.candidates[best].visits.iter().any(is_race);
         let beside = |number: usize| {
             let standings = Standings::of(&self.candidates, &[best, number], |visit| !raced || is_race(visit));
@@ -101,7 +103,9 @@ impl Planner {
             self.settings.margin,
         );
         // Where there is little time, fewer are confirmed, instead of all of them badly.
-        let room = self.budget.left() / (ENOUGH_ROUNDS as f64 * self.budget.price(self.settings.unit_s));
+        let unit = self.settings.unit_s;
+        let present = self.rounds_of_present().min(ENOUGH_ROUNDS) as f64 * self.budget.price_of(0, unit);
+        let room = 1.0 + (self.budget.left() - present) / (ENOUGH_ROUNDS as f64 * self.budget.price(unit));
         let mut finalists = vec![0, cheap];
         finalists.extend([best].into_iter().chain(others.iter().map(|(number, _)| *number)));
         let mut seen = Vec::new();
@@ -126,14 +130,21 @@ impl Planner {
             |number: &usize| self.candidates[*number].visits.iter().filter(|visit| answer::confirms(visit)).count();
         let rounds = self.finalists.iter().map(confirmations).max().unwrap_or(0);
         let works = |number: &usize| !self.candidates[*number].has_failed();
-        let finalists: Vec<usize> = self.finalists.iter().copied().filter(works).collect();
-        let pairs = CONFIRMATION.0.saturating_sub(rounds).max(2) / 2;
+        let mut finalists: Vec<usize> = self.finalists.iter().copied().filter(works).collect();
+        let of_present = self.rounds_of_present();
+        if rounds >= of_present && of_present < CONFIRMATION.0 {
+            // How far it is behind is known; which of the others is best may not be.
+            finalists.retain(|number| *number != 0);
+        }
+        let fewest = if finalists.contains(&0) { of_present } else { CONFIRMATION.0 };
+        let pairs = fewest.saturating_sub(rounds).max(2) / 2;
         let unit = self.confirmation_unit();
         // A first pair is begun where there is time for one trial, because it may take less than expected.
-        let least = if rounds >= 2 { 2.0 * finalists.len() as f64 } else { 1.0 };
-        let over = self.budget.left() < least * self.budget.price(unit);
+        let least =
+            if rounds >= 2 { 2.0 * self.price_of_round(&finalists, unit) } else { self.budget.price_of(0, unit) };
+        let over = self.budget.left() < least;
         if finalists.len() < 2 || rounds >= CONFIRMATION.1 || over || (rounds >= CONFIRMATION.0 && self.is_settled()) {
-            self.stage = Stage::Done;
+            self.stage = SearchStage::Done;
             return;
         }
         self.round += self.round % 2;
@@ -143,11 +154,19 @@ impl Planner {
         }
     }
 
+    /// In how many rounds the present one is confirmed at least: few show that it is far behind, where that is known already.
+    pub(super) fn rounds_of_present(&self) -> usize {
+        if self.share_of_best(0).is_some() { FAR_ROUNDS } else { CONFIRMATION.0 }
+    }
+
     /// A unit such that the fewest rounds fit, four times the shortest at most.
     pub(super) fn confirmation_unit(&self) -> f64 {
-        let each = self.budget.left() / (CONFIRMATION.0 * self.finalists.len()) as f64;
-        let extra = self.budget.price(0.0);
-        (each * 0.9 - extra).clamp(self.settings.unit_s, 4.0 * self.settings.unit_s)
+        let rounds = CONFIRMATION.0 as f64;
+        let shortest = self.settings.unit_s;
+        let own = |number: &usize| self.budget.price_of(*number, 0.0);
+        let extra = self.finalists.iter().map(own).sum::<f64>() / self.finalists.len().max(1) as f64;
+        let each = self.budget.left() / (rounds * self.finalists.len() as f64);
+        (each * 0.9 - extra).clamp(shortest, 4.0 * shortest)
     }
 
     /// Whether further rounds could not change the answer by much.

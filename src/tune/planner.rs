@@ -15,10 +15,11 @@ pub(super) const KEPT: usize = 3;
 pub(super) const CONFIRMATION: (usize, usize) = (10, 60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum SearchStage {
     Start,
     Looking,
     Calibrating,
+    Repeating,
     Racing,
     Stepping,
     Confirming,
@@ -33,7 +34,7 @@ pub struct Planner {
     pub(super) candidates: Vec<Candidate>,
     pub(super) numbers: HashMap<Place, usize>,
     pub(super) budget: Budget,
-    pub(super) stage: Stage,
+    pub(super) stage: SearchStage,
     pub(super) queue: VecDeque<Trial>,
     /// Numbers of rounds and trials, which nothing else has.
     pub(super) round: usize,
@@ -54,7 +55,7 @@ impl Planner {
             candidates: vec![Candidate::new(present)],
             numbers,
             budget: Budget::new(settings.budget_s),
-            stage: Stage::Start,
+            stage: SearchStage::Start,
             queue: VecDeque::new(),
             round: 0,
             trials: 0,
@@ -90,9 +91,9 @@ impl Planner {
             }
             // What leads to no trial must at least lead to another stage.
             if before == Some(self.stage) {
-                self.stage = Stage::Done;
+                self.stage = SearchStage::Done;
             }
-            if self.stage == Stage::Done {
+            if self.stage == SearchStage::Done {
                 return None;
             }
             before = Some(self.stage);
@@ -103,7 +104,7 @@ impl Planner {
     /// The next trial of the queue that there is a reason and time for. The first that takes too long ends the stage.
     fn queued(&mut self) -> Option<Trial> {
         while let Some(trial) = self.queue.pop_front() {
-            if self.candidates[trial.candidate].has_failed() {
+            if self.candidates[trial.candidate].has_failed() || self.is_given_up(trial.candidate) {
                 continue;
             }
             if self.is_affordable(&trial) {
@@ -124,7 +125,7 @@ impl Planner {
 
     /// What the last trial came to.
     pub fn observe(&mut self, trial: &Trial, observation: &Observation) {
-        self.budget.spend(trial.unit_s, observation.seconds);
+        self.budget.spend(trial.candidate, trial.unit_s, observation.seconds);
         let candidate = &mut self.candidates[trial.candidate];
         match &observation.found {
             Ok(found) => candidate.visits.push(Visit {
@@ -159,7 +160,7 @@ impl Planner {
             let ahead = leader(&Standings::of(&self.candidates, &last, |_| true), |_| true);
             let ahead = ahead.unwrap_or(best);
             // Where the present one does not work, there is nothing to confirm against.
-            let is_needless = self.stage == Stage::Done && self.candidates[0].has_failed();
+            let is_needless = self.stage == SearchStage::Done && self.candidates[0].has_failed();
             return if is_needless { Answer::Meets(ahead) } else { Answer::Unconfirmed(ahead) };
         }
         let distance = |number: &usize| median(&self.candidates[*number].violations(|_| true));
@@ -181,13 +182,13 @@ impl Planner {
     }
 
     fn is_affordable(&self, trial: &Trial) -> bool {
-        let price = self.budget.price(trial.unit_s);
+        let price = self.budget.price_of(trial.candidate, trial.unit_s);
         let left = match self.stage {
             // Without a second one there is nothing to confirm, which the rest is kept for.
             _ if trial.candidate != 0 && self.is_alone() => self.budget.left(),
-            Stage::Calibrating => self.budget.for_calibration(),
-            Stage::Racing => self.budget.for_race(self.reserve()),
-            Stage::Stepping => self.budget.for_steps(self.reserve()),
+            SearchStage::Calibrating | SearchStage::Repeating => self.budget.for_calibration(),
+            SearchStage::Racing => self.budget.for_race(self.reserve()),
+            SearchStage::Stepping => self.budget.for_steps(self.reserve()),
             _ => self.budget.left(),
         };
         // The present one is always looked at.
@@ -205,18 +206,26 @@ impl Planner {
 
     /// What the confirmation needs.
     pub(super) fn reserve(&self) -> f64 {
-        (CONFIRMATION.0 * (KEPT + 1)) as f64 * self.budget.price(self.settings.unit_s)
+        let unit = self.settings.unit_s;
+        let present = self.rounds_of_present() as f64 * self.budget.price_of(0, unit);
+        present + (CONFIRMATION.0 * KEPT) as f64 * self.budget.price(unit)
+    }
+
+    /// What a round of these takes.
+    pub(super) fn price_of_round(&self, members: &[usize], unit_s: f64) -> f64 {
+        members.iter().map(|number| self.budget.price_of(*number, unit_s)).sum()
     }
 
     fn advance(&mut self) {
         match self.stage {
-            Stage::Start => self.look(),
-            Stage::Looking => self.calibrate(),
-            Stage::Calibrating => self.line_up(),
-            Stage::Racing => self.judge_rung(),
-            Stage::Stepping => self.judge_steps(),
-            Stage::Confirming => self.judge_confirmation(),
-            Stage::Done => {}
+            SearchStage::Start => self.look(),
+            SearchStage::Looking => self.calibrate(),
+            SearchStage::Calibrating => self.look_again(),
+            SearchStage::Repeating => self.line_up(),
+            SearchStage::Racing => self.judge_rung(),
+            SearchStage::Stepping => self.judge_steps(),
+            SearchStage::Confirming => self.judge_confirmation(),
+            SearchStage::Done => {}
         }
     }
 

@@ -85,6 +85,18 @@ fn spread(scores: &[Vec<f64>], weights: &[f64]) -> (f64, f64) {
     ((2.0 * squares / freedom / total).sqrt(), freedom)
 }
 
+/// How far two visits of one candidate are apart: the standard deviation of `value` within candidates, and its degrees of freedom.
+pub fn repeatability(candidates: &[Candidate], value: impl Fn(&Visit) -> f64) -> (f64, f64) {
+    let repeated = candidates.iter().filter(|candidate| candidate.visits.len() > 1);
+    let (squares, freedom) = repeated.fold((0.0, 0.0), |(squares, freedom), candidate| {
+        let values: Vec<f64> = candidate.visits.iter().map(&value).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let own: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares + own, freedom + values.len() as f64 - 1.0)
+    });
+    if freedom > 0.0 { ((squares / freedom).sqrt(), freedom) } else { (0.0, 0.0) }
+}
+
 /// Whether visits say clearly that a constraint does not hold: all of two, three of four, or a single one by far.
 pub fn is_violated(violations: &[f64]) -> bool {
     let above = violations.iter().filter(|violation| **violation > 0.0).count();

@@ -1,51 +1,58 @@
 //! [`Planner`]: calibration, and the race by rungs.
 
 use crate::tune::answer::{leader, meets};
-use crate::tune::calibration::Calibration;
+use crate::tune::calibration::{Calibration, DOUBT};
 use crate::tune::field::{Excluded, LEAST_RACING, MOST_RACING, Outlook};
-use crate::tune::planner::{KEPT, Planner, Stage};
-use crate::tune::race::{Standings, is_violated, median};
+use crate::tune::planner::{KEPT, Planner, SearchStage};
+use crate::tune::race::{Standings, is_violated, median, repeatability};
 use crate::tune::space::Place;
 use crate::tune::trial::{Fate, Phase, Visit};
 
 /// Spaces up to this size race without a calibration.
 const SMALL: usize = 12;
-/// How often the base is looked at in the calibration, which tells how far two looks are apart.
-const BASE_LOOKS: usize = 3;
+/// How often one point is looked at in the calibration.
+const LOOKS: usize = 3;
 /// Fewest and most rounds of a rung.
 const ROUNDS: (usize, usize) = (2, 8);
 /// Units double from rung to rung so often.
 const DOUBLINGS: usize = 2;
 /// A candidate leaves the race where this says that it is worse; of all comparisons of a rung together.
 pub(super) const CONFIDENCE: f64 = 0.90;
+/// A candidate is given up where it is behind by more than doubt, and this many standard errors beyond.
+const FAR: f64 = 3.0;
 /// Why a candidate is left behind that nobody has looked at.
 pub(super) const NO_TIME: &str = "no time to measure it";
 
 impl Planner {
     /// Looks at the present configuration, which tells how long a trial takes.
     pub(super) fn look(&mut self) {
-        self.stage = Stage::Looking;
+        self.stage = SearchStage::Looking;
         self.queue_round(&[0], Phase::Calibration, self.settings.unit_s);
     }
 
     pub(super) fn calibrate(&mut self) {
-        self.stage = Stage::Calibrating;
+        self.stage = SearchStage::Calibrating;
         let mut looks = Vec::new();
         if self.space.len() > SMALL {
             let base = self.space.base();
-            let axes = self.space.axes(&base);
-            let middle = axes.len() / 2;
-            for (index, place) in axes.into_iter().enumerate() {
+            for place in self.space.axes(&base) {
                 let number = self.number(place);
                 looks.extend((number != 0).then_some(number));
-                if index + 1 == middle {
-                    looks.push(self.number(base.clone()));
-                }
             }
-            let base = self.number(base);
-            looks.extend(std::iter::repeat_n(base, BASE_LOOKS - 2));
         }
         self.queue_round(&looks, Phase::Calibration, self.settings.unit_s);
+    }
+
+    /// Looks again at what takes least time, which tells how far two looks are apart.
+    pub(super) fn look_again(&mut self) {
+        self.stage = SearchStage::Repeating;
+        if self.space.len() <= SMALL {
+            return;
+        }
+        let price = |number: &usize| self.budget.price_of(*number, 0.0);
+        let seen = (0..self.candidates.len()).filter(|number| !self.candidates[*number].visits.is_empty());
+        let Some(number) = seen.min_by(|one, other| price(one).total_cmp(&price(other))) else { return };
+        self.queue_round(&[number; LOOKS - 1], Phase::Calibration, self.settings.unit_s);
     }
 
     /// Chooses who races.
@@ -63,7 +70,7 @@ impl Planner {
         if !self.members.contains(&0) {
             self.members.insert(0, 0);
         }
-        self.stage = Stage::Racing;
+        self.stage = SearchStage::Racing;
         self.queue_rung();
     }
 
@@ -92,10 +99,8 @@ impl Planner {
             });
             (count > 0.0).then_some(sums)
         };
-        let base = self.space.base();
-        let looks = &self.candidates[*self.numbers.get(&base)?].visits;
-        let noise = |value: fn(&Visit) -> f64| deviation(&looks.iter().map(value).collect::<Vec<_>>());
-        let calibration = Calibration::new(&self.space, base, found)?;
+        let noise = |value: fn(&Visit) -> f64| repeatability(&self.candidates, value).0;
+        let calibration = Calibration::new(&self.space, self.space.base(), found)?;
         let seen = self.candidates.iter().filter(|candidate| meets(candidate, |_| true));
         let best = seen.flat_map(|candidate| &candidate.visits).map(|visit| visit.score).max_by(f64::total_cmp);
         let outlook = Outlook {
@@ -113,7 +118,7 @@ impl Planner {
         let unit = self.rung_unit();
         let members = self.members.clone();
         let rungs = (members.len() as f64 / KEPT as f64).log2().ceil().max(1.0);
-        let each = self.budget.for_race(self.reserve()) / rungs / members.len() as f64 / self.budget.price(unit);
+        let each = self.budget.for_race(self.reserve()) / rungs / self.price_of_round(&members, unit);
         for _ in 0..(each as usize).clamp(ROUNDS.0, ROUNDS.1) {
             self.queue_round(&members, Phase::Race, unit);
         }
@@ -123,6 +128,45 @@ impl Planner {
     /// How long the next rung measures.
     fn rung_unit(&self) -> f64 {
         self.settings.unit_s * f64::from(1_u32 << self.rung.min(DOUBLINGS))
+    }
+
+    /// Whether a candidate of the race is left out from here on, because what was seen of it is far behind the best.
+    ///
+    /// The present one stays a candidate: the confirmation holds the best against it.
+    pub(super) fn is_given_up(&mut self, number: usize) -> bool {
+        let is_racing = match self.stage {
+            SearchStage::Racing => true,
+            // The first is what the steps start from.
+            SearchStage::Stepping => self.members.first() != Some(&number),
+            _ => false,
+        };
+        let Some(share) = is_racing.then(|| self.share_of_best(number)).flatten() else { return false };
+        if number == 0 {
+            self.members.retain(|member| *member != 0);
+        } else {
+            self.drop_candidate(number, format!("far behind, at {:.0} % of the best", share * 100.0));
+        }
+        true
+    }
+
+    /// What share of the best one's score a candidate has that is far behind it; none where it is not.
+    pub(super) fn share_of_best(&self, number: usize) -> Option<f64> {
+        let mean = |number: usize| {
+            let visits = &self.candidates[number].visits;
+            let count = visits.len() as f64;
+            (count > 0.0).then(|| (visits.iter().map(|visit| visit.score).sum::<f64>() / count, count))
+        };
+        let (own, count) = mean(number)?;
+        let ahead = (0..self.candidates.len()).filter_map(|other| Some((other, mean(other)?)));
+        let ahead = ahead.filter(|(_, (score, _))| *score > own + DOUBT);
+        let able = ahead.filter(|(other, _)| meets(&self.candidates[*other], |_| true));
+        let (_, (best, best_count)) = able.max_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other))?;
+        let (noise, freedom) = repeatability(&self.candidates, |visit| visit.score);
+        if freedom < 2.0 {
+            return None;
+        }
+        let doubt = FAR * noise * f64::sqrt(1.0 / count + 1.0 / best_count);
+        (own + DOUBT + doubt < best).then(|| (own - best).exp())
     }
 
     pub(super) fn drop_candidate(&mut self, number: usize, reason: String) {
@@ -162,7 +206,7 @@ impl Planner {
         }
         self.halve(&standings, best);
         let left = self.members.iter().filter(|number| **number != 0).count();
-        let round = (left + 1) as f64 * self.budget.price(self.rung_unit());
+        let round = self.price_of_round(&self.members, self.rung_unit());
         if left <= KEPT || self.budget.for_race(self.reserve()) < round {
             return self.begin_steps();
         }
@@ -201,14 +245,4 @@ impl Planner {
 /// Whether a visit was made beside others.
 pub(super) fn is_race(visit: &Visit) -> bool {
     matches!(visit.phase, Phase::Race | Phase::Step)
-}
-
-/// Standard deviation; 0 of fewer than two.
-fn deviation(values: &[f64]) -> f64 {
-    let count = values.len() as f64;
-    if values.len() < 2 {
-        return 0.0;
-    }
-    let mean = values.iter().sum::<f64>() / count;
-    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt()
 }

@@ -420,3 +420,53 @@ fn where_the_present_one_fails_another_needs_no_confirmation() {
     let searched = ends(move || scripted(line(2), settings(30.0, 1), found));
     assert_eq!(searched.planner.answer(), Answer::Meets(1));
 }
+
+/// As [`LAW`], where a trial of the present configuration takes ten times as long, because its requests do.
+fn slow_present(budget_s: f64) -> Searched {
+    let law = Law { permits: 4.0, slowdown: 0.2, ..LAW };
+    let space = usual();
+    let (inner, mut draws) = (space.clone(), 0);
+    scripted(space, settings(budget_s, 3), move |planner, trial, _| {
+        let observation = observed(law, planner, trial, (0.02, 3, &mut draws));
+        let place = planner.candidates()[trial.candidate].place.clone().unwrap_or_else(|| inner.base());
+        let is_present = Law::values(&place, &inner)[..2] == [1.0, 1.0];
+        (if is_present { 10.0 } else { 1.0 } * observation.seconds, observation.found)
+    })
+}
+
+/// The time goes to those that may win: what is far behind, the present one included, is not raced, and few rounds confirm it.
+#[test]
+fn a_slow_present_one_does_not_take_the_time_of_others() {
+    let searched = slow_present(50.0);
+    let Answer::Better(_, gain) = searched.planner.answer() else { panic!("{:?}", searched.planner.answer()) };
+    let of = |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
+    assert_eq!((of(Phase::Race).count(), of(Phase::Confirmation).count()), (0, 4), "{:?}", searched.trials);
+    assert!(gain.interval.low > 50.0 && gain.interval.high < 110.0, "{gain:?}");
+    let far = |candidate: &&crate::tune::Candidate| matches!(&candidate.fate, Fate::Dropped { reason, .. } if reason.starts_with("far behind"));
+    for candidate in searched.planner.candidates().iter().filter(far) {
+        assert!(
+            candidate.visits.iter().filter(|visit| visit.phase != Phase::Calibration).count() <= 1,
+            "{candidate:?}"
+        );
+    }
+}
+
+/// One of those confirmed that is near the best has as many rounds as ever.
+#[test]
+fn the_best_are_told_apart_where_the_present_one_is_far_behind() {
+    let level = |trial: &Trial| match trial.candidate {
+        0 => 0.0,
+        number => 2.0 + 0.01 * number as f64,
+    };
+    let found = |_: &Planner, trial: &Trial, number: usize| {
+        let noise = 0.02 * (unit(hash(1, number as u64)) - 0.5);
+        (0.35, Ok(Found { score: level(trial) + noise, violation: -1.0 }))
+    };
+    let searched = scripted(line(4), settings(40.0, 1), found);
+    let rounds = |candidate: usize| {
+        let confirmed = |trial: &&Trial| trial.phase == Phase::Confirmation && trial.candidate == candidate;
+        searched.trials.iter().filter(confirmed).count()
+    };
+    let winner = searched.planner.answer().winner().unwrap();
+    assert!(rounds(0) == 4 && rounds(winner) >= 10, "{} and {}", rounds(0), rounds(winner));
+}

@@ -57,8 +57,8 @@ pub struct Order {
     pub place: Option<Place>,
     /// How.
     pub trial: Trial,
-    /// Most requests a second that any candidate has had.
-    pub best_rate: f64,
+    /// Requests a second that it should have, by what was measured.
+    pub expected_rate: f64,
     /// What it changes: what a server has by now may be another candidate's.
     pub bases: Vec<(ModelId, Value)>,
 }
@@ -201,7 +201,7 @@ fn measure(
     (screen, interrupts): (&Screen, Interrupts),
 ) -> Result<VisitFigures> {
     let mut subject = Subject::with(plan, connect, (screen, interrupts), order.bases);
-    subject.reached(order.best_rate);
+    subject.reached(order.trial.candidate, order.expected_rate);
     let search = super::settings(plan, &subject)?;
     let assignment = order.place.map_or_else(Assignment::default, |place| Assignment::of(&search, &place));
     subject.visit(&assignment, &order.trial)

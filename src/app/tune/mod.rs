@@ -148,12 +148,12 @@ impl Means<'_> {
         let subject = &mut self.subject;
         let measured = match &self.isolated {
             Some(isolated) => {
-                let (best_rate, bases) = (subject.best_rate(), subject.bases().to_vec());
-                isolated.visit(Order { place, trial: *trial, best_rate, bases }, left)
+                let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
+                isolated.visit(Order { place, trial: *trial, expected_rate, bases }, left)
             }
             None => subject.visit(&assignment(search, place), trial),
         }?;
-        subject.reached(request_rate(&measured.figures));
+        subject.reached(trial.candidate, request_rate(&measured.figures));
         Ok(measured)
     }
 }

@@ -1,6 +1,6 @@
 //! The model that is tuned: loaded as a candidate has it, and measured.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -43,8 +43,8 @@ pub struct Subject<'a> {
     homes: HashMap<Vec<String>, Home>,
     /// The configurations as they were found; the first is that of the model itself.
     bases: Vec<(ModelId, Value)>,
-    /// Most requests a second that any candidate has had.
-    best_rate: f64,
+    /// Requests a second that candidates have had.
+    rates: BTreeMap<usize, f64>,
 }
 
 impl<'a> Subject<'a> {
@@ -55,7 +55,7 @@ impl<'a> Subject<'a> {
     pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
         let bases = Vec::new();
         let homes = HashMap::new();
-        let mut subject = Self { plan, connect, screen, interrupts, homes, bases, best_rate: 0.0 };
+        let mut subject = Self { plan, connect, screen, interrupts, homes, bases, rates: BTreeMap::new() };
         let (home, bases) = subject.first_home()?;
         subject.homes.insert(Vec::new(), home);
         subject.bases = bases;
@@ -69,7 +69,7 @@ impl<'a> Subject<'a> {
         (screen, interrupts): (&'a Screen, Interrupts),
         bases: Vec<(ModelId, Value)>,
     ) -> Self {
-        Self { plan, connect, screen, interrupts, homes: HashMap::new(), bases, best_rate: 0.0 }
+        Self { plan, connect, screen, interrupts, homes: HashMap::new(), bases, rates: BTreeMap::new() }
     }
 
     /// The server as the plan has it, and the configurations as they are on it.
@@ -139,6 +139,7 @@ impl<'a> Subject<'a> {
             let home = self.further_home(&plan)?;
             self.homes.insert(key.clone(), home);
         }
+        let expected_rate = self.expected_rate(trial.candidate);
         let (bases, screen, interrupts) = (&self.bases, self.screen, self.interrupts);
         let Some(home) = self.homes.get_mut(&key) else { return Err(Error::server("the server is gone")) };
         let (load_s, in_place) = home.load(bases, assignment)?;
@@ -164,21 +165,22 @@ impl<'a> Subject<'a> {
             percentile: self.plan.percentile(),
             patience: patience(self.plan.budget),
         };
-        let level = visit.measure(self.best_rate)?;
-        self.reached(level.client.request_rate());
+        let level = visit.measure(expected_rate)?;
+        self.reached(trial.candidate, level.client.request_rate());
         let found = measured(&level, self.plan);
         let throughput = concurrency.map_or(found.throughput, |concurrency| closed_throughput(&level, concurrency));
         Ok(VisitFigures { figures: Figures { throughput, concurrency, ..found }, load_s, in_place })
     }
 
-    /// Most requests a second that any candidate has had.
-    pub fn best_rate(&self) -> f64 {
-        self.best_rate
+    /// Requests a second that a candidate has had; where it was not measured yet, the most that any has had.
+    pub fn expected_rate(&self, candidate: usize) -> f64 {
+        let most = || self.rates.values().copied().fold(0.0, f64::max);
+        self.rates.get(&candidate).copied().unwrap_or_else(most)
     }
 
     /// A candidate has had so many requests a second, here or in a process of its own.
-    pub fn reached(&mut self, rate: f64) {
-        self.best_rate = self.best_rate.max(rate);
+    pub fn reached(&mut self, candidate: usize, rate: f64) {
+        self.rates.insert(candidate, rate);
     }
 
     /// Loads what was changed as it was found. Nothing more can be done where a server refuses.

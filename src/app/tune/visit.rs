@@ -11,8 +11,14 @@ use crate::plan::{MeasurementPlan, OnDisturbance, WindowRule};
 
 /// The start of a load is left out for so long, or for this share of what is measured, whichever is more.
 const SETTLING: (Duration, f64) = (Duration::from_millis(40), 0.2);
-/// A load has settled after so many times its latency, and is measured for so many at least; neither for longer than that.
-const LATENCIES: (f64, f64, Duration) = (2.0, 4.0, Duration::from_secs(2));
+/// A load has settled after so many times its latency: after one, all that is outstanding was sent in its turn.
+const SETTLED: f64 = 1.25;
+/// A window holds so many requests, but not for less or more than so many times their latency.
+const REQUESTS: (f64, f64, f64) = (64.0, 2.0, 4.0);
+/// Neither takes longer than this.
+const MOST: Duration = Duration::from_secs(2);
+/// A measurement that was so much shorter than its latency asks for is taken.
+const NEARLY: f64 = 0.75;
 /// A candidate of which no request ends is waited for so long in its longest try: this share of the budget, and neither less nor more than this.
 const PATIENCE: (f64, Duration, Duration) = (0.15, Duration::from_secs(2), Duration::from_secs(60));
 
@@ -55,12 +61,12 @@ impl Visit<'_> {
     ///
     /// # Errors
     /// Why there are no figures.
-    pub fn measure(&self, best_rate: f64) -> Result<LevelSummary> {
-        let mut latency_s = self.latency_s(best_rate);
+    pub fn measure(&self, expected_rate: f64) -> Result<LevelSummary> {
+        let mut latency_s = self.latency_s(expected_rate);
         let mut failed = false;
         loop {
             let base = &self.runner.plan().measurement;
-            let (warmup, window) = lengths(base.warmup, self.unit_s, latency_s);
+            let (warmup, window) = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
             let plan = measurement(base, (warmup, window), self.percentile);
             let started = Stamp::now();
             let level = match self.runner.measure_quietly(self.job, &plan) {
@@ -72,12 +78,11 @@ impl Visit<'_> {
             };
             match said(&level)? {
                 Said::Enough => {
-                    let (settling, least, most) = LATENCIES;
-                    let own_s = self.latency_s(level.client.request_rate()).min(most.as_secs_f64() / least);
-                    if own_s <= latency_s.max(self.unit_s / least) * settling {
+                    latency_s = self.latency_s(level.client.request_rate()).min(MOST.as_secs_f64() / REQUESTS.2);
+                    let needed = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
+                    if warmup >= needed.0.mul_f64(NEARLY) && window >= needed.1.mul_f64(NEARLY) {
                         return Ok(level);
                     }
-                    latency_s = own_s;
                 }
                 Said::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
                 Said::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
@@ -105,14 +110,15 @@ fn longer(waited: Duration, took: Duration, patience: Duration) -> Result<f64> {
 }
 
 /// How long requests of such a latency are let settle, and then measured.
-fn lengths(warmup: Duration, unit_s: f64, latency_s: f64) -> (Duration, Duration) {
-    let (settling, least, most) = LATENCIES;
+fn lengths(warmup: Duration, unit_s: f64, (latency_s, concurrency): (f64, Option<u32>)) -> (Duration, Duration) {
+    let (requests, fewest, most) = REQUESTS;
+    let latencies = (requests / f64::from(concurrency.unwrap_or(1).max(1))).clamp(fewest, most);
     // A window that is shorter than a request may see none end.
     let times = |factor: f64, fewest: f64| {
-        Duration::from_secs_f64((factor * latency_s).min(most.as_secs_f64()).max(fewest * latency_s))
+        Duration::from_secs_f64((factor * latency_s).min(MOST.as_secs_f64()).max(fewest * latency_s))
     };
-    let window = Duration::from_secs_f64(unit_s).max(times(least, 1.5));
-    (warmup.max(SETTLING.0).max(window.mul_f64(SETTLING.1)).max(times(settling, 1.0)), window)
+    let window = Duration::from_secs_f64(unit_s).max(times(latencies, 1.5));
+    (warmup.max(SETTLING.0).max(window.mul_f64(SETTLING.1)).max(times(SETTLED, 1.0)), window)
 }
 
 /// One window, after the load has settled.
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn who_is_slow_is_waited_for_and_who_hangs_is_not() {
-        let lengths = |latency_s: f64| lengths(Duration::ZERO, 0.25, latency_s);
+        let lengths = |latency_s: f64| lengths(Duration::ZERO, 0.25, (latency_s, Some(1)));
         let patience = patience(Duration::from_secs(60));
         let (mut latency_s, mut tries) = (0.0, Vec::new());
         let error = loop {
@@ -179,6 +185,9 @@ mod tests {
         let hung = longer(Duration::from_millis(300), Duration::from_secs(20), patience).unwrap_err().to_string();
         assert!(hung.contains("no request ended within 300 ms"), "{hung}");
         assert_eq!(lengths(4.0), (Duration::from_secs(4), Duration::from_secs(6)), "longer than a request");
+        assert_eq!(lengths(0.2), (Duration::from_millis(250), Duration::from_millis(800)));
+        let many = super::lengths(Duration::ZERO, 0.25, (0.2, Some(128)));
+        assert_eq!(many, (Duration::from_millis(250), Duration::from_millis(400)), "many requests in one latency");
         assert_eq!(lengths(0.0), (Duration::from_millis(50), Duration::from_millis(250)));
     }
 }
