@@ -10,8 +10,8 @@ use triton_bench::error::ErrorKind;
 use triton_bench::exit::Codes;
 use triton_bench::model::{ModelId, ModelSpec};
 use triton_bench::plan::{
-    Calls, Compression, Connection, DataSource, Distribution, LoadMode, LogLevel, Matrix, Periodic, Plan, Protocol,
-    Range, ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
+    Calls, Compression, ConnectionPlan, DataSource, GapDistribution, LoadMode, LogLevel, Matrix, Periodic, Plan,
+    Protocol, Range, ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
 };
 use triton_bench::shm::Placement;
 
@@ -268,7 +268,7 @@ fn a_repository_means_this_process() {
 fn loads_are_read() {
     let rate = plan("-m m --request-rate-range 10:20:2.5 --request-distribution gamma --burstiness 0.5");
     let expected = Range::with_step(10.0, Some(20.0), 2.5);
-    assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: Distribution::Gamma(shape) }
+    assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: GapDistribution::Gamma(shape) }
         if range == expected && (shape - 0.5).abs() < 1e-12));
     assert_eq!((rate.load.max_threads, rate.load.calls), (4, Calls::Asynchronous));
     let periodic = plan(&format!("{IN_PROCESS} --periodic-concurrency-range 10:100:30 --request-period 5"));
@@ -278,7 +278,7 @@ fn loads_are_read() {
     let stages = plan("-m m --stage rate:5:2s --stage concurrency:3:10req --request-distribution poisson");
     let LoadMode::Stages { stages, distribution, .. } = &stages.load.mode else { panic!("no stages") };
     assert_eq!((stages.len(), stages[1].length), (2, StageLength::Requests(10)));
-    assert_eq!(*distribution, Distribution::Poisson);
+    assert_eq!(*distribution, GapDistribution::Poisson);
     assert!(matches!(plan("-m m --sweep geometric:5").load.mode, LoadMode::Sweep { points: 5, .. }));
     assert!(matches!(plan("-m m --request-intervals Cargo.toml").load.mode, LoadMode::Intervals(_)));
     let trace = plan("-m m --trace-replay Cargo.toml --trace-speed 2").load.mode;
@@ -411,7 +411,7 @@ fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
 #[test]
 fn each_kind_of_service_has_its_defaults() {
     let reached = |line: &str| {
-        let Connection { protocol, url, .. } = plan(line).target.connection;
+        let ConnectionPlan { protocol, url, .. } = plan(line).target.connection;
         (matches!(protocol, Protocol::Grpc { .. }), url)
     };
     let torchserve = "-m m --service-kind torchserve --input-data Cargo.toml";

@@ -9,17 +9,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use load::{Run, RunSpec};
-use support::{Model, Repository, TritonServer};
+use serde_json::Value;
+use support::{Model, Program, Repository, TritonServer};
 use triton_bench::backend::{
     Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, Next, OutputPlan, Parameter, ParameterValue,
     Request, RequestOptions, Response, SequencePosition, SlotId,
 };
 use triton_bench::backends::kserve_grpc::GrpcBackend;
+use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::model::{DataType, ModelId, Scheduler};
-use triton_bench::plan::{Compression, Connection, Protocol, Tls, TraceSettings};
+use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceSettings};
 use triton_bench::shm::{Placement, Region};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -41,8 +43,8 @@ fn decoupled() -> Model {
         .parameter("final", "null")
 }
 
-fn connection(server: &TritonServer, streaming: bool, compression: Compression) -> Connection {
-    Connection {
+fn connection(server: &TritonServer, streaming: bool, compression: Compression) -> ConnectionPlan {
+    ConnectionPlan {
         protocol: Protocol::Grpc { streaming, compression },
         // By name, as in the certificate.
         url: server.url("grpc").replace("127.0.0.1", "localhost"),
@@ -96,6 +98,46 @@ fn answers_are_the_inputs_in_every_form() {
     assert!(counted.success.ns > 0 && counted.queue.count == requests);
 }
 
+/// Settings of every kind, none of which the native backend minds.
+const MANY_SETTINGS: &str = "dynamic_batching { preferred_batch_size: [2, 4] max_queue_delay_microseconds: 100 priority_levels: 2 \
+    default_priority_level: 1 priority_queue_policy { key: 1 value { timeout_action: DELAY default_timeout_microseconds: 5000 } } \
+    default_queue_policy { max_queue_size: 100 } } version_policy { all { } } metric_tags { key: \"t\" value: \"\" } \
+    optimization { priority: PRIORITY_MAX input_pinned_memory { enable: false } execution_accelerators { \
+    cpu_execution_accelerator: [ { name: \"openvino\" parameters { key: \"a\" value: \"b\" } } ] } } response_cache { enable: false }";
+
+#[test]
+fn a_configuration_has_the_same_hash_in_process_and_over_both_protocols() {
+    let rich = Model::identity("rich").with(MANY_SETTINGS);
+    let sequences = Model::identity("sequences").with(
+        "sequence_batching { direct { minimum_slot_utilization: 0.3 } control_input [ { name: \"START\" \
+         control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] } ] } ] }",
+    );
+    let repository = Repository::of(&[Model::identity("plain"), rich, sequences]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    let grpc = connect(&server, false, Compression::None);
+    let formats = (TensorFormat::Served, TensorFormat::Served);
+    let protocol = Protocol::Http { inputs: formats.0, outputs: formats.1, compression: Compression::None };
+    let over_http =
+        ConnectionPlan { protocol, url: server.url("http"), ..connection(&server, false, Compression::None) };
+    let http = HttpBackend::connect(&over_http, None).unwrap();
+    let mut hashes = Vec::new();
+    for model in ["plain", "rich", "sequences"] {
+        let [one, other] =
+            [&grpc as &dyn Backend, &http].map(|backend| backend.model(&ModelId::latest(model)).unwrap().config);
+        assert_eq!(one, other, "{model}");
+        let summary = repository.path().join("summary.json");
+        let run = Program::on(&repository, model).args("--request-count 5 --summary-file").arg(&summary).run();
+        let told: Value = serde_json::from_str(&std::fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
+        assert_eq!(told["models"][0]["config_hash"].as_str(), one.hash.as_deref(), "{model}");
+        let backend = &told["server"]["backends"][0];
+        assert!(backend["library"].as_str().is_some_and(|path| path.ends_with("libtriton_bench.so")), "{backend}");
+        assert_eq!(backend["sha256"].as_str().map(str::len), Some(64), "{backend}");
+        hashes.push(one.hash.unwrap());
+    }
+    hashes.dedup();
+    assert_eq!(hashes.len(), 3);
+}
+
 #[test]
 fn failures_and_decoupled_answers_are_told_as_they_are() {
     let repository = Repository::of(&[identity("failing").parameter("fail_every", "5"), decoupled()]);
@@ -121,7 +163,7 @@ fn failures_and_decoupled_answers_are_told_as_they_are() {
     let mut run = Run::open(&connect(&server, false, Compression::None), "decoupled", &spec).unwrap();
     assert_eq!(run.finish(LIMIT).codes().into_keys().collect::<Vec<_>>(), ["Unsupported"]);
     let connection =
-        Connection { server_wait: Duration::from_secs(60), ..connection(&server, false, Compression::None) };
+        ConnectionPlan { server_wait: Duration::from_secs(60), ..connection(&server, false, Compression::None) };
     // A server that loads nothing any more is not waited for.
     let asked = Instant::now();
     let error = GrpcBackend::connect(&connection, None).unwrap().model(&ModelId::latest("nobody")).unwrap_err();
@@ -257,7 +299,7 @@ fn encrypted_connections_carry_the_same_and_check_the_server() {
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     for streaming in [false, true] {
         let tls = Tls { enabled: true, ca_certificates: Some(path("cert.pem")), ..Tls::default() };
-        let connection = Connection { tls, ..connection(&server, streaming, Compression::None) };
+        let connection = ConnectionPlan { tls, ..connection(&server, streaming, Compression::None) };
         let backend = GrpcBackend::connect(&connection, None).unwrap();
         let mut run = Run::open(&backend, "identity", &RunSpec { watch: true, ..large(4, 40) }).unwrap();
         let counter = run.finish(LIMIT);
@@ -265,7 +307,7 @@ fn encrypted_connections_carry_the_same_and_check_the_server() {
         assert!(counter.outputs.lock().unwrap().iter().all(|seen| seen[0].bytes.len() == 160_000));
     }
     let tls = Tls { enabled: true, ..Tls::default() };
-    let stranger = Connection { tls, server_wait: Duration::ZERO, ..connection(&server, false, Compression::None) };
+    let stranger = ConnectionPlan { tls, server_wait: Duration::ZERO, ..connection(&server, false, Compression::None) };
     let error = GrpcBackend::connect(&stranger, None).err().unwrap().to_string();
     assert!(error.contains("TLS error") || error.contains("trusted certificates"), "{error}");
 }

@@ -27,7 +27,7 @@ use support::program::{Finished, Running};
 use triton_bench::backend::Backend;
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::model::ModelId;
-use triton_bench::plan::{Compression, Connection, Protocol, TensorFormat, Tls};
+use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls};
 
 const MIB: u64 = 1 << 20;
 /// The end of metadata: the model that [`good_answer`] is from.
@@ -71,8 +71,8 @@ fn watched(running: Running) -> (Finished, u64) {
     (finished, watcher.join().unwrap())
 }
 
-fn connection(server: &HttpServer, json_outputs: bool) -> Connection {
-    Connection {
+fn connection(server: &HttpServer, json_outputs: bool) -> ConnectionPlan {
+    ConnectionPlan {
         protocol: Protocol::Http {
             inputs: TensorFormat::Served,
             outputs: if json_outputs { TensorFormat::Json } else { TensorFormat::Served },
@@ -203,7 +203,8 @@ fn compression_that_was_not_asked_for_is_refused() {
         assert_eq!(counter.succeeded(), 0);
         assert!(counter.texts().contains("compressed in a way that was not asked for"), "{}", counter.texts());
     }
-    let asked = Connection { headers: vec![("Accept-Encoding".into(), "gzip".into())], ..connection(&server, false) };
+    let asked =
+        ConnectionPlan { headers: vec![("Accept-Encoding".into(), "gzip".into())], ..connection(&server, false) };
     let backend = HttpBackend::connect(&asked, None).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
     assert_eq!(run.finish(Duration::from_secs(10)).succeeded(), 20);

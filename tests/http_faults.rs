@@ -21,13 +21,13 @@ use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
-use triton_bench::plan::{Compression, Connection, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
+use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn connection(url: &str) -> Connection {
-    Connection {
+fn connection(url: &str) -> ConnectionPlan {
+    ConnectionPlan {
         protocol: Protocol::Http {
             inputs: TensorFormat::Served,
             outputs: TensorFormat::Served,
@@ -284,11 +284,70 @@ fn lost_connections_are_made_again_if_asked() {
     for slots in [1, 4] {
         let server =
             HttpServer::start(|request| if request.ordinal % 7 == 4 { vec![Act::Close] } else { good(request) });
-        let backend = HttpBackend::connect(&Connection { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+        let backend =
+            HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }, None).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: 70, ..RunSpec::default() }).unwrap();
         let counter = run.finish(LIMIT);
         assert_eq!((counter.succeeded(), counter.failed()), (60, 10), "{}", counter.texts());
     }
+}
+
+#[test]
+fn fewer_connections_than_requests_are_shared_and_waiting_for_one_counts() {
+    const PAUSE: Duration = Duration::from_millis(2);
+    for (connections, slots) in [(1, 1), (1, 6), (3, 8), (8, 3)] {
+        let server = HttpServer::start(|request| [vec![Act::Wait(PAUSE)], good(request)].concat());
+        let backend = connect(&server);
+        backend.model(&ModelId::latest("m")).unwrap();
+        let before = server.connections();
+        let spec = RunSpec { slots, requests: 120, connections: Some(connections), ..RunSpec::default() };
+        let mut run = Run::open(&backend, "m", &spec).unwrap();
+        let counter = run.finish(LIMIT);
+        assert_eq!((counter.succeeded(), counter.texts().as_str()), (120, ""));
+        assert_eq!(server.connections() - before, connections.min(slots));
+        let mut latencies = counter.latencies.lock().unwrap().clone();
+        latencies.sort_unstable();
+        // All but the first few wait until as many as share a connection were answered.
+        let least = PAUSE.as_nanos() as u64 * (slots / connections).max(1) as u64;
+        assert!(latencies[slots..].iter().all(|&ns| ns >= least * 9 / 10), "{connections} of {slots}: {latencies:?}");
+    }
+}
+
+#[test]
+fn a_shared_connection_that_breaks_fails_one_request_and_none_that_waits() {
+    for connections in [1, 2] {
+        let server = HttpServer::start(fifth!(vec![Act::Reset]));
+        let backend =
+            HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+        let spec = RunSpec { slots: 6, requests: 60, connections: Some(connections), ..RunSpec::default() };
+        let mut run = Run::open(&backend, "m", &spec).unwrap();
+        let counter = run.finish(LIMIT);
+        assert_eq!((counter.succeeded(), counter.failed()), (59, 1), "{}", counter.texts());
+    }
+    // Without --reconnect what waits for a connection that is gone fails, too, and none is forgotten.
+    let server = HttpServer::start(fifth!(vec![Act::Reset]));
+    let backend = connect(&server);
+    let spec = RunSpec { slots: 6, requests: 20, connections: Some(1), ..RunSpec::default() };
+    let mut run = Run::open(&backend, "m", &spec).unwrap();
+    let counter = run.finish(LIMIT);
+    assert_eq!((counter.succeeded(), counter.failed()), (4, 16), "{}", counter.texts());
+}
+
+#[test]
+fn what_waits_for_a_connection_can_be_late_and_given_up() {
+    let server = HttpServer::start(|_| vec![Act::Wait(Duration::from_secs(30))]);
+    let late = ConnectionPlan { client_timeout: Some(Duration::from_millis(60)), ..connection(&server.url()) };
+    let backend = HttpBackend::connect(&late, None).unwrap();
+    let spec = RunSpec { slots: 4, requests: 8, connections: Some(1), ..RunSpec::default() };
+    let mut run = Run::open(&backend, "m", &spec).unwrap();
+    let counter = run.finish(LIMIT);
+    assert_eq!(counter.codes().get("Deadline exceeded"), Some(&8), "{}", counter.texts());
+    let backend = connect(&server);
+    let mut run = Run::open(&backend, "m", &RunSpec { requests: 4, ..spec }).unwrap();
+    run.begin();
+    (0..4).for_each(|slot| assert!(run.client.cancel(triton_bench::backend::SlotId(3 - slot), Stamp::now())));
+    assert!(run.drive(LIMIT));
+    assert_eq!(run.counter.codes().get("Cancelled"), Some(&4));
 }
 
 #[test]
@@ -323,7 +382,8 @@ fn timed_answers_that_come_too_late_are_failures_and_spare_the_slot() {
         let server = HttpServer::start(fifth!(vec![Act::Wait(Duration::from_secs(2)), Act::Send(good_answer())]));
         let patience = Some(Duration::from_millis(150));
         let backend =
-            HttpBackend::connect(&Connection { client_timeout: patience, ..connection(&server.url()) }, None).unwrap();
+            HttpBackend::connect(&ConnectionPlan { client_timeout: patience, ..connection(&server.url()) }, None)
+                .unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: 40, ..RunSpec::default() }).unwrap();
         let started = Instant::now();
         let counter = run.finish(LIMIT);
@@ -337,7 +397,7 @@ fn timed_answers_that_come_too_late_are_failures_and_spare_the_slot() {
 #[test]
 fn timed_a_host_that_swallows_connections_blocks_the_client_once_and_not_slot_by_slot() {
     let mut server = HttpServer::start(|request| [vec![Act::Wait(Duration::from_millis(5))], good(request)].concat());
-    let backend = HttpBackend::connect(&Connection { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }, None).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec { slots: 16, requests: i64::MAX, ..RunSpec::default() }).unwrap();
     run.begin();
     run.drive(Duration::from_millis(50));
@@ -410,7 +470,7 @@ fn timed_a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
         let slow = |request: &Received| [vec![Act::Wait(Duration::from_millis(2))], good(request)].concat();
         let mut server = HttpServer::start(slow);
         let url = server.url();
-        let backend = HttpBackend::connect(&Connection { reconnect: true, ..connection(&url) }, None).unwrap();
+        let backend = HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&url) }, None).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: i64::MAX, ..RunSpec::default() }).unwrap();
         run.begin();
         run.drive(Duration::from_millis(100));
@@ -441,7 +501,7 @@ fn a_server_that_is_not_there_is_waited_for_only_if_asked() {
         std::thread::sleep(Duration::from_millis(300));
         HttpServer::start_with(TcpListener::bind(("127.0.0.1", port)).unwrap(), None, good)
     });
-    let waiting = Connection { server_wait: Duration::from_secs(10), ..connection(&url) };
+    let waiting = ConnectionPlan { server_wait: Duration::from_secs(10), ..connection(&url) };
     let backend = HttpBackend::connect(&waiting, None).unwrap();
     assert_eq!(backend.model(&ModelId::latest("m")).unwrap().max_batch_size, 8);
     drop(later.join().unwrap());
@@ -454,11 +514,11 @@ fn a_server_that_says_nothing_is_waited_for_only_if_asked() {
     let url = listener.local_addr().unwrap().to_string();
     let grpc = Protocol::Grpc { streaming: false, compression: Compression::None };
     for wait in [0, 2] {
-        let connection = Connection { server_wait: Duration::from_secs(wait), ..connection(&url) };
+        let connection = ConnectionPlan { server_wait: Duration::from_secs(wait), ..connection(&url) };
         let started = Instant::now();
         let error = HttpBackend::connect(&connection, None).err().unwrap().to_string();
         assert!(error.contains("timed out") && error.contains(&url), "{error}");
-        let error = GrpcBackend::connect(&Connection { protocol: grpc.clone(), ..connection }, None).err().unwrap();
+        let error = GrpcBackend::connect(&ConnectionPlan { protocol: grpc.clone(), ..connection }, None).err().unwrap();
         assert!(error.to_string().contains("in time") && error.to_string().contains(&url), "{error}");
         let took = started.elapsed().as_secs();
         assert!((2 * wait.max(1)..2 * wait.max(1) + 2).contains(&took), "{took} s where {wait} s were asked for");
@@ -489,7 +549,7 @@ fn requests_say_what_they_carry() {
         good(request)
     });
     let headers = vec![("X-Mine".to_owned(), "1".to_owned()), ("Host".to_owned(), "example.org".to_owned())];
-    let backend = HttpBackend::connect(&Connection { headers, ..connection(&server.url()) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { headers, ..connection(&server.url()) }, None).unwrap();
     let parameter = |name: &str, value| Parameter { name: name.to_owned(), value };
     let options = RequestOptions {
         parameters: vec![
@@ -530,7 +590,7 @@ fn compressed_requests_unpack_to_the_plain_ones() {
             good(request)
         });
         let protocol = Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Served, compression };
-        let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server.url()) }, None).unwrap();
+        let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server.url()) }, None).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { sequences, slots: 2, ..RunSpec::default() }).unwrap();
         let counter = run.finish(LIMIT);
         assert_eq!(counter.succeeded(), 20, "{}", counter.texts());
@@ -553,7 +613,7 @@ fn json_inputs_and_outputs_are_spoken() {
     });
     let protocol =
         Protocol::Http { inputs: TensorFormat::Json, outputs: TensorFormat::Json, compression: Compression::None };
-    let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server.url()) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server.url()) }, None).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec { watch: true, requests: 2, ..RunSpec::default() }).unwrap();
     let counter = run.finish(LIMIT);
     assert_eq!(counter.succeeded(), 2, "{}", counter.texts());

@@ -19,7 +19,7 @@ use http_server::{Act, HttpServer, good_answer};
 use load::{Run, RunSpec};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use triton_bench::backends::kserve_http::HttpBackend;
-use triton_bench::plan::{Compression, Connection, CredentialFile, Protocol, TensorFormat, Tls};
+use triton_bench::plan::{Compression, ConnectionPlan, CredentialFile, Protocol, TensorFormat, Tls};
 
 /// A server that shows a certificate; with `clients`, only to clients whose certificate the authority signed.
 fn serve(authority: &Authority, issued: &(rcgen::Certificate, KeyPair), clients: bool) -> HttpServer {
@@ -32,9 +32,9 @@ fn trusting(authority: &Authority) -> Tls {
     Tls { ca_certificates: Some(authority.file("ca.pem")), ..Tls::default() }
 }
 
-fn connection(server: &HttpServer, host: &str, tls: Tls) -> Connection {
+fn connection(server: &HttpServer, host: &str, tls: Tls) -> ConnectionPlan {
     let port = server.url().rsplit(':').next().unwrap().to_owned();
-    Connection {
+    ConnectionPlan {
         protocol: Protocol::Http {
             inputs: TensorFormat::Served,
             outputs: TensorFormat::Served,

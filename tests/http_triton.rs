@@ -13,7 +13,7 @@ use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue,
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::model::ModelId;
-use triton_bench::plan::{Compression, Connection, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
+use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -26,8 +26,8 @@ fn echo(name: &str) -> Model {
     )
 }
 
-fn connection(server: &TritonServer) -> Connection {
-    Connection {
+fn connection(server: &TritonServer) -> ConnectionPlan {
+    ConnectionPlan {
         protocol: Protocol::Http {
             inputs: TensorFormat::Served,
             outputs: TensorFormat::Served,
@@ -73,7 +73,7 @@ fn inputs_come_back_in_every_form() {
         let (binary, json) = (TensorFormat::Binary, TensorFormat::Json);
         for (inputs, outputs) in [(binary, binary), (json, binary), (binary, json), (json, json)] {
             let protocol = Protocol::Http { inputs, outputs, compression };
-            let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server) }, None).unwrap();
+            let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server) }, None).unwrap();
             for (slots, count) in [(1, 16), (4, 16), (1, 5000), (4, 5000)] {
                 let spec = RunSpec { slots, requests: 20, values: values[..count].to_vec(), ..RunSpec::default() };
                 echoes(&backend, "identity", &spec);
@@ -83,7 +83,7 @@ fn inputs_come_back_in_every_form() {
     // JSON has no words for these; Triton writes some all the same.
     let protocol =
         Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Json, compression: Compression::None };
-    let backend = HttpBackend::connect(&Connection { protocol, ..connection(&server) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server) }, None).unwrap();
     let values = vec![f32::NAN, f32::INFINITY, 1.0, f32::NEG_INFINITY];
     echoes(&backend, "identity", &RunSpec { values, ..RunSpec::default() });
     let large = RunSpec { slots: 2, requests: 6, values: vec![1.5; 1 << 20], ..RunSpec::default() };
@@ -123,7 +123,7 @@ fn failures_and_unknown_models_carry_the_servers_words() {
     assert_eq!((counter.succeeded(), counter.codes().get("HTTP 500")), (80, Some(&20)), "{}", counter.texts());
     assert!(counter.texts().contains("request 5"), "{}", counter.texts());
     // A server that loads nothing any more is not waited for.
-    let patient = Connection { server_wait: Duration::from_secs(60), ..connection(&server) };
+    let patient = ConnectionPlan { server_wait: Duration::from_secs(60), ..connection(&server) };
     let asked = Instant::now();
     let error = HttpBackend::connect(&patient, None).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
     let error = error.to_string();

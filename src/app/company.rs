@@ -1,9 +1,13 @@
 //! The other processes of a run: met before anything else, in step while levels are measured, left after everything is written.
 
-use std::sync::atomic::Ordering;
+mod binding;
+mod parts;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::app::ending;
@@ -12,11 +16,11 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::interrupt;
-use crate::machine::{processors, read};
+use crate::machine::read;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::mpi::Launcher;
-use crate::plan::{Decision, GatePlan, LoadMode, OF_OUTPUT, Plan, ReportPlan, WindowRule};
-use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, Part, Ranks, STEP_LIMIT};
+use crate::plan::{Decision, LoadMode, OF_OUTPUT, Plan, WindowRule};
+use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
 use crate::stdio::{self, note};
 
@@ -31,6 +35,8 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A launcher drops what it has not read of those that it ends.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+/// Processors that are too few are told of once.
+static NARROW_IS_SAID: AtomicBool = AtomicBool::new(false);
 /// Clocks that are known no better than to this share of a window are worth a word; ten times as much is no measurement.
 const CLOCK_REMARK: f64 = 0.01;
 
@@ -43,22 +49,30 @@ pub fn join(plan: &mut Plan, codes: Codes) -> Result<Option<Ranks>> {
         warn_of_independence(codes);
         return Ok(None);
     }
-    let peers = OverMpi::enter()?;
-    let size = peers.size();
+    let peers = enter()?;
     let mut own = Member::new(host(), clock());
+    (own.processors, own.online) = binding::here();
     own.task = task(plan);
     if plan.target.service.is_remote() {
         own.server.clone_from(&plan.target.connection.url);
     }
-    let ranks = Ranks::meet(Box::new(peers), &own)?;
+    let ranks = Ranks::meet(peers, &own)?;
     match agree(plan, codes, &ranks) {
         Ok(()) => {}
         Err(error) => {
             return leave(&ranks, Err(error)).map(|_| None);
         }
     }
-    warn_of_binding(size);
+    binding::remarks(ranks.members()).iter().filter(|_| ranks.is_first()).for_each(|remark| note!("{remark}"));
     Ok(Some(ranks))
+}
+
+/// The other processes, over MPI, or over the process that has started this one for one of several runs.
+fn enter() -> Result<Box<dyn Peers>> {
+    match OverParent::find()? {
+        Some(parent) => Ok(Box::new(parent)),
+        None => Ok(Box::new(OverMpi::enter()?)),
+    }
 }
 
 /// Settles what the processes have to do with each other.
@@ -86,22 +100,11 @@ fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     }
     plan.load.ranks.neighbours = ranks.neighbours();
     if !ranks.is_joint() {
-        return check_separate(plan, codes);
+        return check_separate(plan, codes, ranks);
     }
-    check_joint(plan, part)?;
+    parts::check(plan, part)?;
     plan.load.ranks.part = part;
-    if let Some(path) = &mut plan.output.profile_export {
-        *path = path.with_extension(format!("rank{}.json", part.rank));
-    }
-    if !ranks.is_first() {
-        // One speaks for all.
-        stdio::hush(true);
-        let ReportPlan { profile_export, resume, .. } = std::mem::take(&mut plan.output);
-        plan.output = ReportPlan { profile_export, resume, ..ReportPlan::default() };
-        plan.gate = GatePlan::default();
-        (plan.tracing.export, plan.tracing.file) = (None, None);
-    }
-    Ok(())
+    parts::divide_outputs(plan, ranks)
 }
 
 /// All must be called by one name: their texts and codes are one's.
@@ -114,8 +117,19 @@ fn check_codes(ranks: &Ranks, codes: Codes) -> Result<()> {
     }
 }
 
-/// perf_analyzer's rule, in its words under its name.
-fn check_separate(plan: &Plan, codes: Codes) -> Result<()> {
+/// Loads of their own begin together, level by level; perf_analyzer's rule, in its words under its name.
+fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
+    let own = parts::steps(plan);
+    let all = ranks.exchange(&own, ANSWER_LIMIT)?;
+    if let Some(other) = all.iter().position(|other| *other != own) {
+        let shown = |steps: &str| if steps.is_empty() { "no such flag".to_owned() } else { steps.to_owned() };
+        return Err(Error::usage(format!(
+            "{} here and {} at {}: separate loads begin together the same number of times, so all must be given the same flag: give it to all or to none",
+            shown(&own),
+            shown(&all[other]),
+            ranks.name(other)
+        )));
+    }
     let flag = match &plan.load.mode {
         mode if !mode.has_levels() => return Ok(()),
         LoadMode::Concurrency(_) => "--concurrency-range",
@@ -129,39 +143,6 @@ fn check_separate(plan: &Plan, codes: Codes) -> Result<()> {
              or give all processes the same flags, which share one load then"
         ),
     }))
-}
-
-/// What cannot be shared is said before anything is started.
-fn check_joint(plan: &Plan, part: Part) -> Result<()> {
-    let size = part.size;
-    let refuse = |what: &str| {
-        Err(Error::usage(format!("{what} cannot be shared by {size} processes; use one process, or --ranks separate")))
-    };
-    let too_few = |flag: &str, count: usize| {
-        let next = format!("give at least {size}, or start fewer processes");
-        Err(Error::usage(format!("{flag} {count}: {size} processes share it, and each needs one; {next}")))
-    };
-    match &plan.load.mode {
-        LoadMode::Concurrency(range) => {
-            let least = range.listed.first().copied().unwrap_or(range.start) as usize;
-            if least < size {
-                return too_few("--concurrency-range", least);
-            }
-        }
-        LoadMode::Stages { .. } => return refuse("--stage"),
-        LoadMode::Periodic(_) => return refuse("--periodic-concurrency-range"),
-        LoadMode::Sessions(_) => return refuse("--session-concurrency"),
-        _ if plan.load.sequences.concurrent < size => {
-            return too_few("--num-of-sequences", plan.load.sequences.concurrent);
-        }
-        _ => {}
-    }
-    match plan {
-        _ if plan.rounds.is_some() => refuse("--variant or --matrix"),
-        _ if plan.measurement.restarts > 1 => refuse("--restarts"),
-        _ if matches!(plan.measurement.window, WindowRule::Count(_)) => refuse("--measurement-mode count_windows"),
-        _ => Ok(()),
-    }
 }
 
 /// What a process is asked to do, without what may be its own.
@@ -190,23 +171,14 @@ fn warn_of_independence(codes: Codes) {
     }
 }
 
-/// Open MPI binds each process to one core, which all of its threads then share.
-fn warn_of_binding(size: usize) {
-    let allowed = read("/proc/self/status").map(|status| processors::allowed(&status).len()).unwrap_or(0);
-    let all = read("/sys/devices/system/cpu/online").map(|list| processors::list(&list).len()).unwrap_or(0);
-    if size > 1 && allowed > 0 && allowed < all.min(2) {
-        note!(
-            "this process is bound to {allowed} of {all} processors, which its threads share; start it with --bind-to none"
-        );
-    }
-}
-
 /// What a process says before it starts a load.
 #[derive(Serialize, Deserialize)]
 struct Ready {
     interrupted: bool,
     /// Threads that take turns at a schedule.
     turns: Option<usize>,
+    /// Threads that send.
+    issuers: usize,
 }
 
 /// Waits until all are ready, compares clocks, and agrees on when the load of `job` begins: a moment of this process' clock.
@@ -215,7 +187,7 @@ struct Ready {
 /// One cannot go on or was interrupted, or clocks are not known well enough.
 pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Interrupts) -> Result<Stamp> {
     let turns = job.is_open().then_some(job.issuers);
-    let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns };
+    let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns, issuers: job.issuers };
     let all = ranks.exchange(&ready, STEP_LIMIT)?;
     if all.iter().any(|other| other.interrupted) {
         interrupts.fetch_max(1, Ordering::Relaxed);
@@ -223,6 +195,10 @@ pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Int
     }
     if ranks.is_joint() && all.iter().any(|other| other.turns != turns) {
         return Err(Error::machine("processes would send with different numbers of threads; set --max-threads"));
+    }
+    if ranks.is_first() && !NARROW_IS_SAID.swap(true, Ordering::Relaxed) {
+        let issuers: Vec<usize> = all.iter().map(|ready| ready.issuers).collect();
+        binding::narrow(ranks.members(), &issuers).into_iter().for_each(|remark| note!("{remark}"));
     }
     ranks.compare_clocks()?;
     if ranks.is_joint() {
@@ -261,6 +237,20 @@ pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'s
 /// One could not.
 pub fn all_are_there(ranks: &Ranks) -> Result<()> {
     ranks.exchange(&(), STEP_LIMIT).map(drop)
+}
+
+/// Waits until each process has done something that may fail; returns what it came to for each.
+///
+/// # Errors
+/// Why it failed, here or there.
+pub fn tell_of<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) -> Result<Vec<T>> {
+    match done {
+        Ok(own) => ranks.exchange(&own, STEP_LIMIT),
+        Err(error) => {
+            ranks.give_up(&error);
+            Err(error)
+        }
+    }
 }
 
 /// Leaves the others when everything is written. Returns the code to end with, given what became of the run.

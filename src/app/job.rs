@@ -13,7 +13,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop};
 use crate::measure::summary::LevelLoad;
-use crate::plan::{Distribution, LoadMode, StageLoad};
+use crate::plan::{GapDistribution, LoadMode, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -73,10 +73,12 @@ impl Job {
     /// So many conversations at a time, each played once.
     pub fn sessions(session: &Session, concurrency: u32) -> Self {
         let base = Self::outstanding(session, concurrency, false);
+        let part = base.lanes.part;
         let shape = SessionLoop {
-            concurrency: concurrency as usize,
+            concurrency: part.of(concurrency as usize),
             max_threads: base.issuers,
             sessions: session.conversations.clone(),
+            part,
         };
         Self { shape: LoadShape::Sessions(shape), quota: None, finite: true, ..base }
     }
@@ -85,7 +87,7 @@ impl Job {
     ///
     /// # Errors
     /// Where the rate or the distribution is out of range.
-    pub fn rate(session: &Session, rate: f64, distribution: Distribution) -> Result<Self> {
+    pub fn rate(session: &Session, rate: f64, distribution: GapDistribution) -> Result<Self> {
         let arrivals = Arrivals::at_rate(rate, distribution)?;
         let gap_variation = arrivals.gap_variation();
         Ok(Self { gap_variation, ..Self::open(session, LevelLoad::RequestRate(rate), arrivals) })
@@ -113,7 +115,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::rate`].
-    pub fn stage(session: &Session, load: StageLoad, distribution: Distribution) -> Result<Self> {
+    pub fn stage(session: &Session, load: StageLoad, distribution: GapDistribution) -> Result<Self> {
         match load {
             StageLoad::Concurrency(concurrency) => Ok(Self::closed(session, concurrency)),
             StageLoad::RequestRate(rate) => Self::rate(session, rate, distribution),

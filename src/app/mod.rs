@@ -1,5 +1,6 @@
 //! Wires a plan: connects, loads data, measures level after level, reports.
 
+mod anew;
 mod batches;
 mod company;
 mod compare;
@@ -195,6 +196,7 @@ fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> R
 
 /// Writes every file that is made of the result.
 fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Option<&RunResult>) -> Result<()> {
+    let result = &result.closed();
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
     let csv = csv.as_ref().map(|path| reports::csv::write((path, interrupts), result));
     let summary = summary.as_ref().map(|path| reports::summary::write((path, interrupts), result));

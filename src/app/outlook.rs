@@ -146,7 +146,7 @@ impl Outlook {
 mod tests {
     use super::*;
     use crate::measure::summary::sample;
-    use crate::plan::{Distribution, Range, StageEdges};
+    use crate::plan::{GapDistribution, Range, StageEdges};
     use crate::record::Completed;
 
     fn moment(window: Option<usize>, elapsed: u64, succeeded: u64) -> Moment {
@@ -155,8 +155,11 @@ mod tests {
     }
 
     fn stages(all: &[Stage]) -> Outlook {
-        let mode =
-            LoadMode::Stages { stages: all.to_vec(), distribution: Distribution::Constant, edges: StageEdges::Overlap };
+        let mode = LoadMode::Stages {
+            stages: all.to_vec(),
+            distribution: GapDistribution::Constant,
+            edges: StageEdges::Overlap,
+        };
         Outlook::new(&mode, false)
     }
 

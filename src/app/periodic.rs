@@ -3,17 +3,25 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::app::company;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
-use crate::error::Result;
-use crate::load::{BatchBook, LoadShape, PeriodicLoop};
+use crate::backend::InferError;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop};
 use crate::measure::outcome::Outcome;
+use crate::measure::periodic::follow;
 use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
+use crate::ranks::Ranks;
 use crate::report;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
@@ -31,7 +39,9 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
         end: periodic.end,
         step: periodic.step,
         period: periodic.request_period,
-        book: Arc::new(BatchBook::new(periodic.end)),
+        book: Arc::new(BatchBook::new(own_of(runner, periodic.end))),
+        part: runner.plan().load.ranks.part,
+        progress: Arc::default(),
     };
     let base = Job::closed(runner.session, periodic.end);
     // perf_analyzer's export names every periodic load so.
@@ -41,9 +51,20 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
     if let Some(observers) = runner.observers {
         observers.begin(load);
     }
-    let running = runner.start(&level.recorder, &job, None)?;
-    while !running.is_finished() && !runner.is_interrupted() {
-        thread::sleep(INTERRUPT_POLL);
+    let running = runner.begin(&level.recorder, &job)?;
+    let joint = runner.ranks.filter(|ranks| ranks.is_joint());
+    match joint {
+        Some(ranks) => {
+            let followed = follow(ranks, (&running, &shape.progress), runner.interrupts);
+            followed.inspect_err(|error| give_up(ranks, error))?;
+        }
+        None => {
+            while !running.is_finished() && !runner.is_interrupted() {
+                thread::sleep(INTERRUPT_POLL);
+                // Beside loads of other processes nobody else hands it on.
+                runner.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
+            }
+        }
     }
     let stranded = running.is_stranded();
     let stopped = running.stop();
@@ -51,8 +72,9 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
         observers.settle();
         observers.end_periodic(&shape.results(), &stopped.as_ref().copied().unwrap_or_default());
     }
-    let requests = stopped?;
-    let mut errors: Vec<_> = level.recorder.close().errors.into_iter().collect();
+    let own = Told { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
+    let (told, requests) = told_by_all(joint, own, stopped)?;
+    let Told { batches, mut errors, stranded } = told;
     errors.sort_by_key(|(_, count)| Reverse(*count));
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
     let outcome = if stranded || requests.completed == 0 || failed {
@@ -62,7 +84,46 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
     } else {
         Outcome::Valid
     };
-    let periodic = result.periodic.insert(PeriodicResult { batches: shape.results(), requests, errors, outcome });
+    let periodic = result.periodic.insert(PeriodicResult { batches, requests, errors, outcome });
     report::periodic::failures(periodic).for_each(|line| note!("{line}"));
     runner.screen.print(&(report::periodic::text(periodic) + &runner.losses()))
+}
+
+/// What a process tells of its part.
+#[derive(Default, Serialize, Deserialize)]
+struct Told {
+    batches: Vec<PeriodicBatch>,
+    errors: Vec<(InferError, u64)>,
+    stranded: bool,
+}
+
+/// The sum of what all tell, and what became of all requests.
+fn told_by_all(joint: Option<&Ranks>, own: Told, stopped: Result<LoadReport>) -> Result<(Told, LoadReport)> {
+    let Some(ranks) = joint else { return Ok((own, stopped?)) };
+    let all = company::tell_of(ranks, stopped.map(|requests| (own, requests)))?;
+    let requests = all.iter().fold(LoadReport::default(), |sum, (_, one)| sum.and(*one));
+    let mut errors: Vec<(InferError, u64)> = Vec::new();
+    for (error, count) in all.iter().flat_map(|(told, _)| &told.errors) {
+        match errors.iter_mut().find(|(known, _)| known == error) {
+            Some((_, sum)) => *sum += count,
+            None => errors.push((error.clone(), *count)),
+        }
+    }
+    let stranded = all.iter().any(|(told, _)| told.stranded);
+    let batches = PeriodicBatch::joined(all.into_iter().flat_map(|(told, _)| told.batches));
+    Ok((Told { batches, errors, stranded }, requests))
+}
+
+/// How many of so many requests are sent here.
+fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
+    let own = runner.plan().load.ranks.part.of(requests as usize);
+    u32::try_from(own).unwrap_or(u32::MAX)
+}
+
+/// Tells the others that this process cannot go on, where there is time for that.
+fn give_up(ranks: &Ranks, error: &Error) {
+    match interrupt::is_terminated() {
+        true => ranks.fall_silent(error),
+        false => ranks.give_up(error),
+    }
 }

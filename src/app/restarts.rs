@@ -8,27 +8,33 @@ use crate::stdio::note;
 
 /// Adds to `level` what it came to at as many starts as the plan asks for, the one that it has had included. `again` loads the
 /// model anew and measures; it is told whether it is called for the first time. Nothing that happens there costs what was measured
-/// before: where `may_go_on` says no, or a model does not come back, the repetition ends.
+/// before: where `may_go_on` says no (it is told whether the last start was of use), or a model does not come back, the repetition ends.
 pub fn repeat(
     plan: &MeasurementPlan,
     level: &mut LevelSummary,
-    may_go_on: impl Fn() -> bool,
+    may_go_on: impl Fn(bool) -> bool,
     again: impl Fn(bool) -> Result<LevelSummary>,
 ) {
     let starts = plan.restarts as usize;
-    if starts < 2 || is_worthless(level) {
+    if starts < 2 {
         return;
     }
     let mut levels = vec![level.clone()];
-    while levels.len() < starts && may_go_on() {
+    let mut is_of_use = !is_worthless(level);
+    while levels.len() < starts && may_go_on(is_of_use) && is_of_use {
         match again(levels.len() == 1) {
-            Ok(level) if is_worthless(&level) => break,
-            Ok(level) => levels.push(level),
+            Ok(level) => {
+                is_of_use = !is_worthless(&level);
+                levels.extend(is_of_use.then_some(level));
+            }
             Err(error) => {
                 note!("{error}");
                 break;
             }
         }
+    }
+    if is_worthless(level) {
+        return;
     }
     if levels.len() < starts {
         note!("--restarts: {} of {starts} starts were measured", levels.len());
@@ -58,7 +64,7 @@ mod tests {
             assert_eq!(is_first, number.get() == 1);
             again(number.get())
         };
-        repeat(&plan, &mut level, || number.get() < interrupted_after, measure);
+        repeat(&plan, &mut level, |is_of_use| is_of_use && number.get() < interrupted_after, measure);
         level.restarts.map(|all| all.starts)
     }
 

@@ -23,7 +23,7 @@ use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
-use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, Wait};
+use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, StopRule, Wait};
 use crate::ranks::Ranks;
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, Interrupts, console, remarks};
@@ -211,21 +211,12 @@ impl<'a> Runner<'a> {
         measured.summary.course.began = began;
         if repeats {
             let again = |is_first| self.measure_anew(job, plan, is_first);
-            restarts::repeat(plan, &mut measured.summary, || !self.must_stop(), again);
+            restarts::repeat(plan, &mut measured.summary, |is_of_use| self.all_repeat(is_of_use), again);
         }
         if let Some(observers) = exporting {
             observers.end(measured.boundaries.clone(), &measured.summary, &self.session.setup);
         }
         Ok(self.account(measured))
-    }
-
-    /// Loads the models anew, and measures a level as [`Runner::measure_quietly`] does.
-    fn measure_anew(&self, job: &Job, plan: &MeasurementPlan, is_first: bool) -> Result<LevelSummary> {
-        if !self.session.backend.reload()? && is_first {
-            note!("--restarts: the model stays loaded on this server; each start has new connections only");
-        }
-        // What is exported and validated is the first start.
-        Runner { observers: None, ..*self }.measure_quietly(job, plan)
     }
 
     /// Says what became of a level's requests, where that needs saying.
@@ -247,6 +238,7 @@ impl<'a> Runner<'a> {
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
             cancels: self.plan().data.cancel_after.is_some(),
+            streaks: self.plan().measurement.stop_on.iter().any(|rule| matches!(rule, StopRule::InARow { .. })),
             wakeups: self.wakes_up(job),
             until_wakeup: job.is_synchronous() && self.plan().measurement.latency_to == LatencyEnd::Wakeup,
         };
@@ -311,7 +303,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Starts the load of `job`, at the same time as the other processes where there are any.
-    fn begin(&self, recorder: &Arc<Recorder>, job: &Job) -> Result<RunningLoad> {
+    ///
+    /// # Errors
+    /// As [`Runner::start`]; or one of the others cannot go on.
+    pub fn begin(&self, recorder: &Arc<Recorder>, job: &Job) -> Result<RunningLoad> {
         let prepared = self.prepare(recorder, job, job.quota)?;
         let running = match self.ranks {
             Some(ranks) => prepared.go_at(company::agree_on_start(ranks, (self.plan(), job), self.interrupts)?),

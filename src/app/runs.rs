@@ -3,10 +3,11 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::plan::RunOfFile;
 use crate::program::launch;
+use crate::ranks::{ANSWER_LIMIT, Left, OverMpi, Peers, Relay, STEP_LIMIT};
 use crate::stdio::{self, note};
 
 /// What the processes come to, from the best to the worst.
@@ -35,20 +37,50 @@ const GRAVITY: [u8; 7] = [
 /// # Errors
 /// Where a process cannot be started.
 pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
+    // Before our own signal handlers: MPI sets some.
+    let relay = runs.iter().any(|run| run.mpi).then(OverMpi::enter).transpose()?.map(Relay::new);
+    if relay.as_ref().is_some_and(|relay| relay.peers().part().rank > 0) {
+        // One says which run it is.
+        stdio::hush(true);
+    }
     let watch = Watch::start()?;
     let mut codes = Vec::new();
     for (number, run) in runs.iter().enumerate() {
-        if watch.is_interrupted() {
+        // A run without MPI takes each process its own time.
+        let limit = if runs[..number].last().is_none_or(|last| last.mpi) { ANSWER_LIMIT } else { STEP_LIMIT };
+        if is_interrupted(&watch, relay.as_ref(), limit) {
             note!("interrupted: the runs from '{}' on are left out", run.name);
             break;
         }
         stdio::say(format_args!("run '{}' ({} of {})\n", run.name, number + 1, runs.len()));
         let failed = |error| Error::machine(format!("--run '{}': its process cannot be started: {error}", run.name));
-        let mut child = launch::bound(Path::new("/proc/self/exe")).args(&run.words).spawn().map_err(failed)?;
-        let status = watch.wait(&mut child).map_err(failed)?;
-        codes.push(code(&run.name, status));
+        let mut command = launch::bound(Path::new("/proc/self/exe"));
+        command.args(&run.words);
+        let status = match relay.as_ref().filter(|_| run.mpi) {
+            Some(relay) => watch.serve(relay, &mut command, &run.name),
+            None => command.spawn().and_then(|mut child| watch.wait(&mut child)),
+        };
+        codes.push(code(&run.name, status.map_err(failed)?));
+    }
+    if let Some(relay) = &relay {
+        is_interrupted(&watch, Some(relay), STEP_LIMIT);
+        drop(relay.peers().leave());
     }
     Ok(gravest(&codes))
+}
+
+/// Whether no further run begins: this process, or another one of the job, was interrupted.
+fn is_interrupted(watch: &Watch, relay: Option<&Relay<OverMpi>>, limit: Duration) -> bool {
+    let own = watch.is_interrupted();
+    let Some(relay) = relay else { return own };
+    match relay.exchange(u8::from(own), limit) {
+        Some(all) => all.contains(&1),
+        None => {
+            note!("another process of the MPI job does not answer; all are ended");
+            relay.peers().abort(exit::FAILED);
+            true
+        }
+    }
 }
 
 fn code(name: &str, status: ExitStatus) -> u8 {
@@ -98,8 +130,25 @@ impl Watch {
         self.interrupted.load(Ordering::Acquire)
     }
 
-    fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
+    /// Runs `command`, which reaches the other processes of the MPI job over this one. Where it ends without having left them, they
+    /// would wait for it: all are ended.
+    fn serve(&self, relay: &Relay<OverMpi>, command: &mut Command, name: &str) -> std::io::Result<ExitStatus> {
+        let (mut child, left) = relay.serve(command, |child| self.follow(child))?;
+        let status = self.wait(&mut child)?;
+        if left == Left::Unfinished {
+            let code = code(name, status);
+            relay.peers().abort(if code == exit::OK { exit::FAILED } else { code });
+        }
+        Ok(status)
+    }
+
+    /// Hands on what comes to this process.
+    fn follow(&self, child: &Child) {
         self.child.store(Pid::from_child(child).as_raw_nonzero().get(), Ordering::Release);
+    }
+
+    fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
+        self.follow(child);
         let status = child.wait();
         self.child.store(0, Ordering::Release);
         status

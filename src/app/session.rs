@@ -286,6 +286,7 @@ impl Session {
             max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
             validate_replies: plan.data.validate_replies,
             watch_responses: self.setup.decoupled || self.backend.generates() || observer.is_some(),
+            connections: plan.load.max_connections,
             cancels: plan.data.cancel_after.is_some(),
             traces: self.trace_log.as_ref().map(|_| plan.tracing.rate),
             drain_limit: CLOSE_LIMIT,

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::app::company;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::app::session::IdBlock;
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
-use crate::plan::{Distribution, SequencePlan, Stage, StageEdges, StageLength};
+use crate::plan::{GapDistribution, SequencePlan, Stage, StageEdges, StageLength};
 use crate::report;
 use crate::result::RunResult;
 use crate::stdio::note;
@@ -20,7 +21,7 @@ use crate::stdio::note;
 pub fn run(
     runner: &Runner<'_>,
     stages: &[Stage],
-    (distribution, edges): (Distribution, StageEdges),
+    (distribution, edges): (GapDistribution, StageEdges),
     result: &mut RunResult,
 ) -> Result<()> {
     // Stages that an earlier run has played are there.
@@ -54,12 +55,12 @@ pub fn run(
 /// Gives every stage correlation IDs of its own: sequences of the stage before are still open when it starts. A rule has
 /// seen to it that there is one for each sequence.
 fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
-    let needed: u64 = jobs.iter().map(|job| job.lanes.count as u64).sum();
+    let needed: u64 = jobs.iter().map(|job| job.lanes.whole as u64).sum();
     let Some(spare) = sequences.ids.checked_sub(needed) else { return };
     let each = spare / (jobs.len() as u64).max(1);
     let mut first = sequences.first_id;
     for job in jobs {
-        let count = job.lanes.count as u64 + each;
+        let count = job.lanes.whole as u64 + each;
         job.lanes.ids = Some(IdBlock { first, count });
         first += count;
     }
@@ -92,8 +93,14 @@ impl Director for Play<'_> {
         let level = runner.level_run(&job);
         let observer = runner.observers.map(|observers| observers.of_stage(&level.recorder, number));
         let context = runner.session.context(job.lanes, &Arc::clone(&level.recorder), observer)?;
+        let quota = quota.map(|quota| job.own(quota));
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared, rest: self.stages[number].rest(self.edges) })
+    }
+
+    fn agree(&self) -> Result<Option<Stamp>> {
+        let Runner { ranks: Some(ranks), interrupts, .. } = *self.runner else { return Ok(None) };
+        company::agree_on_start(ranks, (self.runner.plan(), &self.jobs[0]), interrupts).map(Some)
     }
 
     fn begun(&self, number: usize) {

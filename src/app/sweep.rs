@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
-use crate::plan::{Distribution, MeasurementPlan, Spacing, WindowRule};
+use crate::plan::{GapDistribution, MeasurementPlan, Spacing, WindowRule};
 use crate::report::{console, significant};
 use crate::result::RunResult;
 use crate::stdio::note;
@@ -22,7 +22,7 @@ const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duratio
 pub fn run(
     runner: &Runner<'_>,
     (spacing, points): (Spacing, u32),
-    distribution: Distribution,
+    distribution: GapDistribution,
     result: &mut RunResult,
 ) -> Result<()> {
     let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
@@ -34,8 +34,8 @@ pub fn run(
             SweepStep::Burst => {
                 let level = runner.measure_quietly(&burst(runner), &search_plan)?;
                 if level.ending == Ending::Failed {
+                    say_no_rate(runner, Some(&level));
                     result.levels.push(level);
-                    say_no_rate(runner);
                     return runner.show(&result.levels);
                 }
                 observe(&level, runner)
@@ -43,7 +43,7 @@ pub fn run(
             SweepStep::Confirm(rate) => {
                 // Evenly: random gaps bring a short window more or fewer requests than the rate says, and the search would take
                 // that for what the server can do.
-                let job = Job::rate(runner.session, rate, Distribution::Constant)?;
+                let job = Job::rate(runner.session, rate, GapDistribution::Constant)?;
                 let level = runner.measure_quietly(&job, &search_plan)?;
                 let observed = observe(&level, runner);
                 let word = if observed.sustained { "sustained" } else { "not sustained" };
@@ -78,7 +78,7 @@ fn conclude(runner: &Runner<'_>, found: Option<SweepResult>, result: &mut RunRes
             Ok(())
         }
         None if runner.session.backend.is_gone() => {
-            say_no_rate(runner);
+            say_no_rate(runner, None);
             Ok(())
         }
         None => Err(Error::server(
@@ -87,10 +87,12 @@ fn conclude(runner: &Runner<'_>, found: Option<SweepResult>, result: &mut RunRes
     }
 }
 
-fn say_no_rate(runner: &Runner<'_>) {
-    let why = match runner.session.backend.is_gone() {
-        true => "the server went away before its rate was found",
-        false => "requests fail before there is any rate to search for",
+/// `level` is what was measured, if anything was.
+fn say_no_rate(runner: &Runner<'_>, level: Option<&LevelSummary>) {
+    let why = match level {
+        _ if runner.session.backend.is_gone() => "the server went away before its rate was found",
+        Some(level) if level.client.completed() == 0 => "no request ended, so there is no rate to search for",
+        _ => "requests fail before there is any rate to search for",
     };
     note!("--sweep: {why}");
 }

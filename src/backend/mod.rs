@@ -38,7 +38,7 @@ pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use generation::Generation;
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
-pub use server::ServerIdentity;
+pub use server::{BackendIdentity, ServerIdentity};
 pub use trace::{MOST_TRACED, ModelName, ModelTrace, Moment, RequestTrace, TRACE_COST_NS, TraceRate};
 
 use serde::Deserialize;
@@ -139,6 +139,11 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Most connections that requests went over at once since this was last asked; `None` where there is no network between.
+    fn connections(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether connections that are lost are made again: a server that is away may come back, and the load goes on.
     fn awaits_server(&self) -> bool {
         false
@@ -224,6 +229,9 @@ pub struct ClientSpec {
     /// Those that all clients of its load together must take at once: every synchronous worker has a client, and what is kept
     /// for a slot is to be bounded for the load.
     pub load_slots: usize,
+    /// Most connections that it may have, at least one, where that is bounded: requests wait for one then. What carries many
+    /// requests on a connection has one in any case.
+    pub connections: Option<usize>,
     /// What all requests have in common.
     pub options: Arc<RequestOptions>,
     /// Largest response, in bytes as they come and after unpacking, for models whose outputs have no fixed size
@@ -250,6 +258,7 @@ impl ClientSpec {
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 0 },
             slots: 1,
             load_slots: 1,
+            connections: None,
             options: Arc::default(),
             max_reply_bytes: MAX_REPLY_BYTES,
             validate_replies: false,

@@ -1,4 +1,6 @@
-//! What a server calls itself.
+//! What a server calls itself, and what it runs models with.
+
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +12,30 @@ pub struct ServerIdentity {
     pub name: String,
     /// Its version, such as `2.51.0`.
     pub version: String,
+    /// What runs the models, in process; over a network no protocol tells it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<BackendIdentity>,
 }
 
 impl ServerIdentity {
     /// What it says; none where that is nothing.
     pub fn of(name: Option<String>, version: Option<String>) -> Option<Self> {
-        let identity = Self { name: name.unwrap_or_default(), version: version.unwrap_or_default() };
+        let (name, version) = (name.unwrap_or_default(), version.unwrap_or_default());
+        let identity = Self { name, version, backends: Vec::new() };
         (!identity.name.is_empty() || !identity.version.is_empty()).then_some(identity)
     }
+}
+
+/// Which build of a backend it is. Triton asks backends for no version, so it is told by what is loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BackendIdentity {
+    /// Its name, such as `onnxruntime`.
+    pub name: String,
+    /// The library that is loaded.
+    #[schemars(with = "String")]
+    pub library: PathBuf,
+    /// SHA-256 of that file; absent where it cannot be read, or is larger than 256 MiB.
+    pub sha256: Option<String>,
+    /// Libraries beside it that are loaded and have a version in their names, such as `libonnxruntime.so.1.19.2`.
+    pub versions: Vec<String>,
 }

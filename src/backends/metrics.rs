@@ -6,7 +6,7 @@ use crate::backend::InferError;
 use crate::engine::http1::{Headers, KEPT_OF_REFUSAL, Patience, Questions, refusal};
 use crate::engine::{Connector, Endpoint, malformed};
 use crate::error::Result;
-use crate::plan::Connection;
+use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
 use crate::wire::http1::Head;
 
@@ -30,7 +30,7 @@ impl MetricsSource {
     ///
     /// # Errors
     /// Where the address or a certificate is wrong.
-    pub fn new(connection: &Connection, server: &Endpoint, url: Option<&str>) -> Result<Self> {
+    pub fn new(connection: &ConnectionPlan, server: &Endpoint, url: Option<&str>) -> Result<Self> {
         let endpoint = match url {
             Some(url) => Endpoint::parse_flag("--metrics-url", url, PORT)?,
             None => Endpoint { secure: false, port: PORT, prefix: PATH.to_owned(), ..server.clone() },

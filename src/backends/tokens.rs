@@ -76,6 +76,10 @@ impl Backend for CountedTokens {
         self.inner.is_gone()
     }
 
+    fn connections(&self) -> Option<usize> {
+        self.inner.connections()
+    }
+
     fn awaits_server(&self) -> bool {
         self.inner.awaits_server()
     }

@@ -45,6 +45,7 @@ impl FolderArgs {
             path: named.unwrap_or_else(|| path.clone()),
             prefix: self.report_prefix.clone().unwrap_or_default(),
             parts: self.report_parts.0.clone(),
+            rank: None,
         };
         let export = folder.has(ReportPart::Requests).then(|| folder.file("profile_export"));
         ReportPlan { profile_export: plan.profile_export.or(export), folder: Some(folder), ..plan }

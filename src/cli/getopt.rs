@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum CommandLine {
     /// `--help` stands in it, or `-h`, and perhaps the section that is wanted.
     Help(HelpForm),
     /// `--version` stands in it.
@@ -112,7 +112,7 @@ const ABSENT: &[&str] = &["schedule"];
 ///
 /// # Errors
 /// Where a flag is unknown, its prefix ambiguous, or its value missing or unwanted.
-pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<Line> {
+pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<CommandLine> {
     let mut words = words.into_iter().peekable();
     let (mut run, mut strays) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {
@@ -139,15 +139,19 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
                 "help" => {
                     let section = words.next_if(|next| !next.as_bytes().starts_with(b"-"));
                     let section = section.map(|name| HelpForm::Section(name.to_string_lossy().into_owned()));
-                    return Ok(Line::Help(section.unwrap_or(if is_long { HelpForm::Whole } else { HelpForm::Short })));
+                    return Ok(CommandLine::Help(section.unwrap_or(if is_long {
+                        HelpForm::Whole
+                    } else {
+                        HelpForm::Short
+                    })));
                 }
-                "version" => return Ok(Line::Version),
+                "version" => return Ok(CommandLine::Version),
                 _ => run.push(joined(name, value)),
             }
         }
     }
     strays.extend(words);
-    Ok(Line::Run(run, strays))
+    Ok(CommandLine::Run(run, strays))
 }
 
 /// Whether a header stands on the line, whose value may be a secret.
@@ -353,6 +357,6 @@ mod tests {
         let run = ["--verbose", "--measurement-interval=-5", "--shape=x:1", "--streaming"].map(OsString::from);
         let strays = ["a", "b", "--nonsense"].map(OsString::from);
         let read = read(&crate::cli::command(), line).expect("the line is good");
-        assert_eq!(read, Line::Run(run.into(), strays.into()));
+        assert_eq!(read, CommandLine::Run(run.into(), strays.into()));
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::ranks::RanksArgs;
 use crate::cli::values::{Processors, decimal, file, integer, number, one_of, processors, whole};
 use crate::plan::{
-    Calls, Distribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, StageEdges, TokenInput, TokenUse,
+    Calls, GapDistribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, StageEdges, TokenInput, TokenUse,
     Wait,
 };
 
@@ -121,6 +121,12 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_outstanding: Option<usize>,
 
+    /// Most connections to a server on the network that requests go over: those that find none free wait for one, and their
+    /// latency tells. Over gRPC many requests share a connection, of which each thread has one; this bounds the threads. Needs
+    /// --async where more requests are outstanding. Default: one for each outstanding request, over gRPC for each thread
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
+    max_connections: Option<usize>,
+
     /// Pins the whole process, an embedded server included, to these processors, such as `0,2-5`. Default: all
     #[arg(long, value_name = "LIST", value_parser = processors)]
     cpus: Option<Processors>,
@@ -175,6 +181,7 @@ impl LoadArgs {
                 (true, false) => Calls::ByModel,
             },
             max_outstanding: self.max_outstanding,
+            max_connections: self.max_connections,
             wait: self.wait,
             cpus: self.cpus.clone().map(|list| list.0),
             worker_cpus: self.worker_cpus.clone().map(|list| list.0),
@@ -242,11 +249,11 @@ impl LoadArgs {
         Range::with_step(start, end, step)
     }
 
-    fn distribution(&self) -> Distribution {
+    fn distribution(&self) -> GapDistribution {
         match self.request_distribution {
-            Gaps::Constant => Distribution::Constant,
-            Gaps::Poisson => Distribution::Poisson,
-            Gaps::Gamma => Distribution::Gamma(self.burstiness),
+            Gaps::Constant => GapDistribution::Constant,
+            Gaps::Poisson => GapDistribution::Poisson,
+            Gaps::Gamma => GapDistribution::Gamma(self.burstiness),
         }
     }
 
@@ -260,7 +267,8 @@ impl LoadArgs {
         match mode {
             LoadMode::Concurrency(range) if synchronous => asked.max(range.end.unwrap_or(range.start) as usize),
             LoadMode::Stages { .. } if synchronous => asked.max(mode.peak_concurrency().unwrap_or(0) as usize),
-            _ => asked,
+            // Each thread has a connection at least.
+            _ => asked.min(self.max_connections.unwrap_or(asked)),
         }
     }
 }

@@ -78,7 +78,8 @@ pub struct MeasurementArgs {
     max_errors: f64,
 
     /// Ends the run where more requests fail than that within some time, whatever --max-errors allows: such as
-    /// `errors>10% over 5s`, or `errors>10% over 5s of 20` to need 20 requests and no more; repeat it for more. Default: off
+    /// `errors>10% over 5s`, or `errors>10% over 5s of 20` to need 20 requests and no more; or where more than so many fail one
+    /// after the other: `consecutive>10`; repeat it for more. Default: off
     #[arg(long, value_name = "CONDITION", value_parser = stop_rule)]
     stop_on: Vec<StopRule>,
 

@@ -42,7 +42,7 @@ use std::ffi::OsString;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
-use crate::cli::getopt::{HelpForm, Line};
+use crate::cli::getopt::{CommandLine, HelpForm};
 use crate::cli::rounds::MatrixKind;
 use crate::cli::said::{given, said};
 use crate::cli::word::{Called, columns, help_of, refused};
@@ -153,14 +153,14 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<C
         }
     }
     match getopt::read(&called.run, words)? {
-        Line::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(&called))),
-        Line::Help(HelpForm::Section(name)) => help::section(called.run, &name).map(Command::Help),
-        Line::Help(_) => Ok(Command::Help(help_of(called.run))),
-        Line::Version => Ok(Command::Version(version(codes))),
-        Line::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
+        CommandLine::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(&called))),
+        CommandLine::Help(HelpForm::Section(name)) => help::section(called.run, &name).map(Command::Help),
+        CommandLine::Help(_) => Ok(Command::Help(help_of(called.run))),
+        CommandLine::Version => Ok(Command::Version(version(codes))),
+        CommandLine::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
             Err(help::stray(&called, &strays, getopt::may_hold_secret(&words)))
         }
-        Line::Run(words, strays) => config::command(&called.run, words, &strays, codes),
+        CommandLine::Run(words, strays) => config::command(&called.run, words, &strays, codes),
     }
 }
 
@@ -262,6 +262,7 @@ impl Flags {
         let mut load = self.load.plan(self.sequences.plan(), streams, given);
         if let Some(sessions) = self.openai.sessions() {
             (load.mode, load.calls) = (LoadMode::Sessions(sessions), Calls::Asynchronous);
+            load.max_threads = load.max_threads.min(load.max_connections.unwrap_or(usize::MAX));
         }
         notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());

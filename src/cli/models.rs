@@ -1,6 +1,6 @@
 //! The command `models`: its words are the flags of a run that say where the server is.
 
-use crate::cli::getopt::{self, Line};
+use crate::cli::getopt::{self, CommandLine};
 use crate::cli::word::{Called, Word, Words};
 use crate::cli::{Command, command, config, help};
 use crate::error::Result;
@@ -36,11 +36,11 @@ const NONE: &str = "*";
 /// Reads the words after `models`: flags of a run.
 fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     match getopt::read(&called.run, words)? {
-        Line::Help(_) | Line::Version => Ok(Command::Help(format!("{ABOUT}\n\n{USAGE}"))),
-        Line::Run(words, strays) if !strays.is_empty() => {
+        CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(format!("{ABOUT}\n\n{USAGE}"))),
+        CommandLine::Run(words, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }
-        Line::Run(words, _) => {
+        CommandLine::Run(words, _) => {
             let (mut words, _) = config::words(&called.run, words)?;
             let named = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--model="));
             if !named {

@@ -28,7 +28,8 @@ struct Report {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Writes a picture alone, for a slide: throughput, spectrum, timeline, heatmap, waterfall or comparison. Repeatable
+    /// Writes a picture alone, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures or comparison.
+    /// Repeatable
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
 
@@ -45,8 +46,8 @@ pub struct PageArgs {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Writes a picture alone, for a slide: throughput, spectrum, timeline, heatmap, waterfall, or comparison (with --baseline).
-    /// Repeatable. Default: none
+    /// Writes a picture alone, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures, or comparison
+    /// (with --baseline). Repeatable. Default: none
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
 

@@ -8,7 +8,7 @@ use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
 use crate::cli::values::{MS, US, filled, integer, one_of, period, time, whole};
 use crate::plan::{
-    Compression, Connection, MetricsPlan, Protocol, ServiceKind, TensorFormat, TraceLevel, TraceSettings,
+    Compression, ConnectionPlan, MetricsPlan, Protocol, ServiceKind, TensorFormat, TraceLevel, TraceSettings,
 };
 
 /// Words of compression.
@@ -117,7 +117,7 @@ enum Wire {
 
 impl ServerArgs {
     /// How a server of that kind is reached.
-    pub fn connection(&self, service: ServiceKind) -> Connection {
+    pub fn connection(&self, service: ServiceKind) -> ConnectionPlan {
         let usual = if service == ServiceKind::TfServing { Wire::Grpc } else { Wire::Http };
         let wire = if service == ServiceKind::DynamicGrpc { Wire::Grpc } else { self.protocol.unwrap_or(usual) };
         let protocol = match wire {
@@ -133,7 +133,7 @@ impl ServerArgs {
             Wire::Http => self.tls.https(&url),
             Wire::Grpc => self.tls.grpc(&url),
         };
-        Connection {
+        ConnectionPlan {
             protocol,
             url,
             headers: self.header.clone(),

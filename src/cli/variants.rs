@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::ArgAction;
 
-use crate::cli::getopt::{self, Line, shown};
+use crate::cli::getopt::{self, CommandLine, shown};
 use crate::cli::rounds::VariantWords;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
@@ -59,12 +59,14 @@ pub fn plans(
 
 fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, codes: Codes) -> Result<Vec<OsString>> {
     let own = match getopt::read(command, variant.words.iter().cloned())? {
-        Line::Run(own, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => own,
-        Line::Run(_, strays) => {
+        CommandLine::Run(own, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => own,
+        CommandLine::Run(_, strays) => {
             let word = strays[0].to_string_lossy().into_owned();
             return Err(Error::usage(format!("'{word}' belongs to no flag: quote values that hold blanks")));
         }
-        Line::Help(_) | Line::Version => return Err(Error::usage("--help and --version are no way to measure")),
+        CommandLine::Help(_) | CommandLine::Version => {
+            return Err(Error::usage("--help and --version are no way to measure"));
+        }
     };
     let arg =
         |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));

@@ -8,10 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub struct LineTally {
     lines: AtomicUsize,
     lost: AtomicUsize,
+    most: AtomicUsize,
     gone: AtomicBool,
 }
 
 impl LineTally {
+    /// Most connections that carried requests at once since this was last asked.
+    pub fn take_most(&self) -> usize {
+        self.most.swap(self.lines.load(Ordering::Acquire), Ordering::AcqRel)
+    }
+
     /// Whether all connections have been lost, and none has been made since.
     pub fn all_lost(&self) -> bool {
         self.gone.load(Ordering::Acquire)
@@ -45,7 +51,8 @@ impl TalliedLine {
         if self.state != State::Unused {
             return false;
         }
-        self.tally.lines.fetch_add(1, Ordering::AcqRel);
+        let lines = self.tally.lines.fetch_add(1, Ordering::AcqRel) + 1;
+        self.tally.most.fetch_max(lines, Ordering::AcqRel);
         self.tally.gone.store(false, Ordering::Release);
         self.state = State::There;
         true
@@ -113,5 +120,6 @@ mod tests {
         assert!(waiting.enter() && !tally.all_lost());
         drop(waiting);
         assert!(!tally.all_lost(), "a connection that we ended was not lost");
+        assert_eq!((tally.take_most(), tally.take_most()), (2, 0));
     }
 }

@@ -7,7 +7,7 @@ use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::engine::{Connector, Endpoint, Exchanges, LineTally};
 use crate::error::Result;
-use crate::plan::Connection;
+use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
 
 /// How the connections of a backend's clients are made.
@@ -29,7 +29,7 @@ impl Route {
     ///
     /// # Errors
     /// Where the address or a certificate is wrong.
-    pub fn to(connection: &Connection, port: u16, protocols: &[&str]) -> Result<Self> {
+    pub fn to(connection: &ConnectionPlan, port: u16, protocols: &[&str]) -> Result<Self> {
         let mut endpoint = Endpoint::parse(&connection.url, port)?;
         endpoint.secure |= connection.tls.enabled;
         let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, protocols)).transpose()?;
@@ -44,6 +44,11 @@ impl Route {
     /// Where the server is.
     pub fn endpoint(&self) -> &Endpoint {
         self.connector.endpoint()
+    }
+
+    /// Most connections that requests went over at once since this was last asked.
+    pub fn connections(&self) -> usize {
+        self.tally.take_most()
     }
 
     /// Whether the server has ended every connection that requests went over, and none is made again.

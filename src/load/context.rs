@@ -13,7 +13,7 @@ use crate::record::{Observer, Recorder, Source, TraceLog};
 pub struct LoadContext {
     /// The way to the server.
     pub backend: Arc<dyn Backend>,
-    /// What clients are opened with; `slots` is set per worker, `load_slots` when the load is prepared.
+    /// What clients are opened with; `slots` is set per worker, as its part of `connections` is, `load_slots` when the load is prepared.
     pub client: ClientSpec,
     /// What each slot sends next.
     pub feed: Arc<Feed>,
@@ -71,8 +71,9 @@ impl LoadContext {
         }
     }
 
-    /// What a worker's client is opened with.
-    pub(super) fn client_spec(&self, slots: usize) -> ClientSpec {
-        ClientSpec { slots, ..self.client.clone() }
+    /// What the client of a worker is opened with, which has this number of so many: connections are dealt evenly.
+    pub(super) fn client_spec(&self, slots: usize, (worker, workers): (usize, usize)) -> ClientSpec {
+        let part = |all: usize| (all / workers + usize::from(worker < all % workers)).max(1);
+        ClientSpec { slots, connections: self.client.connections.map(part), ..self.client.clone() }
     }
 }

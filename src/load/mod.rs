@@ -26,6 +26,6 @@ pub use account::LoadReport;
 pub use closed::ClosedLoop;
 pub use context::LoadContext;
 pub use open::OpenLoop;
-pub use periodic::{BatchBook, PeriodicBatch, PeriodicLoop};
+pub use periodic::{BatchBook, BatchProgress, PeriodicBatch, PeriodicLoop};
 pub use run::{LoadShape, PreparedLoad, RunningLoad, Sends, prepare, start};
 pub use sessions::{SessionLoop, Turn};

@@ -10,7 +10,7 @@ use crate::load::mix::Mix;
 use crate::load::open::OpenLoop;
 use crate::load::schedule::{Arrivals, Schedule};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
-use crate::plan::Distribution;
+use crate::plan::GapDistribution;
 use crate::ranks::Part;
 
 const SIZES: [usize; 4] = [1, 2, 3, 7];
@@ -57,10 +57,10 @@ fn requests(arrivals: &Arrivals, threads: usize, part: Part, count: u64) -> Vec<
 
 #[test]
 fn schedules_of_several_processes_are_that_of_one() {
-    let poisson = Arrivals::at_rate(5_000.0, Distribution::Poisson).unwrap();
+    let poisson = Arrivals::at_rate(5_000.0, GapDistribution::Poisson).unwrap();
     let others = [
-        Arrivals::at_rate(777.0, Distribution::Constant).unwrap(),
-        Arrivals::at_rate(777.0, Distribution::Gamma(0.4)).unwrap(),
+        Arrivals::at_rate(777.0, GapDistribution::Constant).unwrap(),
+        Arrivals::at_rate(777.0, GapDistribution::Gamma(0.4)).unwrap(),
         Arrivals::looped(vec![5, 0, 70]).unwrap(),
         Arrivals::once((0..400).map(|number| number * number).collect()).unwrap(),
     ];

@@ -8,8 +8,12 @@
 //! Each request has a slot of its own, so that a batch is a range of slots, and the [`BatchBook`] holds what each batch
 //! came to.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
@@ -23,7 +27,11 @@ use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
 use crate::load::worker::{self, Worker};
+use crate::ranks::Part;
 use crate::record::{CoarseHistogram, Distribution};
+
+/// How often it is looked how far other processes are.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The shape of a periodic load.
 #[derive(Clone, Debug)]
@@ -36,12 +44,40 @@ pub struct PeriodicLoop {
     pub step: u32,
     /// Responses that each request of the latest batch must have had before the next batch.
     pub period: u32,
-    /// Where the outcome is kept; made by [`BatchBook::new`] for `end` requests.
+    /// Where the outcome is kept; made by [`BatchBook::new`] for this process' part of `end` requests.
     pub book: Arc<BatchBook>,
+    /// Which of the requests are sent here.
+    pub part: Part,
+    /// How far the batches are.
+    pub progress: Arc<BatchProgress>,
+}
+
+/// Requests that have had their period's responses: here, and in all processes that share the load, as far as that has been told.
+#[derive(Debug, Default)]
+pub struct BatchProgress {
+    here: AtomicUsize,
+    all: AtomicUsize,
+}
+
+impl BatchProgress {
+    /// How many there are here.
+    pub fn here(&self) -> usize {
+        self.here.load(Ordering::SeqCst)
+    }
+
+    /// So many are there in all processes.
+    pub fn tell_all(&self, all: usize) {
+        self.all.store(all, Ordering::SeqCst);
+    }
+
+    /// How many of all there are, where processes share the load or there is but one.
+    fn reached(&self, part: Part) -> usize {
+        if part.is_shared() { self.all.load(Ordering::SeqCst) } else { self.here() }
+    }
 }
 
 impl PeriodicLoop {
-    /// First and last (excluded) request of each batch.
+    /// First and last (excluded) request of each batch, of all processes.
     fn batches(&self) -> impl Iterator<Item = (u32, u32)> {
         let (start, end, step) = (self.start.clamp(1, self.end.max(1)), self.end, self.step.max(1));
         let ends =
@@ -49,9 +85,18 @@ impl PeriodicLoop {
         ends.scan(0, |from, to| Some((std::mem::replace(from, to), to)))
     }
 
-    /// What each batch came to. Read it when the load has ended.
+    /// The slots of this process for the requests `from..to` of all.
+    fn own(&self, (from, to): (u32, u32)) -> Range<u32> {
+        let own = |count: u32| u32::try_from(self.part.of(count as usize)).unwrap_or(u32::MAX);
+        own(from)..own(to)
+    }
+
+    /// What each batch came to here. Read it when the load has ended.
     pub fn results(&self) -> Vec<PeriodicBatch> {
-        let batch = |(from, to): (u32, u32)| self.book.batch(from as usize, to as usize);
+        let batch = |(from, to): (u32, u32)| {
+            let own = self.own((from, to));
+            self.book.batch(own.start as usize, own.end as usize, to as usize)
+        };
         self.batches().filter_map(batch).collect()
     }
 }
@@ -71,6 +116,30 @@ pub struct PeriodicBatch {
     pub gap: Distribution,
     /// Longest such time, in nanoseconds.
     pub gap_max_ns: u64,
+}
+
+impl PeriodicBatch {
+    /// The same batch in several processes, as one, in the order of batches.
+    pub fn joined(each: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut batches: BTreeMap<usize, Self> = BTreeMap::new();
+        for batch in each {
+            match batches.entry(batch.concurrency) {
+                Entry::Vacant(place) => {
+                    place.insert(batch);
+                }
+                Entry::Occupied(mut place) => place.get_mut().join(&batch),
+            }
+        }
+        batches.into_values().collect()
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.responses += other.responses;
+        self.first_response.merge(&other.first_response);
+        self.gap.merge(&other.gap);
+        self.gap_max_ns = self.gap_max_ns.max(other.gap_max_ns);
+    }
 }
 
 /// What became of each request of a periodic load. Written by completions without waiting.
@@ -130,11 +199,11 @@ impl BatchBook {
         self.requests[slot.index()].responses.load(Ordering::Relaxed)
     }
 
-    fn batch(&self, from: usize, to: usize) -> Option<PeriodicBatch> {
+    fn batch(&self, from: usize, to: usize, concurrency: usize) -> Option<PeriodicBatch> {
         let sent: Vec<_> =
             self.requests[from..to].iter().filter(|n| n.submitted.load(Ordering::Acquire) != 0).collect();
         let (mut first_response, mut gap) = (Distribution::empty(), Distribution::empty());
-        if let Some(gaps) = self.gaps[from].get() {
+        if let Some(gaps) = self.gaps.get(from).and_then(OnceLock::get) {
             gaps.copy_into(&mut gap);
         }
         let (mut responses, mut gap_max_ns) = (0, 0);
@@ -149,14 +218,7 @@ impl BatchBook {
             gap_max_ns = gap_max_ns.max(notes.gap_max.load(Ordering::Acquire));
         }
         let requests = sent.len() as u64;
-        (requests > 0).then_some(PeriodicBatch {
-            concurrency: to,
-            requests,
-            responses,
-            first_response,
-            gap,
-            gap_max_ns,
-        })
+        (requests > 0).then_some(PeriodicBatch { concurrency, requests, responses, first_response, gap, gap_max_ns })
     }
 }
 
@@ -178,8 +240,7 @@ pub(super) fn spawn(
 struct Progress {
     book: Arc<BatchBook>,
     period: u64,
-    /// Requests that have had their period's responses.
-    reached: AtomicUsize,
+    reached: Arc<BatchProgress>,
 }
 
 impl Policy for Progress {
@@ -199,7 +260,7 @@ impl Policy for Progress {
 
 impl Progress {
     fn reach(&self, flight: &InFlight<Self>) {
-        self.reached.fetch_add(1, Ordering::SeqCst);
+        self.reached.here.fetch_add(1, Ordering::SeqCst);
         flight.wake();
     }
 }
@@ -207,9 +268,9 @@ impl Progress {
 /// The worker's whole life.
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop) -> Result<()> {
     let period = u64::from(shape.period.max(1));
-    let policy = Progress { book: Arc::clone(&shape.book), period, reached: AtomicUsize::new(0) };
-    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.end as usize);
-    let setup = Setup { policy, numbers, slots, alone: false, reissues: false, watches: true };
+    let policy = Progress { book: Arc::clone(&shape.book), period, reached: Arc::clone(&shape.progress) };
+    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.own((0, shape.end)).end as usize);
+    let setup = Setup { policy, numbers, worker: (0, 1), slots, alone: false, reissues: false, watches: true };
     engine::work(context, control, setup, |issuer| {
         launch(issuer, shape)?;
         issuer.settle()
@@ -220,16 +281,21 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
 fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
     let flight = Arc::clone(&issuer.flight);
     for (from, to) in shape.batches() {
-        flight.policy.book.open_batch(from, to);
-        for slot in (from..to).map(SlotId) {
+        let own = shape.own((from, to));
+        if !own.is_empty() {
+            flight.policy.book.open_batch(own.start, own.end);
+        }
+        for slot in own.map(SlotId) {
             if !flight.control.may_send() {
                 return Ok(());
             }
             submit(issuer, slot)?;
         }
-        let reached = || flight.policy.reached.load(Ordering::SeqCst) >= to as usize;
+        let reached = || shape.progress.reached(shape.part) >= to as usize;
         while !reached() && !flight.control.is_stopped() {
-            issuer.rest(reached)?;
+            // What others have reached wakes nobody here.
+            let due = if shape.part.is_shared() { Stamp::now().plus_duration(LOOK) } else { Stamp::NEVER };
+            issuer.rest_until(due, reached)?;
         }
     }
     Ok(())

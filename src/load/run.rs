@@ -47,7 +47,7 @@ impl LoadShape {
         match self {
             Self::Closed(shape) => shape.concurrency,
             Self::Open(shape) => shape.first_slots(lanes),
-            Self::Periodic(shape) => shape.end as usize,
+            Self::Periodic(shape) => shape.part.of(shape.end as usize),
             Self::Sessions(shape) => shape.concurrency,
         }
     }
@@ -225,10 +225,15 @@ impl RunningLoad {
         self.end();
     }
 
+    /// Requests of a load that was halted may take so long from now on.
+    pub fn wait_longer(&self, most: Duration) {
+        self.control.give_up_at.store(Stamp::now().plus_duration(most).0, Ordering::Release);
+    }
+
     /// Waits until the requests of a load that was halted are over, for `most` at most, or until `enough`.
     pub fn drain(&self, most: Duration, enough: impl Fn() -> bool) {
         let last = Stamp::now().plus_duration(most);
-        self.control.give_up_at.store(last.0, Ordering::Release);
+        self.wait_longer(most);
         while Stamp::now() < last && !enough() && !self.workers.iter().all(JoinHandle::is_finished) {
             thread::sleep(Duration::from_millis(1));
         }

@@ -13,7 +13,8 @@ use crate::load::closed::ClosedLoop;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
-use crate::load::worker::{self, Share, Worker};
+use crate::load::worker::{self, Worker, WorkerShare};
+use crate::ranks::Part;
 
 /// A turn of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct SessionLoop {
     pub max_threads: usize,
     /// Turns of each session, none without any.
     pub sessions: Arc<[Vec<Turn>]>,
+    /// Which of them are played here.
+    pub part: Part,
 }
 
 /// Starts the workers.
@@ -45,12 +48,12 @@ pub(super) fn spawn(
     shape: &SessionLoop,
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
-    let SessionLoop { concurrency, max_threads, sessions } = shape;
+    let SessionLoop { concurrency, max_threads, sessions, part } = shape;
     let begun = Arc::new(AtomicUsize::new(0));
     for share in (ClosedLoop { concurrency: *concurrency, max_threads: *max_threads, synchronous: false }).shares() {
-        let (sessions, begun) = (Arc::clone(sessions), Arc::clone(&begun));
+        let (sessions, begun, part) = (Arc::clone(sessions), Arc::clone(&begun), *part);
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
-            work((context, control), &share, &sessions, &begun)
+            work((context, control), &share, (&sessions, part), &begun)
         })?);
     }
     Ok(())
@@ -68,15 +71,16 @@ impl Policy for Rest {
 
 fn work(
     (context, control): (&Arc<LoadContext>, &Arc<Control>),
-    share: &Share,
-    sessions: &[Vec<Turn>],
+    share: &WorkerShare,
+    (sessions, part): (&[Vec<Turn>], Part),
     begun: &AtomicUsize,
 ) -> Result<()> {
     let (numbers, slots) = (Numbers { first: share.first_lane, stride: 1 }, share.slots);
-    let setup = Setup { policy: Rest, numbers, slots, alone: false, reissues: false, watches: false };
+    let worker = (share.worker, share.workers);
+    let setup = Setup { policy: Rest, numbers, worker, slots, alone: false, reissues: false, watches: false };
     engine::work(context, control, setup, |issuer| {
         let mut places = vec![Place::default(); slots];
-        let mut player = Player { sessions, begun, places: &mut places, resting: Vec::new(), done: Vec::new() };
+        let mut player = Player { sessions, part, begun, places: &mut places, resting: Vec::new(), done: Vec::new() };
         let played = player.play(issuer);
         issuer.free.extend(player.resting.iter().map(|(_, slot)| *slot).chain(player.done));
         played.and_then(|()| issuer.settle())
@@ -92,7 +96,9 @@ struct Place {
 
 struct Player<'a> {
     sessions: &'a [Vec<Turn>],
-    /// Sessions that have been begun by anybody.
+    /// Which of them are played by this process.
+    part: Part,
+    /// Of these, how many have been begun by any of its threads.
     begun: &'a AtomicUsize,
     places: &'a mut [Place],
     /// Slots whose next turn is due at these times.
@@ -135,7 +141,7 @@ impl Player<'_> {
             let delay = self.sessions[session][place.sent - 1].delay;
             return Some(Stamp::now().plus_duration(delay));
         }
-        let next = self.begun.fetch_add(1, Ordering::Relaxed);
+        let next = self.part.number(self.begun.fetch_add(1, Ordering::Relaxed));
         *place = Place { session: (next < self.sessions.len()).then_some(next), sent: 0 };
         place.session.map(|_| Stamp::now())
     }

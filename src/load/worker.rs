@@ -16,9 +16,11 @@ const WORKER_STACK: usize = 512 << 10;
 pub(super) type Worker = JoinHandle<Result<()>>;
 
 /// A worker's part of a closed loop.
-pub(super) struct Share {
+pub(super) struct WorkerShare {
     /// Number of the worker.
     pub(super) worker: usize,
+    /// How many workers there are.
+    pub(super) workers: usize,
     /// First lane of the feed that is its.
     pub(super) first_lane: usize,
     /// Requests that it keeps outstanding; one lane each.

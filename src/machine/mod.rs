@@ -9,6 +9,7 @@ pub mod fitness;
 pub mod frequency;
 pub mod gauge;
 pub mod gpus;
+pub mod libraries;
 pub mod listener;
 pub mod processes;
 pub mod processors;

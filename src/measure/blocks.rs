@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::InferError;
+use crate::measure::failures;
 use crate::measure::summary::ClientSummary;
 
 /// Most blocks; then each two become one.
@@ -23,6 +25,8 @@ pub struct Block {
     pub sum_ns: f64,
     /// Requests that failed.
     pub failed: u64,
+    /// The same by reason.
+    pub errors: Vec<(InferError, u64)>,
     /// How late the latest request left, where they follow a schedule.
     pub late_ns: Option<u64>,
     /// How often each latency of the histogram's occurs, ascending.
@@ -38,6 +42,7 @@ impl Block {
             requests: client.requests,
             sum_ns: client.latency.sum_ns as f64,
             failed: client.failed,
+            errors: client.errors.clone(),
             late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(100.0)),
             counts: recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
         }
@@ -88,6 +93,7 @@ impl Block {
         self.requests += other.requests;
         self.sum_ns += other.sum_ns;
         self.failed += other.failed;
+        self.errors = failures::sum(std::mem::take(&mut self.errors), &other.errors);
         self.late_ns = self.late_ns.max(other.late_ns);
         self.recount(other, u64::saturating_add);
     }
@@ -105,6 +111,7 @@ impl Block {
         self.requests = self.requests.saturating_sub(part.requests);
         self.sum_ns -= part.sum_ns;
         self.failed = self.failed.saturating_sub(part.failed);
+        failures::take_away(&mut self.errors, &part.errors);
         self.recount(part, u64::saturating_sub);
         self
     }
@@ -224,6 +231,31 @@ mod tests {
         assert_eq!(blocks.each.iter().map(|block| block.requests).sum::<u64>(), 2_500 * 2_501 / 2);
         assert_eq!(blocks.each[0].up_to(u64::MAX), (64 * 65 / 2, 64 * 65 / 2));
         assert_eq!(blocks.each[0].up_to(999_000), (64 * 65 / 2, 0));
+    }
+
+    #[test]
+    fn failures_keep_their_reasons_whatever_becomes_of_their_block() {
+        let failed = |first: u64, count: u64| {
+            let errors =
+                (first..first + count).map(|number| (InferError::new("Internal", format!("request {number}")), 1));
+            let late = (InferError::new("Late", "no answer"), 2);
+            ClientSummary {
+                failed: count + 2,
+                errors: failures::few(errors.chain([late]).collect()),
+                ..sample::client(9, 1)
+            }
+        };
+        let parts = [failed(0, 3), failed(3, 40), failed(43, 5)];
+        let whole = parts.iter().skip(1).fold(parts[0].clone(), merge);
+        let mut blocks = Blocks::of(Duration::from_secs(1));
+        parts[..2].iter().for_each(|part| blocks.push(Block::of(part)));
+        let blocks = blocks.completed(&whole);
+        let sums = |block: &Block| (block.failed, block.errors.iter().map(|(_, count)| count).sum::<u64>());
+        assert_eq!(blocks.each().iter().map(sums).collect::<Vec<_>>(), [(5, 5), (42, 42), (7, 7)]);
+        let mut joined = blocks.each()[0].clone();
+        joined.absorb(&blocks.each()[2]);
+        assert_eq!(sums(&joined), (12, 12));
+        assert!(joined.errors.contains(&(InferError::new("Late", "no answer"), 4)));
     }
 
     #[test]

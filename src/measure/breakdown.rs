@@ -19,13 +19,13 @@ pub struct Breakdown {
     /// Traces that went through more models than are told.
     pub cut: u64,
     /// The stages in the order of a request's way.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<RequestStage>,
     /// What no stage accounts for.
-    pub unexplained: Stage,
+    pub unexplained: RequestStage,
     /// The latency that the stages are parts of.
-    pub latency: Stage,
+    pub latency: RequestStage,
     /// From the last response until the thread that waited for it went on, where the latency ends before.
-    pub wake_up: Option<Stage>,
+    pub wake_up: Option<RequestStage>,
     /// Where the slowest requests spent their time.
     pub slowest: Option<Slowest>,
 }
@@ -42,7 +42,7 @@ pub enum Source {
 
 /// One stage of a request's way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stage {
+pub struct RequestStage {
     /// What it is called.
     pub name: String,
     /// The model that it is a stage of, where the request goes through several.
@@ -58,7 +58,7 @@ pub struct Stage {
     pub share: f64,
 }
 
-impl Stage {
+impl RequestStage {
     /// Its name, with the model's where there are several.
     pub fn title(&self) -> String {
         self.model.as_ref().map_or_else(|| self.name.clone(), |model| format!("{model}: {}", self.name))

@@ -1,7 +1,8 @@
-//! [`Breaker`]: ends a run in which too many requests fail for too long.
+//! [`Breaker`]: ends a run in which too many requests fail for too long, or one after the other.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::plan::StopRule;
@@ -39,17 +40,27 @@ impl<'a> Breaker<'a> {
         self.state.borrow().is_open
     }
 
-    /// Looks at what is over of the window that is open now; says so where that ends the run. Returns whether it does.
-    pub(super) fn look(&self, now: Stamp, completed: Completed) -> bool {
+    /// Looks at what is over of the window that is open now, and how many requests of the level failed in a row at most; says so
+    /// where that ends the run. Returns whether it does.
+    pub(super) fn look(&self, now: Stamp, completed: Completed, in_a_row: u64) -> bool {
         if self.rules.is_empty() {
             return false;
         }
         let mut state = self.state.borrow_mut();
         state.add(completed);
         for rule in self.rules.iter().filter(|_| !state.is_open) {
-            let Some((all, failed)) = state.within(rule, now) else { continue };
-            if failed as f64 > rule.share * all as f64 {
-                note!("--stop-on '{rule}': {failed} of the latest {all} requests failed; the run ends");
+            let found = match *rule {
+                StopRule::Share { share, over, least } => {
+                    let found =
+                        state.within((over, least), now).filter(|(all, failed)| *failed as f64 > share * *all as f64);
+                    found.map(|(all, failed)| format!("{failed} of the latest {all} requests failed"))
+                }
+                StopRule::InARow { failures } => {
+                    (in_a_row >= failures).then(|| format!("{in_a_row} requests failed one after the other"))
+                }
+            };
+            if let Some(found) = found {
+                note!("--stop-on '{rule}': {found}; the run ends");
                 state.is_open = true;
                 return true;
             }
@@ -69,18 +80,22 @@ impl State {
         self.last = completed;
     }
 
-    /// Requests that were over within the rule's time and how many of them failed, once that can be told.
-    fn within(&self, rule: &StopRule, now: Stamp) -> Option<(u64, u64)> {
-        let whole = self.looks.iter().rev().find(|(at, _)| now - *at >= rule.over);
-        let since = if rule.least > 0 { whole.or(self.looks.front()) } else { whole };
+    /// Requests that were over within a rule's time and how many of them failed, once that can be told.
+    fn within(&self, (over, least): (Duration, u64), now: Stamp) -> Option<(u64, u64)> {
+        let whole = self.looks.iter().rev().find(|(at, _)| now - *at >= over);
+        let since = if least > 0 { whole.or(self.looks.front()) } else { whole };
         let (_, since) = since?;
         let (all, failed) = (self.sums.0 - since.0, self.sums.1 - since.1);
-        (all >= rule.least.max(1)).then_some((all, failed))
+        (all >= least.max(1)).then_some((all, failed))
     }
 
     /// Keeps a look where the last one is some time ago, and none that no rule needs.
     fn keep(&mut self, rules: &[StopRule], now: Stamp) {
-        let times = || rules.iter().map(|rule| rule.over);
+        let time = |rule: &StopRule| match rule {
+            StopRule::Share { over, .. } => Some(*over),
+            StopRule::InARow { .. } => None,
+        };
+        let times = || rules.iter().filter_map(time);
         let (shortest, longest) = (times().min().unwrap_or_default(), times().max().unwrap_or_default());
         if self.looks.back().is_some_and(|(at, _)| now - *at < shortest / LOOKS) {
             return;
@@ -94,12 +109,10 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn rule(least: u64) -> StopRule {
-        StopRule { share: 0.1, over: Duration::from_secs(5), least }
+        StopRule::Share { share: 0.1, over: Duration::from_secs(5), least }
     }
 
     /// Looks every 100 ms at a load of 10 requests each, of which `failed` tells how many fail; tells when it ended.
@@ -113,7 +126,7 @@ mod tests {
             }
             succeeded += 10 - failed(look);
             bad += failed(look);
-            breaker.look(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 })
+            breaker.look(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 }, 0)
         })
     }
 
@@ -142,9 +155,18 @@ mod tests {
     }
 
     #[test]
+    fn failures_in_a_row_end_it_at_once() {
+        let rules = [StopRule::InARow { failures: 10 }];
+        let breaker = Breaker::new(&rules);
+        let look = |at, in_a_row| breaker.look(Stamp(at), Completed::default(), in_a_row);
+        assert!(!look(1, 9) && !breaker.is_open());
+        assert!(look(2, 12) && breaker.is_open() && look(3, 0), "it stays so");
+    }
+
+    #[test]
     fn without_rules_nothing_is_kept() {
         let breaker = Breaker::new(&[]);
-        assert!(!breaker.look(Stamp(1), Completed { failed: 9, ..Completed::default() }));
+        assert!(!breaker.look(Stamp(1), Completed { failed: 9, ..Completed::default() }, 9));
         assert!(breaker.state.borrow().looks.is_empty());
     }
 }

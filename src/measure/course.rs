@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::disturbance::Disturbance;
 
@@ -44,6 +45,9 @@ pub struct WindowRow {
     pub late_ns: Option<u64>,
     /// What others took from it, where that counts.
     pub disturbance: Option<Disturbance>,
+    /// Of those that failed, how many for each of the course's `reasons`, as far as there are any; the rest for others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_for: Vec<u64>,
 }
 
 impl WindowRow {
@@ -68,6 +72,7 @@ impl WindowRow {
         }
         self.max_ns = self.max_ns.max(later.max_ns);
         self.late_ns = self.late_ns.max(later.late_ns);
+        add_each(&mut self.failed_for, &later.failed_for);
         self.disturbance = match (self.disturbance, &later.disturbance) {
             (Some(own), Some(later)) => Some(own.worst(later)),
             (own, later) => own.or(*later),
@@ -83,6 +88,9 @@ pub struct Slice {
     /// Requests that failed; absent where none did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u64,
+    /// As of a window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_for: Vec<u64>,
     /// The largest headline latency.
     pub max_ns: u64,
     /// How late the latest request left, where they follow a schedule.
@@ -133,10 +141,19 @@ impl Slice {
     pub fn absorb(&mut self, later: &Self) {
         self.duration_s += later.duration_s;
         self.failed += later.failed;
+        add_each(&mut self.failed_for, &later.failed_for);
         self.max_ns = self.max_ns.max(later.max_ns);
         self.late_ns = self.late_ns.max(later.late_ns);
         (later.first..).zip(&later.counts).for_each(|(class, count)| self.add(class, *count));
     }
+}
+
+/// Adds counts place by place.
+fn add_each(counts: &mut Vec<u64>, more: &[u64]) {
+    if counts.len() < more.len() {
+        counts.resize(more.len(), 0);
+    }
+    counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -161,6 +178,9 @@ pub struct Course {
     pub began: Stamp,
     /// Slices of all its windows, counted or not, at most 64.
     pub slices: Vec<Slice>,
+    /// Why requests failed, as far as windows and slices tell it apart: the first reasons that there were, at most 12.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<InferError>,
 }
 
 /// At most so many rows: neighbours become one.
@@ -201,6 +221,7 @@ pub(crate) mod sample {
             max_ns: 1_000_000,
             late_ns: None,
             disturbance: None,
+            failed_for: Vec::new(),
         }
     }
 }

@@ -92,6 +92,8 @@ impl WindowSet {
             ranks: Vec::new(),
             client_usage: None,
             server_usage: None,
+            threads: None,
+            connections: None,
         }
     }
 }

@@ -119,11 +119,12 @@ fn measure_with(
     let mut trials = Trials::new(measurement, run, &running, counters);
     let ended = trials.until_ended();
     let ended = trials.read_to_the_end(ended);
-    let held_back = running.report().held_back;
-    let (began, usage) = (running.started(), trials.sentry.usage());
+    let (held_back, began, usage) = (running.report().held_back, running.started(), trials.sentry.usage());
     let Trials { history, log, boundaries, under_way, counters, mut cost, .. } = trials;
     limit_drain(measurement, &mut running);
     let stopped = if ended.is_ok() { running.stop() } else { running.abandon() };
+    // Its connections are gone by now, so that those of the next level are counted from none.
+    let connections = measurement.backend.connections();
     let Some(result) = history.result() else {
         return Err(ended
             .err()
@@ -156,10 +157,10 @@ fn measure_with(
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     run.tracing.fill(&mut summary, end, run.facts.headline, *run.recorder.spec());
-    summary.cost = cost.as_mut().and_then(CostMeter::result);
-    summary.disturbances = history.disturbances();
+    (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
     (summary.windows, summary.course) = log.finish(began, summary.disturbances.windows);
     (summary.client_usage, summary.server_usage) = usage;
+    (summary.threads, summary.connections) = (Some(run.facts.issuers), connections);
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
     if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
@@ -393,6 +394,7 @@ impl<'a> Trials<'a> {
     }
 }
 
+mod counted;
 mod edges;
 mod together;
 

@@ -1,6 +1,7 @@
 //! Keeps a level's course while it is measured, from what the measuring thread has at a window's end anyway. It does not grow with
 //! the run.
 
+use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::course::{Course, Slice, WindowRow, class};
@@ -8,11 +9,14 @@ use crate::measure::disturbance::Disturbance;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::ClientSummary;
 use crate::plan::MeasurementPlan;
+use crate::record::without_numbers;
 
 /// Most rows of a level; then each two neighbours become one.
 const MOST_WINDOWS: usize = 1024;
 /// Most slices of a level.
 const MOST_SLICES: usize = 64;
+/// Most reasons of failure that windows tell apart.
+const MOST_REASONS: usize = 12;
 
 /// Pieces of time one after the other: when there are too many, they become longer, all alike.
 #[derive(Debug)]
@@ -47,6 +51,8 @@ impl<T> Pieces<T> {
 pub(super) struct Log {
     windows: Pieces<WindowRow>,
     slices: Pieces<Slice>,
+    /// Why requests failed, the first reasons that there were.
+    reasons: Vec<InferError>,
 }
 
 impl Default for Log {
@@ -54,7 +60,8 @@ impl Default for Log {
         let (most, size_of) = (MOST_WINDOWS, |row: &WindowRow| row.windows as f64);
         let windows = Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: WindowRow::absorb };
         let (most, size_of) = (MOST_SLICES, |slice: &Slice| slice.duration_s);
-        Self { windows, slices: Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: Slice::absorb } }
+        let slices = Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: Slice::absorb };
+        Self { windows, slices, reasons: Vec::new() }
     }
 }
 
@@ -67,8 +74,38 @@ impl Log {
         disturbance: Option<Disturbance>,
         plan: &MeasurementPlan,
     ) {
-        self.windows.push(WindowRow::of(client, disturbance, plan));
-        blocks.each().iter().map(Slice::of).for_each(|slice| self.slices.push(slice));
+        let failed_for = self.by_reason(&client.errors);
+        self.windows.push(WindowRow { failed_for, ..WindowRow::of(client, disturbance, plan) });
+        for block in blocks.each() {
+            let failed_for = self.by_reason(&block.errors);
+            self.slices.push(Slice { failed_for, ..Slice::of(block) });
+        }
+    }
+
+    /// How many failed for each of the reasons that are told apart.
+    fn by_reason(&mut self, errors: &[(InferError, u64)]) -> Vec<u64> {
+        let mut counts = Vec::new();
+        for (error, count) in errors {
+            let Some(place) = self.place(error) else { continue };
+            counts.resize(counts.len().max(place + 1), 0);
+            counts[place] += count;
+        }
+        counts
+    }
+
+    /// Which of the reasons it is; none where there are too many. Those that differ in numbers only, such as that of the request,
+    /// are one, and are called so from the second on.
+    fn place(&mut self, error: &InferError) -> Option<usize> {
+        let alike = without_numbers(&error.message);
+        let is_same = |known: &InferError| known.code == error.code && without_numbers(&known.message) == alike;
+        let known = self.reasons.iter().position(is_same);
+        if let Some(place) = known {
+            if self.reasons[place] != *error {
+                self.reasons[place].message = alike;
+            }
+            return known;
+        }
+        (self.reasons.len() < MOST_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
     }
 
     /// The rows, of which the last `counted` windows make the result, and the course of a load that began then.
@@ -78,7 +115,7 @@ impl Log {
             row.counted = left > 0;
             left = left.saturating_sub(row.windows);
         }
-        (self.windows.all, Course { began, slices: self.slices.all })
+        (self.windows.all, Course { began, slices: self.slices.all, reasons: self.reasons })
     }
 }
 
@@ -99,6 +136,7 @@ impl WindowRow {
             max_ns: client.latency.percentile_ns(100.0),
             late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(99.0)),
             disturbance,
+            failed_for: Vec::new(),
         }
     }
 }
@@ -155,6 +193,40 @@ mod tests {
         let edges = [slice.first, slice.first + 1].map(|class| lower_edge_ns(class.into()));
         assert!(edges[0] <= 2_000_000.0 && edges[1] > 2_000_000.0, "{edges:?}");
         assert!(slice.quantile_ns(0.5).is_some_and(|ns| ns >= edges[0] && ns < edges[1]));
+    }
+
+    #[test]
+    fn failures_are_told_by_their_first_reasons() {
+        let error = |number: u8| InferError::new("Unavailable", format!("reason {}", char::from(b'a' + number)));
+        let mut log = Log::default();
+        for number in 0..20 {
+            let errors = vec![(error(number), 3), (error(0), 2)];
+            let client = ClientSummary { failed: 5, errors, ..sample::client(100, 1_000_000) };
+            let mut blocks = Blocks::default();
+            blocks.push(Block::of(&client));
+            log.push(&client, &blocks, None, &sample::plan());
+        }
+        let (windows, course) = log.finish(Stamp(0), 3);
+        assert_eq!((course.reasons.len(), &course.reasons[1]), (MOST_REASONS, &error(1)));
+        assert_eq!((&windows[0].failed_for[..], &windows[2].failed_for[..]), (&[5][..], &[2, 0, 3][..]));
+        assert_eq!((&windows[19].failed_for[..], windows[19].failed), (&[2][..], 5), "the rest is for others");
+        assert_eq!(course.slices[2].failed_for, [2, 0, 3]);
+        let few = thinned(windows, 1);
+        assert_eq!((few[0].failed, few[0].failed_for[0], few[0].failed_for[1]), (100, 43, 3));
+    }
+
+    #[test]
+    fn reasons_that_differ_in_numbers_are_one() {
+        let error = |number: u64| InferError::new("Internal", format!("request {number} failed"));
+        let mut log = Log::default();
+        assert_eq!(log.by_reason(&[(error(7), 2)]), [2]);
+        assert_eq!(log.reasons, [error(7)]);
+        assert_eq!(
+            log.by_reason(&[(error(7), 1), (error(8), 1), (InferError::new("Late", "request 7 failed"), 4)]),
+            [2, 4]
+        );
+        assert_eq!(log.reasons[0].message, "request # failed");
+        assert_eq!(log.by_reason(&[(error(9), 1)]), [1]);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Measurement<'_> {
     pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
         let (completed, now) = (recorder.completed(), Stamp::now());
         let Completed { succeeded, failed, .. } = completed;
-        self.breaker.look(now, completed)
+        self.breaker.look(now, completed, recorder.failed_in_a_row())
             || (failed > 0 && now - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed))
     }
 

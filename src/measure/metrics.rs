@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::measure::summary::{GpuMetrics, HostMetrics};
-use crate::wire::prometheus::{Sample, name, sample};
+use crate::wire::prometheus::{MetricSample, name, sample};
 
 /// GPUs that are told apart; no machine has more, and a server must not fill our memory with names.
 const MOST_GPUS: usize = 1024;
@@ -97,7 +97,7 @@ impl MetricsFold {
         Some(self.gpus.entry(uuid.to_owned()).or_default())
     }
 
-    fn add_gpu(&mut self, uuid: &str, sample: &Sample<'_>) {
+    fn add_gpu(&mut self, uuid: &str, sample: &MetricSample<'_>) {
         let value = sample.value;
         let Some(gpu) = self.gpu(uuid) else { return };
         match sample.name {
@@ -108,7 +108,7 @@ impl MetricsFold {
         }
     }
 
-    fn add_host(&mut self, sample: &Sample<'_>) {
+    fn add_host(&mut self, sample: &MetricSample<'_>) {
         match sample.name {
             "nv_cpu_utilization" => self.cpu.add(sample.value),
             "nv_cpu_memory_used_bytes" => self.cpu_used = larger(self.cpu_used, sample.value),

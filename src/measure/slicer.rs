@@ -49,6 +49,15 @@ impl Slicer {
         self.end = end;
     }
 
+    /// The window, whose end was not known, ends at `end`, or a moment from now where that has passed.
+    pub(super) fn end_at(&mut self, recorder: &Recorder, end: Stamp) {
+        self.window_end = end;
+        if self.end.plus_duration(LEAST_AT_END) > end {
+            self.end = recorder.end_window(end);
+            self.window_end = self.end;
+        }
+    }
+
     /// When a block ends that begins at `start`; the last one takes in what would be too short.
     fn end_after(&self, start: Stamp) -> Stamp {
         let length = self.blocks.length();

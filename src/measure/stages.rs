@@ -4,6 +4,8 @@
 //! then the one before it stops sending: the server sees no pause and is not drained. What was outstanding then completes
 //! beside the next stage's requests and counts for no stage, because it completes after its own stage's end. A stage with a *rest*
 //! before it waits for what is outstanding, and then for so long.
+//!
+//! Several processes that share the stages walk through them in [`together`].
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
@@ -13,20 +15,15 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
-use crate::machine::usage::Usage;
-use crate::measure::backlog::{BacklogTrend, settle_rates};
-use crate::measure::counters::{Counted, Counters};
-use crate::measure::decision::{check_with, complete};
-use crate::measure::disturbance::{Disturbance, Sentry};
-use crate::measure::history::WindowSet;
+use crate::measure::backlog::BacklogTrend;
+use crate::measure::counters::Counters;
+use crate::measure::disturbance::Sentry;
 use crate::measure::level::{LevelRun, MeasuredLevel};
-use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Moment};
-use crate::measure::metrics::MetricsFold;
+use crate::measure::pulse::Pulse;
 use crate::measure::slicer::Slicer;
-use crate::measure::summary::{Disturbances, Ending, LevelSummary};
-use crate::measure::verdict::{Evidence, judge};
-use crate::measure::window::summarize;
+use crate::measure::stages::over::FinishedStage;
+use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::StageLength;
 
 /// How often a waiting stage looks around.
@@ -51,7 +48,7 @@ pub struct StageRun {
 }
 
 /// A stage under way, or over.
-struct Stage {
+struct RunningStage {
     trend: Cell<BacklogTrend>,
     slicer: RefCell<Slicer>,
     level: LevelRun,
@@ -66,6 +63,12 @@ pub trait Director {
     /// # Errors
     /// Where it cannot be.
     fn prepare(&self, number: usize) -> Result<StageRun>;
+
+    /// When the first stage begins, where other processes begin with this one: a moment that all agree on.
+    ///
+    /// # Errors
+    /// One of them cannot go on.
+    fn agree(&self) -> Result<Option<Stamp>>;
 
     /// A stage has just begun, or is about to.
     fn begun(&self, number: usize);
@@ -94,23 +97,24 @@ pub fn measure_stages(
         counters.wait()?;
         let sentry = Sentry::new(measurement.gauge);
         sentry.prepare();
-        let mut play = Play { measurement, director, counters, sentry, over: None, played: Vec::with_capacity(count) };
-        play.all(count, first)?;
-        Ok(play.played.into_iter().map(|(stage, summary, trouble)| stage.finish(summary, trouble)).collect())
+        let (start, pulse) = (director.agree()?, Pulse::of(measurement));
+        let played = Vec::with_capacity(count);
+        let mut play = Play { measurement, director, counters, sentry, over: None, pulse, played };
+        match measurement.joint() {
+            Some(ranks) => play.all_together(ranks, count, (first, start))?,
+            None => play.all(count, (first, start))?,
+        }
+        let finish = |(stage, summary, trouble): Played| stage.finish(summary, trouble);
+        let measured = play.played.into_iter().map(finish).collect();
+        match measurement.joint() {
+            Some(ranks) => together::account(ranks, measured),
+            None => Ok(measured),
+        }
     })
 }
 
-/// A stage whose time is over, but for the server's counters, which are still being read.
-struct Over {
-    stage: Stage,
-    end: Stamp,
-    ending: Ending,
-    readings: Option<MetricsFold>,
-    disturbance: Option<Disturbance>,
-    usage: (Option<Usage>, Option<Usage>),
-    /// Number of the stage that runs already.
-    next: Option<usize>,
-}
+/// A stage, what it came to, and what ended it early.
+type Played = (RunningStage, LevelSummary, Option<Error>);
 
 /// The stages so far.
 struct Play<'a> {
@@ -118,16 +122,22 @@ struct Play<'a> {
     director: &'a dyn Director,
     counters: Counters,
     sentry: Sentry<'a>,
-    over: Option<Over>,
-    played: Vec<(Stage, LevelSummary, Option<Error>)>,
+    over: Option<FinishedStage>,
+    /// Keeps in touch with other processes, each with stages of its own.
+    pulse: Pulse<'a>,
+    played: Vec<Played>,
 }
 
 impl Play<'_> {
-    fn all(&mut self, count: usize, first: StageRun) -> Result<()> {
-        self.director.begun(0);
-        let mut current = Some(Stage::begin(first));
-        drop(self.measurement.readings());
-        self.sentry.edge();
+    fn all(&mut self, count: usize, first: (StageRun, Option<Stamp>)) -> Result<()> {
+        self.walk(count, first)?;
+        // Others may have more to do; what became of them is told at the end of the run.
+        drop(self.pulse.wait_with(Ending::Complete));
+        Ok(())
+    }
+
+    fn walk(&mut self, count: usize, (first, start): (StageRun, Option<Stamp>)) -> Result<()> {
+        let mut current = Some(self.begin_first(first, start));
         let mut number = 0;
         while let Some(stage) = current.take() {
             number += 1;
@@ -146,16 +156,10 @@ impl Play<'_> {
             // Where there is no rest, the next load starts before this one stops, so that the server sees no pause.
             let mut later = None;
             match resting {
-                None => current = next.map(Stage::begin),
+                None => current = next.map(|next| RunningStage::begin(next, None)),
                 Some(_) => later = next,
             }
-            stage.load.halt();
-            thread::sleep(GRACE);
-            let next = current.is_some().then_some(number);
-            let disturbance = self.sentry.edge();
-            let (usage, readings) = (self.sentry.usage(), self.measurement.readings());
-            self.sentry.begin();
-            self.over = Some(Over { stage, end, ending, readings, disturbance, usage, next });
+            self.leave(stage, (end, ending), current.is_some().then_some(number));
             if current.is_none() {
                 self.settle();
             }
@@ -166,9 +170,28 @@ impl Play<'_> {
         Ok(())
     }
 
+    fn begin_first(&mut self, first: StageRun, start: Option<Stamp>) -> RunningStage {
+        self.director.begun(0);
+        let stage = RunningStage::begin(first, start);
+        drop(self.measurement.readings());
+        self.sentry.edge();
+        stage
+    }
+
+    /// Stops a stage whose time is over. `next`: the number of the one that runs already.
+    fn leave(&mut self, stage: RunningStage, (end, ending): (Stamp, Ending), next: Option<usize>) {
+        stage.load.halt();
+        thread::sleep(GRACE);
+        let disturbance = self.sentry.edge();
+        let (usage, readings) = (self.sentry.usage(), self.measurement.readings());
+        self.sentry.begin();
+        self.over = Some(FinishedStage { stage, end, ending, readings, disturbance, usage, next });
+    }
+
     /// Begins a stage once everything that is outstanding has been answered, and `rest` has gone by. None begins after an interrupt.
-    fn begin_after(&mut self, rest: Duration, next: StageRun, number: usize) -> Option<Stage> {
-        let is_interrupted = || self.measurement.interrupts.load(Ordering::Relaxed) > 0;
+    fn begin_after(&mut self, rest: Duration, next: StageRun, number: usize) -> Option<RunningStage> {
+        // Other processes hear of this one meanwhile.
+        let is_interrupted = || self.pulse.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0;
         let (last, _, trouble) = self.played.last()?;
         if trouble.is_some() {
             return None;
@@ -181,13 +204,20 @@ impl Play<'_> {
         if is_interrupted() {
             return None;
         }
+        // A reading that fails does so again at the stage's end.
         self.counters.ask();
+        drop(self.counters.wait());
+        Some(self.begin_idle(next, (number, None)))
+    }
+
+    /// Begins a stage where none runs, and the server's counters have been read.
+    fn begin_idle(&mut self, next: StageRun, (number, start): (usize, Option<Stamp>)) -> RunningStage {
         self.director.begun(number);
-        let stage = Stage::begin(next);
+        let stage = RunningStage::begin(next, start);
         drop(self.measurement.readings());
         let _ = self.sentry.edge();
         self.sentry.begin();
-        Some(stage)
+        stage
     }
 
     /// Sums up the stage that ended last as soon as the server's counters have come. Returns whether the next may go on.
@@ -200,7 +230,7 @@ impl Play<'_> {
                 Err(error) => self.sum_up(Some(error)),
             }
         }
-        !self.is_in_trouble()
+        !self.is_in_trouble() && !self.pulse.is_over()
     }
 
     /// The same, waiting for the counters.
@@ -221,20 +251,30 @@ impl Play<'_> {
             over.ending = Ending::Failed;
         }
         let counted = self.counters.between(over.stage.load.started(), over.end);
-        let (stage, next, summary) = over.summarize(self.measurement, counted);
+        let (window, disturbance) = over.window(self.measurement);
+        let (summary, _) = over.summarize(self.measurement, (window, disturbance), counted);
+        self.keep(over, summary, trouble);
+    }
+
+    /// Remembers and shows a stage that is over.
+    fn keep(&mut self, over: FinishedStage, summary: LevelSummary, trouble: Option<Error>) {
         self.measurement.watcher.window(self.played.len() + 1, &summary.client);
         let trouble = trouble.or(self.director.ended(&summary).err());
-        if let (Some(next), None) = (next, &trouble) {
+        if let (Some(next), None) = (over.next, &trouble) {
             self.director.begun(next);
         }
-        self.played.push((stage, summary, trouble));
+        self.played.push((over.stage, summary, trouble));
     }
 }
 
-impl Stage {
-    fn begin(run: StageRun) -> Self {
+impl RunningStage {
+    /// Begins at `start`, for which it waits, or at once.
+    fn begin(run: StageRun, start: Option<Stamp>) -> Self {
         let StageRun { level, length, prepared, rest: _ } = run;
-        let load = prepared.go();
+        let load = match start {
+            Some(start) => prepared.go_at(start),
+            None => prepared.go(),
+        };
         let planned_end = match length {
             StageLength::Time(length) => load.started().plus_duration(length),
             StageLength::Requests(_) => Stamp::NEVER,
@@ -249,11 +289,12 @@ impl Stage {
     /// Waits until the stage is over, or may not go on.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
         while self.look(measurement).is_none() {
-            if !may_go_on() {
-                return Ending::Failed;
-            }
+            let may_go_on = may_go_on();
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
                 return Ending::Interrupted;
+            }
+            if !may_go_on {
+                return Ending::Failed;
             }
             if measurement.fails_too_often(&self.level.recorder, self.load.started()) {
                 return Ending::Failed;
@@ -303,54 +344,13 @@ impl Stage {
     }
 }
 
-impl Over {
-    /// Sums the stage up; gives back the number of the next one, too.
-    fn summarize(
-        self,
-        measurement: &Measurement<'_>,
-        counted: Option<Counted>,
-    ) -> (Stage, Option<usize>, LevelSummary) {
-        let Self { stage, end, ending, readings, disturbance, usage, next } = self;
-        let start = stage.load.started();
-        (measurement.settle)();
-        let mut client = summarize(stage.level.recorder.close(), start, end - start, &stage.level.facts);
-        settle_rates(&mut client, stage.load.sends(), &stage.trend.get());
-        let ending = match ending {
-            Ending::Complete if measurement.exceeds_errors(client.requests, client.failed) => Ending::Failed,
-            other => other,
-        };
-        let evidence = Evidence {
-            percentile: measurement.plan.percentile,
-            disagreement: None,
-            precision: measurement.plan.precision,
-            max_errors: measurement.plan.max_errors,
-            gap_variation: stage.level.gap_variation,
-            outstanding: None,
-            held_back: stage.load.report().held_back,
-        };
-        let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
-        blocks.each().last().into_iter().for_each(|block| measurement.watcher.block(block));
-        let mut log = Log::default();
-        log.push(&client, &blocks, disturbance, measurement.plan);
-        let window = WindowSet { client, readings, blocks, ranks: Vec::new() };
-        let (client, intervals) = (&window.client, window.intervals(measurement.plan));
-        let limit = check_with(measurement.plan, client, &intervals);
-        let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-        let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
-        let LevelRun { tracing, facts, recorder, .. } = &stage.level;
-        tracing.fill(&mut summary, end, facts.headline, *recorder.spec());
-        summary.disturbances = Disturbances::of_one(disturbance);
-        (summary.windows, summary.course) = log.finish(start, 1);
-        (summary.client_usage, summary.server_usage) = usage;
-        summary.verdict = judge(&summary, &evidence);
-        (stage, next, summary)
-    }
-}
-
 /// When a stage began and ended.
 pub fn boundaries(stage: &LevelSummary) -> Vec<Stamp> {
     vec![stage.client.start, stage.client.start.plus_duration(stage.client.duration)]
 }
+
+mod over;
+mod together;
 
 #[cfg(test)]
 mod tests {
@@ -376,7 +376,7 @@ mod tests {
     use crate::measure::waterfall::Tracing;
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
-    use crate::plan::Distribution;
+    use crate::plan::GapDistribution;
     use crate::record::{Recorder, RecorderSpec};
 
     struct Silent;
@@ -393,7 +393,7 @@ mod tests {
             Arc::new(Recorder::new(RecorderSpec { open_loop: rate.is_some(), ..RecorderSpec::default() }, 1));
         let shape = match rate {
             Some(rate) => LoadShape::Open(OpenLoop {
-                arrivals: Arrivals::at_rate(rate, Distribution::Constant).unwrap(),
+                arrivals: Arrivals::at_rate(rate, GapDistribution::Constant).unwrap(),
                 seed: 0,
                 threads: 1,
                 max_outstanding: 100,
@@ -450,6 +450,9 @@ mod tests {
         fn prepare(&self, number: usize) -> Result<StageRun> {
             let run = stage(&self.backend, self.stages[number].0, self.stages[number].1);
             Ok(StageRun { rest: self.rest, ..run })
+        }
+        fn agree(&self) -> Result<Option<Stamp>> {
+            Ok(None)
         }
         fn begun(&self, number: usize) {
             self.told.borrow_mut().push(format!("begun {number}"));

@@ -384,6 +384,12 @@ pub struct LevelSummary {
     /// What the server's processes had, where they are on this machine and known: in process, those of its models.
     #[serde(default)]
     pub server_usage: Option<Usage>,
+    /// Threads that issued requests.
+    #[serde(default)]
+    pub threads: Option<usize>,
+    /// Most connections that requests went over at once; none where there is no network between.
+    #[serde(default)]
+    pub connections: Option<usize>,
     /// What each process had of the load, where several shared it.
     #[serde(default)]
     pub ranks: Vec<RankSummary>,
@@ -487,6 +493,8 @@ pub(crate) mod sample {
             course: Course::default(),
             client_usage: None,
             server_usage: None,
+            threads: None,
+            connections: None,
             ranks: Vec::new(),
         }
     }

@@ -1,13 +1,12 @@
 //! From what was recorded in a window to its summary, and from several windows to one.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::InferError;
 use crate::clock::Stamp;
+use crate::measure::failures;
 use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, per_second};
-use crate::record::{FURTHER_REASONS, Tally};
+use crate::record::Tally;
 
 /// What a window's summary needs besides its tally.
 #[derive(Clone, Debug)]
@@ -39,8 +38,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
     let open = tally.open_loop.is_some();
     let sent = if open { tally.sent } else { completed };
     let average = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
-    let mut errors: Vec<(InferError, u64)> = tally.errors.into_iter().collect();
-    errors.sort_by(by_frequency);
+    let errors = failures::few(tally.errors.into_iter().collect());
     let open_loop = tally.open_loop.map(|(response_time, schedule_delay)| OpenLoopSummary {
         response_time,
         service_time: tally.service.clone(),
@@ -129,13 +127,7 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
     sum.sequences += window.sequences;
     sum.responses += window.responses;
     sum.entries = sum.entries.into_iter().zip(&window.entries).map(|(sum, entry)| merge(sum, entry)).collect();
-    for (error, count) in &window.errors {
-        match sum.errors.iter_mut().find(|(known, _)| known == error) {
-            Some((_, total)) => *total += count,
-            None => sum.errors.push((error.clone(), *count)),
-        }
-    }
-    sum.errors.sort_by(by_frequency);
+    sum.errors = failures::sum(sum.errors, &window.errors);
     sum
 }
 
@@ -168,17 +160,10 @@ fn merge_each(pairs: [(&mut Distribution, &Distribution); 2]) {
     }
 }
 
-/// Most frequent reasons first; what stands for several comes last, however many there were.
-fn by_frequency(one: &(InferError, u64), other: &(InferError, u64)) -> Ordering {
-    let further = |reason: &InferError| reason.message == FURTHER_REASONS;
-    (further(&one.0).cmp(&further(&other.0)))
-        .then(other.1.cmp(&one.1))
-        .then_with(|| one.0.message.cmp(&other.0.message))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::InferError;
     use crate::measure::summary::sample;
 
     #[test]
@@ -208,14 +193,6 @@ mod tests {
         let merged = merge(window.clone(), &window);
         assert_eq!(merged.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [200, 600]);
         assert_eq!(merged.entries[0].duration, Duration::from_secs(2));
-    }
-
-    #[test]
-    fn frequent_reasons_come_first_and_the_rest_last() {
-        let reason = |message: &str, count| (InferError { code: "Internal".into(), message: message.into() }, count);
-        let mut reasons = [reason(FURTHER_REASONS, 9), reason("b", 2), reason("c", 5), reason("a", 2)];
-        reasons.sort_by(by_frequency);
-        assert_eq!(reasons.map(|(error, _)| error.message), ["c", "a", "b", FURTHER_REASONS]);
     }
 
     #[test]

@@ -3,21 +3,23 @@
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
+use crate::model::canonical::canonical;
+
 /// By what a model's configuration is known again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigMark {
     /// The backend that runs the model, such as `python`; empty where that is not told.
     pub backend: String,
-    /// SHA-256 of the configuration, auto-completed parts included, as JSON with sorted keys; none where the server does not tell
-    /// it as JSON.
+    /// SHA-256 of the configuration in one form, auto-completed parts included; none where the server does not tell it, or over
+    /// gRPC has fields that this program does not know.
     pub hash: Option<String>,
 }
 
 impl ConfigMark {
-    /// That of a configuration. JSON objects are sorted here, so that it is the same in process and over HTTP.
+    /// That of a configuration: the same in process, over HTTP and over gRPC. JSON objects are sorted here.
     pub fn of(config: &Value) -> Self {
         let backend = config["backend"].as_str().unwrap_or_default().to_owned();
-        let bytes = digest(&SHA256, config.to_string().as_bytes());
+        let bytes = digest(&SHA256, canonical(config).to_string().as_bytes());
         let hash = bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         Self { backend, hash: Some(hash) }
     }

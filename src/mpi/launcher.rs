@@ -56,6 +56,18 @@ impl Launcher {
         self.family == Family::OpenMpi
     }
 
+    /// Whether a process that uses the library which says `version` of itself may be one of its own. Of libraries and launchers that are
+    /// not known, any may belong together.
+    pub(super) fn may_have_started(self, version: &str) -> bool {
+        let of_open_mpi = version.starts_with("Open MPI");
+        let of_mpich = ["MPICH", "Intel(R) MPI", "MVAPICH"].iter().any(|name| version.contains(name));
+        match self.family {
+            Family::OpenMpi => !of_mpich,
+            Family::Mpich => !of_open_mpi,
+            Family::Slurm => true,
+        }
+    }
+
     /// How messages name it.
     pub fn name(self) -> &'static str {
         match self.family {
@@ -69,6 +81,14 @@ impl Launcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_of_another_family_is_known_by_what_it_says() {
+        let may = |family, version: &str| Launcher { family, processes: 2 }.may_have_started(version);
+        assert!(may(Family::OpenMpi, "Open MPI v5.0.11") && !may(Family::OpenMpi, "MPICH Version:      5.0.2"));
+        assert!(may(Family::Mpich, "Intel(R) MPI Library 2021.12") && !may(Family::Mpich, "Open MPI v4.1.4"));
+        assert!(may(Family::Slurm, "Open MPI v4.1.4") && may(Family::OpenMpi, "some MPI of the standard interface"));
+    }
 
     #[test]
     fn launchers_are_known_by_their_variables() {

@@ -26,18 +26,23 @@ impl World {
     pub fn enter() -> Result<Self> {
         let launcher = Launcher::here();
         let opened = library::open(launcher)?;
+        // Before it enters: MPICH's library ends the process under Open MPI's launcher, and the other way round all are alone.
+        if let Some(launcher) = launcher.filter(|launcher| !launcher.may_have_started(&opened.version)) {
+            return Err(mismatch(launcher, &opened.version, "is not of its family"));
+        }
         opened.calls.enter().map_err(|error| error.context("--enable-mpi"))?;
         let (rank, size) = opened.calls.place()?;
         if let Some(launcher) = launcher.filter(|launcher| launcher.processes != size) {
-            return Err(Error::machine(format!(
-                "--enable-mpi: {} has started {} processes, but the MPI library ({}) knows of {size}: launcher and library \
-                 must be of one family; use the mpirun that belongs to the library, or name the launcher's library in \
-                 TRITON_BENCH_MPI_LIBRARY",
-                launcher.name(),
-                launcher.processes,
-                opened.version
-            )));
+            return Err(mismatch(launcher, &opened.version, &format!("knows of {size}")));
         }
         Ok(Self { operations: Operations::new(opened.calls), rank, size, here: PhantomData })
     }
+}
+
+fn mismatch(launcher: Launcher, version: &str, rule: &str) -> Error {
+    let (name, count) = (launcher.name(), launcher.processes);
+    Error::machine(format!(
+        "--enable-mpi: {name} has started {count} processes, but the MPI library ({version}) {rule}: launcher and library must be of \
+         one family; use the mpirun that belongs to the library, or name the launcher's library in TRITON_BENCH_MPI_LIBRARY"
+    ))
 }

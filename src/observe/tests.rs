@@ -16,7 +16,7 @@ use crate::load::schedule::Arrivals;
 use crate::load::{BatchBook, ClosedLoop, LoadContext, LoadShape, OpenLoop, PeriodicLoop, start};
 use crate::measure::calibrate::null_load;
 use crate::measure::summary::Headline;
-use crate::plan::Distribution;
+use crate::plan::GapDistribution;
 use crate::report::export::ExportSpec;
 
 const REQUESTS: u64 = 50_000;
@@ -147,7 +147,7 @@ impl Observer for Witness {
 #[test]
 fn a_request_is_recorded_before_anybody_sees_it() {
     let open = || OpenLoop {
-        arrivals: Arrivals::at_rate(20_000.0, Distribution::Constant).unwrap(),
+        arrivals: Arrivals::at_rate(20_000.0, GapDistribution::Constant).unwrap(),
         seed: 1,
         threads: 1,
         max_outstanding: 8,
@@ -156,7 +156,15 @@ fn a_request_is_recorded_before_anybody_sees_it() {
         until: None,
         spin: DEFAULT_SPIN,
     };
-    let periodic = PeriodicLoop { start: 4, end: 100, step: 4, period: 1, book: Arc::new(BatchBook::new(100)) };
+    let periodic = PeriodicLoop {
+        start: 4,
+        end: 100,
+        step: 4,
+        period: 1,
+        book: Arc::new(BatchBook::new(100)),
+        part: crate::ranks::Part::WHOLE,
+        progress: Arc::default(),
+    };
     for shape in [closed(true), closed(false), open().into(), periodic.into()] {
         let mut context = context(100);
         let recorder = Arc::clone(&context.recorder);

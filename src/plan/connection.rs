@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How a server on the network is reached.
 #[derive(Clone, Debug)]
-pub struct Connection {
+pub struct ConnectionPlan {
     /// Which protocol.
     pub protocol: Protocol,
     /// `host:port`, or a URL with scheme and path prefix, as given.

@@ -11,6 +11,8 @@ pub struct ReportFolder {
     pub prefix: String,
     /// What is written into it.
     pub parts: Vec<ReportPart>,
+    /// The process whose requests it has, where several share the load.
+    pub rank: Option<usize>,
 }
 
 /// Files of such a folder.
@@ -43,6 +45,12 @@ impl ReportFolder {
     /// Whether a part is written.
     pub fn has(&self, part: ReportPart) -> bool {
         self.parts.contains(&part)
+    }
+
+    /// The name of the file of single requests, without prefix and ending.
+    pub fn requests(&self) -> String {
+        let rank = self.rank.map(|rank| format!(".rank{rank}")).unwrap_or_default();
+        format!("per_request_lifecycle_metrics{rank}")
     }
 
     /// A file of it, by its name without prefix and ending.

@@ -21,6 +21,8 @@ pub struct LoadPlan {
     pub max_threads: usize,
     /// Most requests outstanding at once in open loops; `None` is without bound.
     pub max_outstanding: Option<usize>,
+    /// Most connections that requests go over; `None` is one for each outstanding request, or over HTTP/2 for each thread.
+    pub max_connections: Option<usize>,
     /// How a synchronous worker waits.
     pub wait: Wait,
     /// Processors that the whole process, server included, is pinned to.
@@ -89,7 +91,7 @@ pub enum LoadMode {
         /// Requests a second.
         range: Range<f64>,
         /// Gaps between sends.
-        distribution: Distribution,
+        distribution: GapDistribution,
     },
     /// Gaps between sends are the lines of this file, in microseconds, over and over.
     Intervals(
@@ -119,7 +121,7 @@ pub enum LoadMode {
         /// In order.
         stages: Vec<Stage>,
         /// Gaps between sends in stages of a rate.
-        distribution: Distribution,
+        distribution: GapDistribution,
         /// What happens where one ends and the next begins.
         #[serde(default)]
         edges: StageEdges,
@@ -131,7 +133,7 @@ pub enum LoadMode {
         /// How many rates are measured.
         points: u32,
         /// Gaps between sends.
-        distribution: Distribution,
+        distribution: GapDistribution,
     },
 }
 
@@ -330,7 +332,7 @@ impl<T> Range<T> {
 /// How gaps between sends are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Distribution {
+pub enum GapDistribution {
     /// All equal.
     Constant,
     /// Exponential.

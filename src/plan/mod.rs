@@ -38,14 +38,14 @@ use crate::exit::Codes;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
 pub use comparison::Comparison;
-pub use connection::{Compression, Connection, CredentialFile, Protocol, TensorFormat, Tls};
+pub use connection::{Compression, ConnectionPlan, CredentialFile, Protocol, TensorFormat, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
 pub use folder::{ReportFolder, ReportPart};
 pub use load::{
-    Calls, Distribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing, Stage,
-    StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
+    Calls, GapDistribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing,
+    Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
     DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic,

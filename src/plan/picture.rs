@@ -15,14 +15,23 @@ pub enum Picture {
     Heatmap,
     /// Where the mean latency goes.
     Waterfall,
+    /// Why requests failed over time.
+    Failures,
     /// Ratios of the figures of two results.
     Comparison,
 }
 
 impl Picture {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 6] =
-        [Self::Throughput, Self::Spectrum, Self::Timeline, Self::Heatmap, Self::Waterfall, Self::Comparison];
+    pub const ALL: [Self; 7] = [
+        Self::Throughput,
+        Self::Spectrum,
+        Self::Timeline,
+        Self::Heatmap,
+        Self::Waterfall,
+        Self::Failures,
+        Self::Comparison,
+    ];
 
     /// What it is called on the command line.
     pub fn word(self) -> &'static str {
@@ -32,6 +41,7 @@ impl Picture {
             Self::Timeline => "timeline",
             Self::Heatmap => "heatmap",
             Self::Waterfall => "waterfall",
+            Self::Failures => "failures",
             Self::Comparison => "comparison",
         }
     }

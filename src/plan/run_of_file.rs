@@ -9,4 +9,6 @@ pub struct RunOfFile {
     pub name: String,
     /// The words after the program's name that do it.
     pub words: Vec<OsString>,
+    /// It works together with other processes, over MPI.
+    pub mpi: bool,
 }

@@ -6,22 +6,36 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A share of failed requests within some time that ends the run.
+/// Failed requests that end the run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StopRule {
-    /// More than this share of the requests that were over failed, 0 to 1.
-    pub share: f64,
-    /// Within the latest so much time.
-    #[serde(rename = "over_s", with = "crate::seconds")]
-    #[schemars(with = "f64")]
-    pub over: Duration,
-    /// So many requests have to have been over in it; 0 waits until all of the time has gone by.
-    pub least: u64,
+#[serde(untagged)]
+pub enum StopRule {
+    /// A share of the requests of some time.
+    Share {
+        /// More than this share of the requests that were over failed, 0 to 1.
+        share: f64,
+        /// Within the latest so much time.
+        #[serde(rename = "over_s", with = "crate::seconds")]
+        #[schemars(with = "f64")]
+        over: Duration,
+        /// So many requests have to have been over in it; 0 waits until all of the time has gone by.
+        least: u64,
+    },
+    /// One after the other, without a success between.
+    InARow {
+        /// So many of them.
+        failures: u64,
+    },
 }
 
 impl fmt::Display for StopRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "errors>{}% over {:?}", self.share * 100.0, self.over)?;
-        if self.least > 0 { write!(f, " of {}", self.least) } else { Ok(()) }
+        match self {
+            Self::Share { share, over, least } => {
+                write!(f, "errors>{}% over {over:?}", share * 100.0)?;
+                if *least > 0 { write!(f, " of {least}") } else { Ok(()) }
+            }
+            Self::InARow { failures } => write!(f, "consecutive>={failures}"),
+        }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::model::ModelId;
-use crate::plan::{Connection, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, TfServingPlan, TorchServePlan};
+use crate::plan::{
+    ConnectionPlan, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, TfServingPlan, TorchServePlan,
+};
 
 /// The major version of Triton's C API that this program speaks.
 pub const API_MAJOR: u32 = 1;
@@ -83,7 +85,7 @@ pub struct Target {
     /// Models that a BLS model calls.
     pub bls_composing: Vec<ModelId>,
     /// How a server on the network is reached.
-    pub connection: Connection,
+    pub connection: ConnectionPlan,
     /// How the embedded server is set up.
     pub server: ServerPlan,
     /// What is asked of services of the OpenAI kind.

@@ -9,6 +9,7 @@ pub mod clocks;
 mod over_mpi;
 mod part;
 mod peers;
+mod relay;
 mod talk;
 #[cfg(test)]
 pub mod threads;
@@ -28,9 +29,10 @@ use crate::ranks::talk::Said;
 pub use over_mpi::OverMpi;
 pub use part::Part;
 pub use peers::Peers;
+pub use relay::{Left, OverParent, Relay};
 
 /// How ranks understand each other; another number is refused.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// How long the steps take at most where no load runs: a server may be started, models loaded, files read.
 pub const STEP_LIMIT: Duration = Duration::from_secs(600);
@@ -63,6 +65,10 @@ pub struct Member {
     pub task: String,
     /// Which server it measures.
     pub server: String,
+    /// Processors that it may use.
+    pub processors: Vec<usize>,
+    /// How many its machine has.
+    pub online: usize,
 }
 
 impl Member {
@@ -70,7 +76,9 @@ impl Member {
     pub fn new(host: String, clock: String) -> Self {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let (task, server) = (String::new(), format!("in process {pid} on {host}"));
-        Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), host, pid, clock, task, server }
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let (processors, online) = (Vec::new(), 0);
+        Self { protocol: PROTOCOL, version, host, pid, clock, task, server, processors, online }
     }
 }
 

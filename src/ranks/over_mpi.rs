@@ -44,11 +44,6 @@ impl OverMpi {
         Ok(Self { world: World::enter()?, step: RefCell::new(Step::None) })
     }
 
-    /// How many processes there are.
-    pub fn size(&self) -> usize {
-        self.world.size
-    }
-
     fn second(&self, said: Vec<u8>, lengths: Vec<usize>) -> Result<Step> {
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let mut long = lengths.iter().enumerate().filter(|(_, length)| **length > 0);

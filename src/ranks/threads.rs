@@ -128,7 +128,7 @@ mod tests {
             })
         };
         let own = env!("CARGO_PKG_VERSION");
-        assert!(met("0.0.1", "task")[0].as_ref().unwrap_err().contains("is triton-bench 0.0.1 (protocol 1)"));
+        assert!(met("0.0.1", "task")[0].as_ref().unwrap_err().contains("is triton-bench 0.0.1 (protocol 2)"));
         assert_eq!(met(own, "task"), [Ok(Mode::Joint), Ok(Mode::Joint)]);
         assert_eq!(met(own, "other"), [Ok(Mode::Separate), Ok(Mode::Separate)]);
     }

@@ -250,7 +250,7 @@ impl Bank {
 }
 
 /// The text with `#` for every number.
-fn without_numbers(text: &str) -> String {
+pub fn without_numbers(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for character in text.chars() {
         if !character.is_ascii_digit() {

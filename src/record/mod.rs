@@ -13,10 +13,11 @@ mod pool;
 mod raw;
 mod recorder;
 mod sample;
+mod streak;
 mod tally;
 mod traces;
 
-pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS};
+pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS, without_numbers};
 pub use capture::{Capture, Destination};
 pub use distribution::{Distribution, MAX_TIME_NS};
 pub use generation::{Generated, Limits};

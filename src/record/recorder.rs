@@ -6,6 +6,7 @@ use crate::backend::{Generation, InferError};
 use crate::clock::Stamp;
 use crate::record::bank::Bank;
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::record::streak::Streak;
 use crate::record::tally::{Completed, Tally};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -33,6 +34,7 @@ pub struct Recorder {
     /// Of the open window: its blocks that are over, and what was recorded beyond an end of it that was then put off. Per
     /// entry, or empty.
     early: Mutex<Vec<Tally>>,
+    streak: Option<Streak>,
 }
 
 /// The end of a window is published this long ahead: longer than a clock reading and a store take.
@@ -50,7 +52,8 @@ impl Recorder {
         let most = (MAX_SHARDS.min(cores * 2) / spec.entries).max(1);
         let shards = writers.clamp(1, most);
         let banks = (0..shards * spec.entries).map(|_| [Bank::new(spec), Bank::new(spec)]).collect();
-        Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default() }
+        let streak = spec.streaks.then(Streak::new);
+        Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default(), streak }
     }
 
     /// What is recorded.
@@ -67,6 +70,9 @@ impl Recorder {
     /// Records a failed request that ended at `end`; a cancelled one apart, where requests are cancelled at all.
     pub fn fail(&self, source: Source, end: Stamp, error: &InferError) {
         self.bank(source, end).fail(error);
+        if let Some(streak) = self.streak.as_ref().filter(|_| !(self.spec.cancels && error.is_cancelled())) {
+            streak.fail(|| self.banks.iter().flatten().map(|bank| bank.completed().0.succeeded).sum());
+        }
     }
 
     /// Records that a request which succeeded and ended at `end` brought wrong outputs: it counts as failed.
@@ -103,6 +109,12 @@ impl Recorder {
         let each = self.banks.iter().map(|banks| banks[open].completed()).chain(early.iter().map(Tally::completed));
         let (sum, mismatched) = each.fold((Completed::default(), 0), |sum, one| (sum.0.plus(one.0), sum.1 + one.1));
         Completed { succeeded: sum.succeeded.saturating_sub(mismatched), ..sum }
+    }
+
+    /// Most requests that failed one after the other so far, whatever thread sent them; 0 where that is not counted. Outputs that
+    /// are wrong are found out later, and are none of them.
+    pub fn failed_in_a_row(&self) -> u64 {
+        self.streak.as_ref().map_or(0, Streak::longest)
     }
 
     /// Ends the open window at `end`, or a moment from now where that has passed: only an end that every thread knows in
@@ -177,8 +189,17 @@ impl Recorder {
 
     /// Takes everything out of one bank of each shard, entry by entry.
     fn drain(&self, bank: usize, entries: &mut [Tally]) {
-        for (shards, tally) in self.banks.chunks(self.shards).zip(entries) {
-            shards.iter().for_each(|banks| banks[bank].drain_into(tally));
+        let succeeded = |entries: &[Tally]| entries.iter().map(|tally| tally.requests).sum::<u64>();
+        let mut take = || {
+            let before = succeeded(entries);
+            for (shards, tally) in self.banks.chunks(self.shards).zip(&mut *entries) {
+                shards.iter().for_each(|banks| banks[bank].drain_into(tally));
+            }
+            succeeded(entries) - before
+        };
+        match &self.streak {
+            Some(streak) => streak.drain(take),
+            None => drop(take()),
         }
     }
 
@@ -283,6 +304,32 @@ mod tests {
                 if cancels { (0, 1, 0) } else { (1, 0, 1) }
             );
         }
+    }
+
+    #[test]
+    fn failures_in_a_row_are_counted_over_threads_and_windows() {
+        let recorder = Recorder::new(RecorderSpec { streaks: true, cancels: true, ..RecorderSpec::default() }, 4);
+        let error = InferError::new("Unavailable", "no");
+        let fail =
+            |writer, times| (0..times).for_each(|at| recorder.fail(Source { writer, entry: 0 }, Stamp(at), &error));
+        fail(0, 3);
+        recorder.record(Source { writer: 1, entry: 0 }, &sample(0, 5));
+        fail(2, 2);
+        assert_eq!(recorder.failed_in_a_row(), 3);
+        advance(&recorder, Stamp(2_000));
+        fail(3, 2);
+        assert_eq!(recorder.failed_in_a_row(), 4, "a window that ends is no success");
+        recorder.fail(FIRST, Stamp(9), &InferError::new(InferError::CANCELLED, "as planned"));
+        fail(1, 1);
+        assert_eq!(recorder.failed_in_a_row(), 5, "what was cancelled as planned is neither");
+        recorder.record(FIRST, &sample(0, 10));
+        recorder.record(FIRST, &sample(0, 11));
+        advance(&recorder, Stamp(4_000));
+        fail(0, 5);
+        assert_eq!(recorder.failed_in_a_row(), 5);
+        fail(0, 1);
+        assert_eq!(recorder.failed_in_a_row(), 6);
+        assert_eq!(Recorder::new(RecorderSpec::default(), 1).failed_in_a_row(), 0);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct RecorderSpec {
     pub wakeups: bool,
     /// Requests end when their thread goes on, and not with their last response.
     pub until_wakeup: bool,
+    /// Failures one after the other.
+    pub streaks: bool,
     /// Entries of the mix that are kept apart; 0 and 1 are one model.
     pub entries: usize,
 }

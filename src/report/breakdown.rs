@@ -1,6 +1,6 @@
 //! The columns that a breakdown adds to CSV files: for every stage its mean, its percentiles and its share.
 
-use crate::measure::breakdown::{Breakdown, Stage};
+use crate::measure::breakdown::{Breakdown, RequestStage};
 use crate::measure::cost::Cost;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::LevelSummary;
@@ -9,7 +9,7 @@ use crate::measure::summary::LevelSummary;
 pub type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
 /// What a cell tells of a stage.
-type Cell = Box<dyn Fn(&Stage) -> Option<String>>;
+type Cell = Box<dyn Fn(&RequestStage) -> Option<String>>;
 
 /// Those of every stage that a level has; times in microseconds. None where no breakdown was asked for.
 pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
@@ -47,13 +47,13 @@ fn titles_of(level: &LevelSummary) -> Vec<(Option<String>, String)> {
     let several = level.breakdown.len() > 1;
     let of = |breakdown: &Breakdown| {
         let model = several.then(|| breakdown.model.clone());
-        let titles = breakdown.stages.iter().map(Stage::title).chain(["unexplained".to_owned()]);
+        let titles = breakdown.stages.iter().map(RequestStage::title).chain(["unexplained".to_owned()]);
         titles.map(|title| (model.clone(), title)).collect::<Vec<_>>()
     };
     level.breakdown.iter().flat_map(of).collect()
 }
 
-fn stage(level: &LevelSummary, model: Option<&str>, title: &str) -> Option<Stage> {
+fn stage(level: &LevelSummary, model: Option<&str>, title: &str) -> Option<RequestStage> {
     let breakdown = level.breakdown.iter().find(|breakdown| model.is_none_or(|model| breakdown.model == model))?;
     breakdown.stages.iter().chain([&breakdown.unexplained]).find(|stage| stage.title() == title).cloned()
 }
@@ -62,7 +62,7 @@ fn cells() -> Vec<(String, Cell)> {
     let usec = |ns: f64| format!("{:.1}", ns / 1_000.0);
     let mut cells: Vec<(String, Cell)> = vec![("mean".to_owned(), Box::new(move |stage| Some(usec(stage.mean_ns))))];
     for (place, percentile) in PERCENTILES.into_iter().enumerate() {
-        let cell = move |stage: &Stage| stage.percentiles_ns.map(|all| usec(all[place] as f64));
+        let cell = move |stage: &RequestStage| stage.percentiles_ns.map(|all| usec(all[place] as f64));
         cells.push((format!("p{percentile}"), Box::new(cell)));
     }
     cells.push(("share".to_owned(), Box::new(|stage| Some(format!("{:.4}", stage.share)))));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn every_stage_has_its_columns() {
-        let stage = |name: &str, ns: u64, share| Stage {
+        let stage = |name: &str, ns: u64, share| RequestStage {
             name: name.to_owned(),
             model: None,
             depth: 0,

@@ -632,7 +632,7 @@ mod tests {
         let stage = |load| Stage { load, length: StageLength::Requests(9), pause: std::time::Duration::ZERO };
         setup.mode = LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
-            distribution: crate::plan::Distribution::Constant,
+            distribution: crate::plan::GapDistribution::Constant,
             edges: StageEdges::Overlap,
         };
         let rate = LevelSummary { load: LevelLoad::RequestRate(50.5), ..level(1, 50) };

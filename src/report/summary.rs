@@ -13,7 +13,7 @@ use crate::stdio::note;
 /// whole only. That it cannot be written now is no reason to measure no further.
 pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
-    if let Some(Err(error)) = path.map(|path| write((path, interrupts), result)) {
+    if let Some(Err(error)) = path.map(|path| write((path, interrupts), &result.closed())) {
         note!("{error}");
     }
 }

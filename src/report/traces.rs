@@ -8,7 +8,7 @@ use serde_json::json as value;
 use crate::report::chrome::{Group, Slice};
 use crate::report::number::percent;
 use crate::stdio::shown;
-use crate::traces::{Frontend, ModelSpans, ModelStages, Stage, Trace};
+use crate::traces::{Frontend, ModelSpans, ModelStages, StageFigures, Trace};
 
 /// One model's averages, in whole microseconds.
 pub fn summary(sum: &ModelSpans) -> String {
@@ -69,7 +69,7 @@ pub fn table(model: &ModelStages) -> String {
     };
     let (name, version) = (shown(&model.model), shown(&model.version));
     let mut text = format!("Stages of {name} ({version}){protocol}, us:\n\t{:16}{heads}\n", "Stage");
-    for Stage { name, mean_us, p50_us, p90_us, p95_us, p99_us, share } in &model.stages {
+    for StageFigures { name, mean_us, p50_us, p90_us, p95_us, p99_us, share } in &model.stages {
         let times = [mean_us, p50_us, p90_us, p95_us, p99_us].map(|us| format!("{us:>10.1}")).concat();
         let _ = writeln!(text, "\t{name:16}{times}{:>10}", percent(*share));
     }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::measure::reasons::{InvalidReason, Verdict};
     use crate::measure::summary::{Disturbances, LevelLoad, sample};
-    use crate::plan::{Distribution, Spacing};
+    use crate::plan::{GapDistribution, Spacing};
 
     fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_sweep_may_end_in_saturation() {
-        let distribution = Distribution::Constant;
+        let distribution = GapDistribution::Constant;
         let mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 3, distribution };
         let stable = || level(Ending::Stable, &[]);
         let past = || level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);

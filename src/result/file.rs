@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -87,6 +88,8 @@ struct ResultFile<'a> {
     exit_code: u8,
     #[serde(flatten)]
     setup: &'a Setup,
+    /// When what is here was complete: the end of the run, or where it was ended from outside of its last level.
+    ended: Option<Timestamp>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     levels: Vec<LevelFile<'a>>,
     /// What a sweep found.
@@ -107,6 +110,7 @@ impl Serialize for RunResult {
             schema: VERSION,
             exit_code: self.exit_code(Codes::Own),
             setup: &self.setup,
+            ended: self.ended,
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,
             periodic: &self.periodic,

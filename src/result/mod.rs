@@ -14,6 +14,7 @@ pub mod variants;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct RunResult {
     /// What was measured, and how.
     #[serde(flatten)]
     pub setup: Arc<Setup>,
+    /// When what is here was complete: the end of the run, or where it was ended from outside of its last level.
+    #[serde(default)]
+    pub ended: Option<Timestamp>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     pub levels: Vec<LevelSummary>,
     /// What a sweep found.
@@ -57,10 +61,17 @@ impl RunResult {
         self.levels.iter().any(|other| other.client.batch_size != own).then_some(own)
     }
 
+    /// The same, complete now.
+    #[must_use]
+    pub fn closed(&self) -> Self {
+        Self { ended: Some(Timestamp::now()), ..self.clone() }
+    }
+
     /// Nothing yet.
     pub fn new(setup: Arc<Setup>) -> Self {
         Self {
             setup,
+            ended: None,
             levels: Vec::new(),
             sweep: None,
             periodic: None,

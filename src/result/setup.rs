@@ -39,6 +39,9 @@ pub struct Setup {
     pub max_threads: usize,
     /// Most requests outstanding where they follow a schedule; none where nothing bounds them but memory.
     pub max_outstanding: Option<usize>,
+    /// Most connections that requests go over; none where nothing bounds them but the load.
+    #[serde(default)]
+    pub max_connections: Option<usize>,
     /// Seed of every random draw.
     pub seed: u64,
     /// What reports show beside the usual.
@@ -100,8 +103,9 @@ pub struct ModelIdentity {
     /// The backend that runs it, such as `python`; empty where that is not told.
     #[serde(default)]
     pub backend: String,
-    /// SHA-256 of its configuration as JSON with sorted keys, auto-completed parts included; absent where the server does not tell
-    /// it so (gRPC).
+    /// SHA-256 of its configuration, auto-completed parts included, the same in process, over HTTP and over gRPC: JSON with sorted
+    /// keys, without fields that are at their defaults. Absent where the server does not tell it, or over gRPC has fields that
+    /// this program does not know.
     #[serde(default)]
     pub config_hash: Option<String>,
 }
@@ -121,6 +125,7 @@ impl Setup {
             batch_size: plan.data.batch_size,
             max_threads: plan.load.max_threads,
             max_outstanding: plan.load.max_outstanding,
+            max_connections: plan.load.max_connections,
             seed: plan.seed,
             detail: Detail { verbose_csv: plan.output.verbose_csv, verbosity: plan.output.verbosity },
             synchronous: plan.is_synchronous(&[]),

@@ -6,4 +6,4 @@ mod stages;
 
 pub use read::{Trace, read};
 pub use spans::{Frontend, ModelSpans, add_up};
-pub use stages::{ModelStages, Stage, stages};
+pub use stages::{ModelStages, StageFigures, stages};

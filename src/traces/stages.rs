@@ -16,14 +16,14 @@ pub struct ModelStages {
     /// How many traces there are.
     pub traces: u64,
     /// The stages in the order of a request's way; `latency` comes last, what no stage accounts for before it.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
     /// The traces that took longest, the longest first.
     pub slowest: Vec<SlowTrace>,
 }
 
 /// One stage. Times are in microseconds; a trace without the stage counts as 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stage {
+pub struct StageFigures {
     /// What it is called.
     pub name: &'static str,
     /// Mean.
@@ -85,13 +85,13 @@ pub fn stages(sum: &ModelSpans, most: usize) -> ModelStages {
     }
 }
 
-fn stage(name: &'static str, mut ns: Vec<u64>, whole: u64) -> Stage {
+fn stage(name: &'static str, mut ns: Vec<u64>, whole: u64) -> StageFigures {
     ns.sort_unstable();
     let sum = ns.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
     // Nearest rank.
     let at =
         |percentile: usize| us(ns.get((ns.len() * percentile).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0));
-    Stage {
+    StageFigures {
         name,
         mean_us: us(sum) / ns.len().max(1) as f64,
         p50_us: at(50),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// One sample of a metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample<'a> {
+pub struct MetricSample<'a> {
     /// The metric's name.
     pub name: &'a str,
     labels: BTreeMap<String, String>,
@@ -12,7 +12,7 @@ pub struct Sample<'a> {
     pub value: f64,
 }
 
-impl Sample<'_> {
+impl MetricSample<'_> {
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).map(String::as_str)
@@ -27,7 +27,7 @@ pub fn name(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The sample of a line; none of comments, empty lines and lines that are no samples.
-pub fn sample(line: &str) -> Option<Sample<'_>> {
+pub fn sample(line: &str) -> Option<MetricSample<'_>> {
     let (name, rest) = name(line)?;
     let well_formed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     if name.is_empty() || !name.chars().all(well_formed) || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -40,7 +40,7 @@ pub fn sample(line: &str) -> Option<Sample<'_>> {
     };
     // A timestamp may follow the value.
     let value = rest.split_whitespace().next().and_then(number)?;
-    Some(Sample { name, labels, value })
+    Some(MetricSample { name, labels, value })
 }
 
 /// Labels up to the closing brace, and what follows it.

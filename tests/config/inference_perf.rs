@@ -60,7 +60,7 @@ fn every_file_of_the_guide_means_its_flags() {
             ],
         ),
         ("saturated.yaml", &["stage: rate:10000:60s", "max-threads: 4", "max-outstanding: 32"]),
-        ("shown.yaml", &["stage: rate:1:30s", "max-threads: 8", "max-outstanding: 800"]),
+        ("shown.yaml", &["stage: rate:1:30s", "max-threads: 8", "max-outstanding: 800", "max-connections: 20000"]),
     ];
     for (name, wanted) in plain {
         assert_eq!(flags(&fixture(name), &[]), *wanted, "{name}");
@@ -144,6 +144,17 @@ fn the_other_sections_mean_flags_too() {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
     assert!(!text.contains("ignore_eos") && !text.contains("pause"), "{text}");
+    let capped = printed(
+        Config::of(
+            "load: {type: concurrent, stages: [{num_requests: 50, concurrency_level: 8}], num_workers: 2, worker_max_tcp_connections: 3, \
+             circuit_breakers: [row]}\ncircuit_breakers:\n  - name: row\n    metrics: {matches: ['error'], rules: ['error != null']}\n    \
+             triggers: [{type: consecutive, threshold: 5}]\nserver: {base_url: 'http://h:1', model_name: m}\n",
+        )
+        .and(&["--print-config"]),
+    );
+    for line in ["max-connections: 6", "stop-on: \"consecutive>=5\"", "async: true"] {
+        assert!(capped.lines().any(|found| found == line), "{line}\n{capped}");
+    }
     let mock = printed(
         Config::of("server: {type: mock, base_url: x}\nload: {stages: [{rate: 5, duration: 1}]}")
             .and(&["--print-config"]),
@@ -336,4 +347,42 @@ fn timed_failures_end_a_run() {
     let stage = report(&reports, "stage_0_lifecycle_metrics.json");
     assert!(stage["failures"]["by_label"].as_object().unwrap().len() == 1, "{stage}");
     assert!(!reports.join("stage_1_lifecycle_metrics.json").exists());
+}
+
+#[test]
+fn failures_in_a_row_end_a_run_and_others_do_not() {
+    use crate::http_server::{Act, HttpServer, good_answer, reply};
+    let of = |script: fn(usize) -> bool| {
+        HttpServer::start(move |request| match script(request.ordinal) {
+            true => vec![Act::Send(reply("500 Oops", "", b""))],
+            false => vec![Act::Send(good_answer())],
+        })
+    };
+    let run = |server: &HttpServer, rule: &str| {
+        let program =
+            crate::support::Program::new().args("-m m --request-count 400 --max-errors 100% --stop-on").arg(rule);
+        program.args("-u").arg(server.url()).run()
+    };
+    let broken = run(&of(|ordinal| ordinal >= 50), "consecutive>10");
+    assert!(broken.stderr.contains("--stop-on 'consecutive>=11': "), "{}", broken.stderr);
+    assert!(broken.stderr.contains("requests failed one after the other; the run ends"), "{}", broken.stderr);
+    let shaky = run(&of(|ordinal| ordinal % 8 != 7), "consecutive>10");
+    assert_eq!(shaky.code(), 0, "{} {}", shaky.stdout, shaky.stderr);
+    assert!(!shaky.stderr.contains("--stop-on"), "seven of eight fail, but never eleven in a row: {}", shaky.stderr);
+}
+
+#[test]
+fn connections_are_no_more_than_asked_for_and_are_told() {
+    use crate::http_server::{Act, HttpServer, good_answer};
+    let server = HttpServer::start(|_| vec![Act::Wait(std::time::Duration::from_millis(1)), Act::Send(good_answer())]);
+    let folder = tempfile::tempdir().unwrap();
+    let summary = folder.path().join("s.json");
+    let load = "-m m --async --concurrency-range 6 --request-count 60 --max-trials 1 --max-connections 2";
+    let program = crate::support::Program::new().args(load).arg("-u").arg(server.url());
+    let run = program.arg("--summary-file").arg(&summary).run();
+    let told: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
+    let level = &told["levels"][0];
+    assert_eq!((&level["connections"], &told["max_connections"]), (&2.into(), &2.into()), "{}", run.stderr);
+    assert!(level["threads"].as_u64().is_some_and(|threads| (1..=2).contains(&threads)), "{}", level["threads"]);
+    assert!(told["ended"].as_str() > told["began"].as_str(), "{} {}", told["began"], told["ended"]);
 }

@@ -22,7 +22,7 @@ use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::model::{DataType, ModelId, ModelSpec, TensorSpec};
-use triton_bench::plan::{Compression, Connection, Protocol, Tls};
+use triton_bench::plan::{Compression, ConnectionPlan, Protocol, Tls};
 use triton_bench::shm::{Placement, Region};
 
 pub const REQUEST: Request = Request { payload: PayloadId(0), sequence: None };
@@ -149,8 +149,8 @@ impl Bench {
     }
 }
 
-pub fn connection(address: &str, setup: Setup) -> Connection {
-    Connection {
+pub fn connection(address: &str, setup: Setup) -> ConnectionPlan {
+    ConnectionPlan {
         protocol: Protocol::Grpc { streaming: setup.streaming, compression: Compression::None },
         url: address.to_owned(),
         headers: vec![("X-Test".to_owned(), "1".to_owned())],

@@ -10,7 +10,7 @@ use super::mpi::Mpi;
 use super::support::{Export, Finished, Model, Program, Repository, TritonServer};
 
 /// The requests of a run, by what tells them apart, and how many there were of each.
-fn requests(exports: &[Export]) -> BTreeMap<String, usize> {
+pub fn requests(exports: &[Export]) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for export in exports {
         for request in export.experiments()[0]["requests"].as_array().unwrap() {
@@ -35,7 +35,7 @@ fn exports(repository: &Repository, ranks: usize) -> Vec<Export> {
     (0..ranks).map(|rank| Export::read(&repository.file(&name(rank)))).collect()
 }
 
-fn summary(path: &Path) -> Value {
+pub fn summary(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -62,7 +62,7 @@ fn both(flags: &str, data: &str, ranks: usize) -> [(Vec<Export>, Finished); 2] {
 }
 
 /// Rows of data that differ from each other, of so many elements.
-fn rows(count: usize, elements: usize) -> String {
+pub fn rows(count: usize, elements: usize) -> String {
     let row = |number: usize| format!("{{\"INPUT0\": [{}]}}", vec![number.to_string(); elements].join(","));
     format!("{{\"data\": [{}]}}", (0..count).map(row).collect::<Vec<_>>().join(","))
 }
@@ -198,10 +198,13 @@ fn what_cannot_be_shared_is_refused_once_and_before_anything_is_started() {
     for (flags, said) in [
         ("--concurrency-range 1", "error: --concurrency-range 1: 2 processes share it, and each needs one"),
         (
-            "--concurrency-range 2 --measurement-mode count_windows",
-            "error: --measurement-mode count_windows cannot be shared",
+            "--stage concurrency:4:1s --stage concurrency:1:1s",
+            "error: --stage concurrency 1: 2 processes share it, and each needs one",
         ),
-        ("--stage rate:10:1s", "error: --stage cannot be shared by 2 processes; use one process, or --ranks separate"),
+        (
+            "--concurrency-range 2 --variant a:--async --variant b:--sync",
+            "error: --variant or --matrix: variants take turns within one process; they cannot be shared by 2 processes",
+        ),
     ] {
         for mpi in Mpi::all() {
             let run = Program::on(&repository, "m").args(flags).ranks(mpi, 2).run();

@@ -4,8 +4,10 @@
 #![allow(clippy::disallowed_methods)] // Tests look at the program from outside, with a clock of their own.
 
 mod faults;
+mod hosts;
 mod joint;
 mod mpi;
 mod separate;
+mod shapes;
 #[path = "../support/mod.rs"]
 mod support;

@@ -63,6 +63,11 @@ impl Mpi {
 
     /// The process with number `rank` whose command line has `word`.
     pub fn process(self, rank: usize, word: &str) -> Option<i32> {
+        self.process_with(rank, word, None)
+    }
+
+    /// The same, where its environment has a further variable, too.
+    pub fn process_with(self, rank: usize, word: &str, further: Option<&str>) -> Option<i32> {
         let variable = format!("{}={rank}", self.rank_variable());
         let is_meant = |pid: &i32| {
             let has = |file: &str, text: &str, whole: bool| {
@@ -70,7 +75,8 @@ impl Mpi {
                 let mut parts = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
                 parts.any(|part| if whole { part == text } else { part.contains(text) })
             };
-            has("environ", &variable, true) && has("cmdline", word, false)
+            let is_further = further.is_none_or(|variable| has("environ", variable, true));
+            has("environ", &variable, true) && is_further && has("cmdline", word, false)
         };
         let entries = fs::read_dir("/proc").unwrap().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_meant)

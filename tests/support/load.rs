@@ -129,6 +129,8 @@ pub struct Run {
 pub struct RunSpec {
     /// Requests outstanding.
     pub slots: usize,
+    /// Most connections, where they are bounded.
+    pub connections: Option<usize>,
     /// Requests in all.
     pub requests: i64,
     /// Whether outputs are looked at.
@@ -148,6 +150,7 @@ pub struct RunSpec {
 impl Default for RunSpec {
     fn default() -> Self {
         Self {
+            connections: None,
             slots: 1,
             requests: 20,
             watch: false,
@@ -205,6 +208,7 @@ impl Run {
             outputs: OutputPlan { placements: spec.outputs.into(), variable_bytes: 1024 },
             slots: spec.slots,
             load_slots: spec.slots,
+            connections: spec.connections,
             options: Arc::new(spec.options.clone()),
             watch_responses: spec.watch,
             drain_limit: Duration::from_millis(200),

@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct TritonServer {
     process: Watched,
     command: Command,
+    address: String,
+    /// What it was started through.
+    through: Vec<String>,
     http: u16,
     grpc: u16,
     metrics: u16,
@@ -39,6 +42,19 @@ impl TritonServer {
 
     /// Starts one with further flags and environment variables.
     pub fn start_in(repository: &Repository, flags: &[&str], environment: &[(&str, OsString)]) -> Option<Self> {
+        Self::start_at((&[], "127.0.0.1"), repository, (flags, environment))
+    }
+
+    /// Starts one through a command whose words come before it, such as one that enters a network namespace, on an address there.
+    pub fn start_within(through: &[&str], address: &str, repository: &Repository) -> Option<Self> {
+        Self::start_at((through, address), repository, (&[], &[]))
+    }
+
+    fn start_at(
+        (through, address): (&[&str], &str),
+        repository: &Repository,
+        (flags, environment): (&[&str], &[(&str, OsString)]),
+    ) -> Option<Self> {
         let directory = triton();
         let program = directory.join("bin/tritonserver");
         if !program.exists() {
@@ -46,8 +62,10 @@ impl TritonServer {
             return None;
         }
         let [http, grpc, metrics] = free_ports();
-        let mut command = Command::new(program);
+        let mut words = through.iter().map(OsString::from).chain([program.into()]);
+        let mut command = Command::new(words.next().expect("there is the program"));
         command
+            .args(words)
             .arg("--model-repository")
             .arg(repository.path())
             .arg("--backend-directory")
@@ -55,7 +73,7 @@ impl TritonServer {
             .arg("--cache-directory")
             .arg(directory.join("caches"))
             .args([format!("--http-port={http}"), format!("--grpc-port={grpc}"), format!("--metrics-port={metrics}")])
-            .args(["http", "grpc", "metrics"].map(|service| format!("--{service}-address=127.0.0.1")))
+            .args(["http", "grpc", "metrics"].map(|service| format!("--{service}-address={address}")))
             .args(["--metrics-interval-ms=100", "--log-info=false", "--log-warning=false"])
             .args(flags)
             .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -63,7 +81,8 @@ impl TritonServer {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let process = Watched::start(&mut command);
-        let mut server = Self { process, command, http, grpc, metrics };
+        let (address, through) = (address.to_owned(), through.iter().map(ToString::to_string).collect());
+        let mut server = Self { process, command, address, through, http, grpc, metrics };
         server.wait_until_ready();
         Some(server)
     }
@@ -71,16 +90,26 @@ impl TritonServer {
     /// Waits until it answers and its models are loaded.
     pub fn wait_until_ready(&mut self) {
         let started = Instant::now();
-        while self.get("/v2/health/ready").is_none_or(|answer| !answer.starts_with("HTTP/1.1 200")) {
+        while !self.is_ready() {
             let ended = self.process.try_wait();
             assert!(ended.is_none() && started.elapsed() < Duration::from_secs(60), "tritonserver: {ended:?}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
+    /// Whether it says so; from elsewhere, whether it takes connections at all.
+    fn is_ready(&self) -> bool {
+        let [program, words @ ..] = self.through.as_slice() else {
+            return self.get("/v2/health/ready").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
+        };
+        let connect = format!("exec 3<>/dev/tcp/{}/{}", self.address, self.grpc);
+        let status = Command::new(program).args(words).args(["bash", "-c", &connect]).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+
     /// The whole answer to a GET request.
     pub fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).ok()?;
+        let mut stream = TcpStream::connect((self.address.as_str(), self.http)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
         // In one piece: the server does not find a path that comes in two.
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -92,12 +121,12 @@ impl TritonServer {
 
     /// `host:port` of `http` or `grpc`.
     pub fn url(&self, protocol: &str) -> String {
-        format!("127.0.0.1:{}", if protocol == "grpc" { self.grpc } else { self.http })
+        format!("{}:{}", self.address, if protocol == "grpc" { self.grpc } else { self.http })
     }
 
     /// `host:port` of its metrics.
     pub fn metrics(&self) -> String {
-        format!("127.0.0.1:{}", self.metrics)
+        format!("{}:{}", self.address, self.metrics)
     }
 
     /// Sends it a signal.

@@ -14,7 +14,7 @@ use crate::exit::{self, Codes};
 use crate::measure::rounds::{Measured, Unit};
 use crate::measure::summary::LevelLoad;
 use crate::observe::Observers;
-use crate::plan::{Distribution, LevelValue, LoadMode, MeasurementPlan, OnDisturbance, Plan, Range, WindowRule};
+use crate::plan::{GapDistribution, LevelValue, LoadMode, MeasurementPlan, OnDisturbance, Plan, Range, WindowRule};
 use crate::report::Interrupts;
 use crate::result::Setup;
 
@@ -280,7 +280,7 @@ fn nth<T: LevelValue>(range: &Range<T>, index: u32) -> Option<T> {
 fn job(session: &Session, level: usize) -> Result<Job> {
     let none = || Error::usage("there is no such level");
     let level = u32::try_from(level).map_err(|_| none())?;
-    let rate = |rate, distribution: Distribution| Job::rate(session, rate, distribution);
+    let rate = |rate, distribution: GapDistribution| Job::rate(session, rate, distribution);
     match &session.plan.load.mode {
         LoadMode::Concurrency(range) => nth(range, level).map(|value| Job::closed(session, value)).ok_or_else(none),
         LoadMode::RequestRate { range, distribution } => {

@@ -3,6 +3,7 @@
 #[allow(unsafe_code)]
 mod ffi;
 mod fold;
+mod loaded;
 mod log;
 mod repository;
 mod threads;
@@ -203,7 +204,8 @@ impl Backend for TritonInProcess {
     fn server(&self) -> Option<ServerIdentity> {
         let told = self.server.metadata().ok()?;
         let word = |name: &str| told[name].as_str().map(str::to_owned);
-        ServerIdentity::of(word("name"), word("version"))
+        let identity = ServerIdentity::of(word("name"), word("version"))?;
+        Some(ServerIdentity { backends: loaded::backends(), ..identity })
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {

@@ -44,7 +44,7 @@ use crate::engine::{Route, ServerWait, is_unanswered, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Compression, Connection, Protocol};
+use crate::plan::{Compression, ConnectionPlan, Protocol};
 
 /// Port of a server's gRPC endpoint where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
@@ -86,7 +86,7 @@ impl GrpcBackend {
     ///
     /// # Errors
     /// Where the plan cannot be followed, or the server does not answer or is not ready in time, with its reason.
-    pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
+    pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
         let Protocol::Grpc { streaming, compression } = connection.protocol else {
             return Err(Error::usage("the plan asks for another protocol than gRPC"));
         };
@@ -278,6 +278,10 @@ impl Backend for GrpcBackend {
 
     fn is_gone(&self) -> bool {
         self.route.is_gone()
+    }
+
+    fn connections(&self) -> Option<usize> {
+        Some(self.route.connections())
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

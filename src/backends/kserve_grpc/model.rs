@@ -30,7 +30,7 @@ pub fn model(id: &ModelId, metadata: ModelMetadata, config: &ModelConfig) -> Res
         decoupled: config.decoupled,
         response_cache: config.response_cache,
         composing: composing(config),
-        config: Default::default(),
+        config: config.mark.clone(),
     })
 }
 

@@ -44,7 +44,7 @@ use crate::engine::{Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ConfigJson, ConfigMark, ModelId, ModelSpec};
-use crate::plan::{Connection, Protocol, TensorFormat, TraceSettings};
+use crate::plan::{ConnectionPlan, Protocol, TensorFormat, TraceSettings};
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
@@ -81,7 +81,7 @@ impl HttpBackend {
     ///
     /// # Errors
     /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
-    pub fn connect(connection: &Connection, metrics_url: Option<&str>) -> Result<Self> {
+    pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
         let Protocol::Http { inputs, outputs, compression } = connection.protocol else {
             return Err(Error::usage("the plan asks for another protocol than HTTP"));
         };
@@ -307,6 +307,10 @@ impl Backend for HttpBackend {
 
     fn is_gone(&self) -> bool {
         self.route.is_gone()
+    }
+
+    fn connections(&self) -> Option<usize> {
+        Some(self.route.connections())
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -133,6 +133,10 @@ impl Backend for OpenAiBackend {
         self.route.is_gone()
     }
 
+    fn connections(&self) -> Option<usize> {
+        Some(self.route.connections())
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let service = OpenAi::new(self.bodies_for(&spec)?, self.headers.clone(), spec.max_reply_bytes);
         http1::open(service, self.route.clone(), &spec, sink)

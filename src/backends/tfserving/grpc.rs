@@ -150,6 +150,10 @@ impl Backend for TfServingGrpc {
         self.route.is_gone()
     }
 
+    fn connections(&self) -> Option<usize> {
+        Some(self.route.connections())
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let plan = CallPlan {
             route: self.route.clone(),

@@ -163,6 +163,10 @@ impl Backend for TorchServe {
         self.route.is_gone()
     }
 
+    fn connections(&self) -> Option<usize> {
+        Some(self.route.connections())
+    }
+
     fn awaits_server(&self) -> bool {
         self.route.reconnect
     }

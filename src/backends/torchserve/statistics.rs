@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
-use crate::wire::prometheus::{Sample, name, sample};
+use crate::wire::prometheus::{MetricSample, name, sample};
 
 /// Requests that were taken.
 const REQUESTS: &str = "ts_inference_requests_total";
@@ -44,7 +44,7 @@ impl<'a> Counters<'a> {
         }
     }
 
-    fn add(&mut self, sample: &Sample<'_>) {
+    fn add(&mut self, sample: &MetricSample<'_>) {
         let version = sample.label("model_version").unwrap_or_default();
         let wanted = sample.label("model_name") == Some(self.model) && self.version.is_none_or(|own| own == version);
         if !wanted || (!self.by_version.contains_key(version) && self.by_version.len() == MOST_VERSIONS) {

@@ -93,18 +93,18 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
         }
         Applied::Runs(runs) => {
             let check = |(name, words): &(String, Vec<OsString>)| {
-                plan(words).map(drop).map_err(|error| error.context(format!("--run '{name}'")))
+                plan(words).map(|plan| plan.load.ranks.mpi).map_err(|error| error.context(format!("--run '{name}'")))
             };
-            runs.iter().try_for_each(check)?;
+            let mpi = runs.iter().map(check).collect::<Result<Vec<bool>>>()?;
             if is_printed {
                 return print::several(command, &runs).map(Command::Config);
             }
             check_files(&runs)?;
-            let of_file = |(name, _): (String, _)| {
+            let of_file = |((name, _), mpi): ((String, _), bool)| {
                 let others = words.iter().filter(|word| name_of(word) != "run").cloned();
-                RunOfFile { words: others.chain([flags::word("run", Some(&name))]).collect(), name }
+                RunOfFile { words: others.chain([flags::word("run", Some(&name))]).collect(), name, mpi }
             };
-            Ok(Command::Runs(runs.into_iter().map(of_file).collect()))
+            Ok(Command::Runs(runs.into_iter().zip(mpi).map(of_file).collect()))
         }
     }
 }

@@ -32,6 +32,7 @@ const FOREIGN: &[&str] = &[
     "--latency-threshold",
     "--precision",
     "--stop-on",
+    "--max-connections",
     "--restarts",
     "--on-disturbance",
     "--goodput",

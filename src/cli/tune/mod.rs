@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;
 
-use crate::cli::getopt::{self, Line};
+use crate::cli::getopt::{self, CommandLine};
 use crate::cli::requirement::{figure, requirement};
 use crate::cli::tune::search::searched;
 use crate::cli::values::{number, share, time, whole};
@@ -19,7 +19,7 @@ use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, said, version}
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    Bound, Calls, Distribution, Draft, Figure, Given, LoadMode, MAX_CONCURRENCY, MAX_RATE, Plan, Range, Requirement,
+    Bound, Calls, Draft, Figure, GapDistribution, Given, LoadMode, MAX_CONCURRENCY, MAX_RATE, Plan, Range, Requirement,
     Searched, Setting, Statistic, TuneLoad, TunePlan,
 };
 
@@ -122,12 +122,12 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     let said = words.clone();
     let command = command();
     match getopt::read(&command, words)? {
-        Line::Help(_) => Ok(Command::Help(help_of(Alone::command()))),
-        Line::Version => Ok(Command::Version(version(Codes::Own))),
-        Line::Run(words, strays) if !strays.is_empty() => {
+        CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command()))),
+        CommandLine::Version => Ok(Command::Version(version(Codes::Own))),
+        CommandLine::Run(words, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }
-        Line::Run(words, _) => {
+        CommandLine::Run(words, _) => {
             let (words, notes) = config::words(&command, words)?;
             let mut plan = plan(&command, words, said)?;
             plan.run.notes.extend(notes);
@@ -255,9 +255,9 @@ fn measured_once(mut run: Plan, load: TuneLoad, given: &Given) -> Plan {
     let distribution = match given.has("--request-distribution") {
         true => match &run.load.mode {
             LoadMode::RequestRate { distribution, .. } => *distribution,
-            _ => Distribution::Constant,
+            _ => GapDistribution::Constant,
         },
-        false => Distribution::Poisson,
+        false => GapDistribution::Poisson,
     };
     run.load.mode = match load {
         TuneLoad::Rate(rate) => LoadMode::RequestRate { range: Range::with_step(rate, Some(rate), 1.0), distribution },

@@ -1,4 +1,4 @@
-//! [`Connection`]: a client's one connection and its calls: bytes in and out, its loss, its replacement.
+//! [`MultiplexedConnection`]: a client's one connection and its calls: bytes in and out, its loss, its replacement.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::engine::calls::events::{CallTable, Heard};
-use crate::engine::calls::line::{CONNECT_LIMIT, Line};
+use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::calls::status::{self, UNAVAILABLE};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{CallPlan, Method};
@@ -26,12 +26,12 @@ const MOST_TAKES: u32 = 64;
 const MOST_READS: u32 = 16;
 
 /// A client's one connection and its calls.
-pub(super) struct Connection<M> {
+pub(super) struct MultiplexedConnection<M> {
     plan: CallPlan,
     method: M,
     calls: CallTable,
     headers: Encoder,
-    line: Option<Line>,
+    line: Option<Http2Socket>,
     place: TalliedLine,
     /// Why there is no line.
     lost: InferError,
@@ -42,14 +42,14 @@ pub(super) struct Connection<M> {
     unread: bool,
 }
 
-impl<M: Method> Connection<M> {
+impl<M: Method> MultiplexedConnection<M> {
     /// Connects.
     ///
     /// # Errors
     /// Where the server cannot be reached.
     pub(super) fn open(method: M, plan: CallPlan) -> Result<Self> {
-        let line =
-            Line::connect(&plan.route.connector, CONNECT_LIMIT).map_err(|error| Error::server(error.to_string()))?;
+        let line = Http2Socket::connect(&plan.route.connector, CONNECT_LIMIT)
+            .map_err(|error| Error::server(error.to_string()))?;
         Ok(Self {
             calls: CallTable::new(plan.route.limit.map(late)),
             headers: Encoder::new(&plan.fields),
@@ -135,7 +135,7 @@ impl<M: Method> Connection<M> {
 
     fn replace_line(&mut self) {
         let started = Stamp::now();
-        match Line::connect(&self.plan.route.connector, RECONNECT_LIMIT) {
+        match Http2Socket::connect(&self.plan.route.connector, RECONNECT_LIMIT) {
             Ok(line) => {
                 self.headers = Encoder::new(&self.plan.fields);
                 self.line = Some(line);
@@ -219,7 +219,7 @@ impl<M: Method> Connection<M> {
     }
 }
 
-impl<M: Method> Transport for Connection<M> {
+impl<M: Method> Transport for MultiplexedConnection<M> {
     fn grow(&mut self, slots: usize) -> Result<()> {
         if self.plan.streaming {
             self.calls.streams.grow(slots);

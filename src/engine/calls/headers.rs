@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::engine::Endpoint;
 use crate::error::{Error, Result};
-use crate::plan::{Compression, Connection};
+use crate::plan::{Compression, ConnectionPlan};
 use crate::wire::coding;
 
 /// Header fields, names in lower case.
@@ -25,7 +25,7 @@ impl CallHeaders {
     ///
     /// # Errors
     /// A usage error where a metadata name or value cannot be sent.
-    pub fn new(service: &str, endpoint: &Endpoint, connection: &Connection) -> Result<Self> {
+    pub fn new(service: &str, endpoint: &Endpoint, connection: &ConnectionPlan) -> Result<Self> {
         let metadata = connection.headers.iter().map(checked).collect::<Result<_>>()?;
         let scheme = if endpoint.secure { "https" } else { "http" };
         let service = service.to_owned();

@@ -10,8 +10,8 @@
 mod connection;
 pub(crate) mod events;
 mod headers;
-mod line;
 mod questions;
+mod socket;
 pub mod status;
 pub(crate) mod streams;
 
@@ -25,8 +25,8 @@ pub use questions::Questions;
 pub use streams::parse_id;
 
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
-use crate::engine::calls::connection::Connection;
-use crate::engine::calls::line::{CONNECT_LIMIT, Line};
+use crate::engine::calls::connection::MultiplexedConnection;
+use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::{Connector, Exchanges, NetworkClient, Route};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
@@ -90,7 +90,7 @@ pub struct CallPlan {
 /// # Errors
 /// Why it cannot be reached within `limit`.
 pub fn reach(connector: &Connector, limit: Duration) -> Result<(), InferError> {
-    Line::connect(connector, limit.min(CONNECT_LIMIT)).map(|mut line| line.shutdown())
+    Http2Socket::connect(connector, limit.min(CONNECT_LIMIT)).map(|mut line| line.shutdown())
 }
 
 /// Opens a client of a method over gRPC.
@@ -104,5 +104,5 @@ pub fn open<M: Method + 'static>(
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
     let limit = plan.route.limit;
-    Ok(Box::new(NetworkClient::open(Connection::open(method, plan)?, spec, limit, sink)?))
+    Ok(Box::new(NetworkClient::open(MultiplexedConnection::open(method, plan)?, spec, limit, sink)?))
 }

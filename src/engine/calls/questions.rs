@@ -9,7 +9,7 @@ use crate::backend::{ErrorCode, InferError};
 use crate::clock::Stamp;
 use crate::engine::Connector;
 use crate::engine::calls::headers::CallHeaders;
-use crate::engine::calls::line::{CONNECT_LIMIT, Line};
+use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::calls::status::{self, BROKEN};
 use crate::wire::grpc::{self, MessageReader, Wish};
 use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
@@ -21,7 +21,7 @@ const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
 pub struct Questions {
     connector: Arc<Connector>,
     headers: CallHeaders,
-    line: Mutex<Option<Line>>,
+    line: Mutex<Option<Http2Socket>>,
 }
 
 impl Questions {
@@ -59,7 +59,7 @@ impl Questions {
             }
         }
         let left = call.deadline.from_now().min(CONNECT_LIMIT);
-        let mut line = Line::connect(&self.connector, left.max(SHORTEST_LIMIT))?;
+        let mut line = Http2Socket::connect(&self.connector, left.max(SHORTEST_LIMIT))?;
         let answer = call.exchange(&mut line)?;
         *held = Some(line);
         answer
@@ -82,7 +82,7 @@ struct SingleCall<'a> {
 impl SingleCall<'_> {
     /// Sends the request and waits until its stream has ended; the answer's message, or what is said in its place. An outer
     /// error means that the connection is of no use.
-    fn exchange(&self, line: &mut Line) -> Result<Result<Vec<u8>, InferError>, InferError> {
+    fn exchange(&self, line: &mut Http2Socket) -> Result<Result<Vec<u8>, InferError>, InferError> {
         if !line.h2.can_open() {
             return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
         }

@@ -1,4 +1,4 @@
-//! Connections that carry one exchange at a time: each slot has its own.
+//! Connections that carry one exchange at a time: each slot has its own, or they are fewer, and requests wait for one.
 //!
 //! With one slot its socket blocks: a request costs one `writev` and one `read`. With more, all sockets are watched by one
 //! epoll.
@@ -12,7 +12,8 @@
 //! To give up a request is to hang up: there is no other way.
 
 mod common;
-mod line;
+mod connection;
+mod seats;
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use std::time::Duration;
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
-use crate::engine::serial::line::{Line, TICK};
+use crate::engine::serial::connection::{SerialConnection, TICK};
+use crate::engine::serial::seats::Seats;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
 
@@ -89,14 +91,21 @@ pub fn open<D: Dialogue + 'static>(
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
     let limit = route.limit;
-    let transport = Connections { common: Common::new(route), lines: Vec::new(), buffer: vec![0; BUFFER], dialogue };
+    let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
+    let most = spec.connections.unwrap_or(usize::MAX);
+    let seats = spec.connections.map(|_| Seats::default());
+    let transport = Connections { common, lines: Vec::new(), most, seats, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
 }
 
-/// The connections of a client, one for each slot.
+/// The connections of a client.
 struct Connections<D> {
     common: Common,
-    lines: Vec<Line>,
+    lines: Vec<SerialConnection>,
+    /// Most of them.
+    most: usize,
+    /// Who has which; where there is none, each slot has that of its number.
+    seats: Option<Seats>,
     buffer: Vec<u8>,
     dialogue: D,
 }
@@ -109,21 +118,20 @@ impl<D: Dialogue> Connections<D> {
     /// Goes over from one blocking socket to many that do not block.
     fn watch_all(&mut self) -> std::io::Result<()> {
         let poller = Poller::new()?;
-        for (slot, line) in self.lines.iter_mut().enumerate() {
-            line.attach(Some(&poller), slot)?;
-        }
+        self.lines.iter_mut().try_for_each(|line| line.attach(Some(&poller)))?;
         self.common.poller = Some(poller);
         Ok(())
     }
 
-    /// Goes on with a slot whose socket is ready.
-    fn advance(&mut self, slot: usize, exchanges: &mut Exchanges) {
-        let Self { common, lines, buffer, dialogue } = self;
-        let line = &mut lines[slot];
-        if !exchanges.is_outstanding(slot) {
+    /// Goes on with a connection whose socket is ready.
+    fn advance(&mut self, number: usize, exchanges: &mut Exchanges) {
+        let Self { common, lines, buffer, dialogue, seats, .. } = self;
+        let line = &mut lines[number];
+        let slot = seats.as_ref().map_or(Some(number), |seats| seats.slot(number));
+        let Some(slot) = slot.filter(|slot| exchanges.is_outstanding(*slot)) else {
             line.disturbed(buffer);
             return;
-        }
+        };
         if line.is_sending() {
             match line.send(common, dialogue, slot, exchanges) {
                 Err(error) => return exchanges.fail(slot, error),
@@ -171,40 +179,81 @@ impl<D: Dialogue> Connections<D> {
     }
 }
 
+impl<D: Dialogue> Connections<D> {
+    /// Sends a slot's request on a connection. Of one that `waited` for it, the time has begun already.
+    fn begin(&mut self, (slot, number): (usize, usize), waited: bool, exchanges: &mut Exchanges) {
+        let Self { common, lines, dialogue, .. } = self;
+        let line = &mut lines[number];
+        let had_connection = line.stream().is_some();
+        let begun = dialogue.prepare(slot, exchanges.request(slot)).and_then(|total| {
+            if waited {
+                exchanges.is_sent(slot)
+            } else {
+                exchanges.sends(slot)
+            }
+            line.begin(common, dialogue, slot, (total, exchanges))
+        });
+        if let Err(error) = begun {
+            let pause = if had_connection { Duration::ZERO } else { PAUSE };
+            exchanges.fail_later(slot, error, pause);
+        }
+    }
+
+    /// The connection that a slot's request is on.
+    fn line(&mut self, slot: usize) -> Option<&mut SerialConnection> {
+        let number = self.seats.as_ref().map_or(Some(slot), |seats| seats.line(slot))?;
+        self.lines.get_mut(number)
+    }
+}
+
 impl<D: Dialogue> Transport for Connections<D> {
     fn grow(&mut self, slots: usize) -> Result<()> {
         if slots > 1 && self.common.poller.is_none() {
             self.watch_all().map_err(|error| self.broken(&error))?;
         }
         self.dialogue.grow(slots)?;
-        while self.lines.len() < slots {
-            let line = Line::open(&self.common, self.lines.len(), OPEN_LIMIT).map_err(|error| self.broken(&error))?;
+        while self.lines.len() < slots.min(self.most) {
+            let line = SerialConnection::open(&self.common, self.lines.len(), OPEN_LIMIT)
+                .map_err(|error| self.broken(&error))?;
             self.lines.push(line);
+        }
+        if let Some(seats) = &mut self.seats {
+            seats.grow(slots, self.lines.len());
         }
         Ok(())
     }
 
     #[inline]
     fn enter(&mut self, slot: usize, _: &mut Exchanges) {
-        self.lines[slot].enter();
+        if self.seats.is_none() {
+            self.lines[slot].enter();
+        }
     }
 
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
-        let Self { common, lines, dialogue, .. } = self;
-        let line = &mut lines[slot];
-        let had_connection = line.stream().is_some();
-        let begun = match dialogue.prepare(slot, exchanges.request(slot)) {
-            Ok(total) => line.begin(common, dialogue, slot, (total, exchanges)),
-            Err(error) => Err(error),
+        let number = match &mut self.seats {
+            None => Some(slot),
+            Some(seats) => seats.take(slot, exchanges),
         };
-        if let Err(error) = begun {
-            let pause = if had_connection { Duration::ZERO } else { PAUSE };
-            exchanges.fail_later(slot, error, pause);
+        match number {
+            Some(number) => {
+                if self.seats.is_some() {
+                    self.lines[number].enter();
+                }
+                self.begin((slot, number), false, exchanges);
+            }
+            None => exchanges.starts(slot),
         }
         Ok(())
     }
 
-    fn flush(&mut self, _: &mut Exchanges) {}
+    /// What waits for a connection leaves on those that are free again.
+    fn flush(&mut self, exchanges: &mut Exchanges) {
+        while let Some((slot, number)) = self.seats.as_mut().and_then(|seats| seats.next(exchanges)) {
+            self.lines[number].enter();
+            self.begin((slot, number), true, exchanges);
+        }
+    }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
         let done = if self.common.poller.is_some() {
@@ -216,13 +265,21 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn give_up(&mut self, slot: usize, error: InferError, _politely: bool, exchanges: &mut Exchanges) -> bool {
-        self.lines[slot].hang_up();
+        if let Some(line) = self.line(slot) {
+            line.hang_up();
+        }
         exchanges.fail(slot, error);
         true
     }
 
     fn release(&mut self, slot: usize) {
-        self.lines[slot].release(self.dialogue.keeps_open(slot));
+        let number = match &mut self.seats {
+            None => Some(slot),
+            Some(seats) => seats.leave(slot),
+        };
+        if let Some(number) = number {
+            self.lines[number].release(self.dialogue.keeps_open(slot));
+        }
     }
 
     fn close(&mut self) {}

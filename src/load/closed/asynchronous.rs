@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
-use crate::load::worker::Share;
+use crate::load::worker::WorkerShare;
 
 /// A slot sends its next request when its last one is over.
 struct Reissue;
@@ -29,10 +29,11 @@ impl Policy for Reissue {
 }
 
 /// A worker's whole life.
-pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &Share) -> Result<()> {
+pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare) -> Result<()> {
     let numbers = Numbers { first: share.first_lane, stride: 1 };
     let (policy, slots) = (Reissue, share.slots);
-    let setup = Setup { policy, numbers, slots, alone: true, reissues: true, watches: false };
+    let worker = (share.worker, share.workers);
+    let setup = Setup { policy, numbers, worker, slots, alone: true, reissues: true, watches: false };
     engine::work(context, control, setup, |issuer| {
         send_first(issuer)?;
         issuer.settle()

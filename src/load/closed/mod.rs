@@ -10,7 +10,7 @@ use crate::backend::Threading;
 use crate::error::Result;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
-use crate::load::worker::{self, Share, Worker};
+use crate::load::worker::{self, Worker, WorkerShare};
 
 /// The shape of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +36,16 @@ pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usi
 
 impl ClosedLoop {
     /// Deals the requests to workers, the first ones getting one more where they do not divide evenly.
-    pub(in crate::load) fn shares(self) -> Vec<Share> {
+    pub(in crate::load) fn shares(self) -> Vec<WorkerShare> {
         let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
         let (each, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
         let first = |worker: usize| worker * each + worker.min(more);
-        let share = |worker| Share { worker, first_lane: first(worker), slots: each + usize::from(worker < more) };
+        let share = |worker| WorkerShare {
+            worker,
+            workers,
+            first_lane: first(worker),
+            slots: each + usize::from(worker < more),
+        };
         (0..workers).map(share).collect()
     }
 }

@@ -20,7 +20,7 @@ use crate::load::closed::wait::Signal;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::Over;
-use crate::load::worker::Share;
+use crate::load::worker::WorkerShare;
 use crate::plan::Wait;
 use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source};
 
@@ -159,7 +159,7 @@ impl SyncSink {
 
 struct Worker<'a> {
     context: &'a LoadContext,
-    share: &'a Share,
+    share: &'a WorkerShare,
     sink: Arc<SyncSink>,
     client: Box<dyn Client>,
     driven: bool,
@@ -193,7 +193,7 @@ const SLOT: SlotId = SlotId(0);
 const WAIT_LIMIT: Duration = Duration::from_millis(100);
 
 /// A worker's whole life.
-pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share) -> Result<()> {
+pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &WorkerShare) -> Result<()> {
     let lane = share.first_lane;
     context.reserve_observed(lane + 1);
     let sink = Arc::new(SyncSink {
@@ -207,7 +207,8 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Share)
         before: AtomicU64::new(0),
         entry: AtomicUsize::new(0),
     });
-    let client = context.backend.open_client(context.client_spec(1), Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
+    let spec = context.client_spec(1, (share.worker, share.workers));
+    let client = context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let driven = context.backend.capabilities().threading == Threading::Driven;
     let mut worker = Worker {
         context,

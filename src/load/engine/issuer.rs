@@ -26,6 +26,8 @@ pub(in crate::load) struct Setup<P> {
     pub(in crate::load) policy: P,
     /// How its slots are numbered.
     pub(in crate::load) numbers: Numbers,
+    /// Its number among the workers, and how many these are.
+    pub(in crate::load) worker: (usize, usize),
     /// Slots that it opens its client with.
     pub(in crate::load) slots: usize,
     /// No other request of a lane is under way when one is over.
@@ -46,10 +48,10 @@ pub(in crate::load) fn work<P: Policy + 'static>(
     setup: Setup<P>,
     run: impl FnOnce(&mut Issuer<P>) -> Result<()>,
 ) -> Result<()> {
-    let Setup { policy, numbers, slots, alone, reissues, watches } = setup;
+    let Setup { policy, numbers, worker, slots, alone, reissues, watches } = setup;
     let flight = InFlight::of_this_thread((context, control), policy, (numbers, slots), alone);
     let flight = Arc::new(flight);
-    let spec = context.client_spec(slots);
+    let spec = context.client_spec(slots, worker);
     let spec = ClientSpec { watch_responses: spec.watch_responses || watches, ..spec };
     let client = context.backend.open_client(spec, Arc::clone(&flight) as Arc<dyn CompletionSink>)?;
     let mut issuer = Issuer {

@@ -80,7 +80,7 @@ pub fn issuing_threads(rate: f64, max_threads: usize, threading: Threading) -> u
 
 /// A worker's part of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Share {
+struct OpenShare {
     worker: usize,
     workers: usize,
     /// Lanes of the feed: `worker`, `worker + workers`, ….
@@ -91,7 +91,7 @@ struct Share {
     turn: (usize, usize),
 }
 
-impl Share {
+impl OpenShare {
     /// A lane of the feed, by its number among the worker's.
     fn lane(self, number: usize) -> usize {
         self.worker + number * self.workers
@@ -119,17 +119,17 @@ impl OpenLoop {
     /// Which turn at the schedule each worker has, of how many, and how many of `count` requests these are.
     #[cfg(test)]
     pub(super) fn turns(&self, lanes: usize, count: u64) -> Vec<(usize, usize, u64)> {
-        let turn = |share: &Share| (share.turn.0, share.turn.1, share.part_of(count));
+        let turn = |share: &OpenShare| (share.turn.0, share.turn.1, share.part_of(count));
         self.shares(lanes).iter().map(turn).collect()
     }
 
     /// Deals lanes and outstanding requests to workers. Each has at least one of both.
-    fn shares(&self, lanes: usize) -> Vec<Share> {
+    fn shares(&self, lanes: usize) -> Vec<OpenShare> {
         let bound = self.bound(lanes);
         let workers = self.threads.min(lanes).min(bound).max(1);
         let turn = |worker| (self.part.number(worker), workers * self.part.size);
         let part = |all: usize, worker: usize| all / workers + usize::from(worker < all % workers);
-        let share = |worker| Share {
+        let share = |worker| OpenShare {
             worker,
             workers,
             lanes: part(lanes, worker),
@@ -162,7 +162,7 @@ pub(super) fn spawn(
 }
 
 /// A worker's whole life.
-fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, share: Share) -> Result<()> {
+fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, share: OpenShare) -> Result<()> {
     let serial = shape.serial;
     let first = match context.backend.capabilities().threading {
         Threading::Driven => FIRST_DRIVEN_SLOTS,
@@ -170,7 +170,8 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, sh
     };
     let slots = if serial { share.slots } else { share.slots.min(first) };
     let numbers = Numbers { first: share.worker, stride: share.workers };
-    let setup = Setup { policy: Scheduled, numbers, slots, alone: serial, reissues: false, watches: false };
+    let worker = (share.worker, share.workers);
+    let setup = Setup { policy: Scheduled, numbers, worker, slots, alone: serial, reissues: false, watches: false };
     let pacer = Pacer::for_this_thread(shape.spin);
     engine::work(context, control, setup, |issuer| {
         // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because

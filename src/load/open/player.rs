@@ -7,7 +7,7 @@ use crate::backend::{Next, Request, SlotId};
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::engine::{InFlight, Issuer, Policy};
-use crate::load::open::Share;
+use crate::load::open::OpenShare;
 use crate::load::pace::{Pacer, Wake};
 
 /// A thread that drives its client looks at least so often whether the load is over.
@@ -29,7 +29,7 @@ impl Policy for Scheduled {
 pub(super) struct Player<'a> {
     pub(super) issuer: &'a mut Issuer<Scheduled>,
     pub(super) pacer: Pacer,
-    pub(super) share: Share,
+    pub(super) share: OpenShare,
     pub(super) serial: bool,
     /// Requests issued, for going round the lanes.
     pub(super) sent: u64,

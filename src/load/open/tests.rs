@@ -20,7 +20,7 @@ use crate::load::run::{RunningLoad, start};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::Distribution;
+use crate::plan::GapDistribution;
 use crate::record::{Recorder, RecorderSpec, Tally};
 
 /// A server that answers each request a fixed time after it came, but for a pause, and keeps a log.
@@ -197,7 +197,7 @@ impl Setup {
     fn new(server: Server, rate: f64, threads: usize) -> Self {
         let index = PayloadIndex { cycle: (0..1000).map(PayloadId).collect(), streams: Vec::new() };
         let shape = OpenLoop {
-            arrivals: Arrivals::at_rate(rate, Distribution::Constant).unwrap(),
+            arrivals: Arrivals::at_rate(rate, GapDistribution::Constant).unwrap(),
             seed: 1,
             threads,
             max_outstanding: DEFAULT_MAX_OUTSTANDING,
@@ -442,7 +442,7 @@ fn timed_requests_that_take_too_long_are_cancelled_once() {
 #[test]
 fn lanes_and_outstanding_requests_are_dealt_to_workers() {
     let shape = |threads, max_outstanding, serial| OpenLoop {
-        arrivals: Arrivals::at_rate(1.0, Distribution::Constant).unwrap(),
+        arrivals: Arrivals::at_rate(1.0, GapDistribution::Constant).unwrap(),
         seed: 0,
         threads,
         max_outstanding,

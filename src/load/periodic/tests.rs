@@ -154,7 +154,15 @@ impl Client for TestClient {
 }
 
 fn shape(start: u32, end: u32, step: u32, period: u32) -> PeriodicLoop {
-    PeriodicLoop { start, end, step, period, book: Arc::new(BatchBook::new(end)) }
+    PeriodicLoop {
+        start,
+        end,
+        step,
+        period,
+        book: Arc::new(BatchBook::new(end)),
+        part: Part::WHOLE,
+        progress: Arc::default(),
+    }
 }
 
 fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {

@@ -20,7 +20,7 @@ use rand_distr::{Distribution as _, Exp1, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::error::{Error, Result};
-use crate::plan::{Distribution, MAX_RATE};
+use crate::plan::{GapDistribution, MAX_RATE};
 use crate::seed::{self, Purpose};
 
 pub use files::{parse_intervals, read_intervals};
@@ -55,16 +55,16 @@ impl Arrivals {
     ///
     /// # Errors
     /// Where the rate is not above 0 and at most [`MAX_RATE`], or the shape of a gamma distribution is not positive.
-    pub fn at_rate(rate: f64, distribution: Distribution) -> Result<Self> {
+    pub fn at_rate(rate: f64, distribution: GapDistribution) -> Result<Self> {
         if !(rate > 0.0 && rate <= MAX_RATE) {
             return Err(Error::usage(format!(
                 "request rate {rate} is not usable: it must be above 0 and at most {MAX_RATE:.0} requests a second"
             )));
         }
         let shape = match distribution {
-            Distribution::Constant => return Ok(Self::Constant { rate }),
-            Distribution::Poisson => 1.0,
-            Distribution::Gamma(shape) => shape,
+            GapDistribution::Constant => return Ok(Self::Constant { rate }),
+            GapDistribution::Poisson => 1.0,
+            GapDistribution::Gamma(shape) => shape,
         };
         if !(shape > 0.0 && shape.is_finite()) {
             return Err(Error::usage(format!(

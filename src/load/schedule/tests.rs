@@ -6,23 +6,23 @@ fn gaps(arrivals: &Arrivals, seed: u64, count: usize) -> Vec<f64> {
     offsets.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
 }
 
-fn rate(rate: f64, distribution: Distribution) -> Arrivals {
+fn rate(rate: f64, distribution: GapDistribution) -> Arrivals {
     Arrivals::at_rate(rate, distribution).unwrap()
 }
 
 #[test]
 fn constant_rates_start_at_once_and_do_not_drift() {
-    let schedule = Schedule::new(&rate(3.0, Distribution::Constant), 1);
+    let schedule = Schedule::new(&rate(3.0, GapDistribution::Constant), 1);
     assert_eq!(schedule.take(4).collect::<Vec<_>>(), [0, 333_333_333, 666_666_667, 1_000_000_000]);
-    let mut fast = Schedule::new(&rate(30_000.0, Distribution::Constant), 1);
+    let mut fast = Schedule::new(&rate(30_000.0, GapDistribution::Constant), 1);
     assert_eq!(fast.nth(1_000_000), Some(33_333_333_333));
-    let mut days = Schedule::new(&rate(7.0, Distribution::Constant), 1);
+    let mut days = Schedule::new(&rate(7.0, GapDistribution::Constant), 1);
     assert_eq!(days.nth(7 * 86_400), Some(86_400_000_000_000));
 }
 
 #[test]
 fn a_seed_fixes_the_schedule_and_another_changes_it() {
-    for distribution in [Distribution::Poisson, Distribution::Gamma(0.3)] {
+    for distribution in [GapDistribution::Poisson, GapDistribution::Gamma(0.3)] {
         let arrivals = rate(1000.0, distribution);
         let first: Vec<u64> = Schedule::new(&arrivals, 42).take(1000).collect();
         assert_eq!(first, Schedule::new(&arrivals, 42).take(1000).collect::<Vec<_>>());
@@ -34,9 +34,9 @@ fn a_seed_fixes_the_schedule_and_another_changes_it() {
 #[test]
 fn threads_share_one_schedule() {
     let kinds = [
-        rate(1000.0, Distribution::Constant),
-        rate(1000.0, Distribution::Poisson),
-        rate(1000.0, Distribution::Gamma(2.5)),
+        rate(1000.0, GapDistribution::Constant),
+        rate(1000.0, GapDistribution::Poisson),
+        rate(1000.0, GapDistribution::Gamma(2.5)),
         Arrivals::looped(vec![5, 0, 7]).unwrap(),
         Arrivals::fixed_ms(&[1, 2, 2, 9, 30]).unwrap(),
     ];
@@ -59,18 +59,18 @@ fn threads_share_one_schedule() {
 #[test]
 fn poisson_gaps_are_exponential_and_gamma_gaps_are_not() {
     let exponential = |mean: f64| move |gap: f64| 1.0 - (-gap / mean).exp();
-    let poisson = gaps(&rate(2000.0, Distribution::Poisson), 5, 50_000);
+    let poisson = gaps(&rate(2000.0, GapDistribution::Poisson), 5, 50_000);
     assert!(kolmogorov(&poisson, exponential(500_000.0)).p_value > 0.01);
-    let bursty = gaps(&rate(2000.0, Distribution::Gamma(0.5)), 5, 50_000);
+    let bursty = gaps(&rate(2000.0, GapDistribution::Gamma(0.5)), 5, 50_000);
     assert!(kolmogorov(&bursty, exponential(500_000.0)).p_value < 1e-6);
 }
 
 #[test]
 fn gamma_gaps_have_the_mean_of_the_rate_and_the_variance_of_the_shape() {
-    assert_eq!(rate(5.0, Distribution::Constant).gap_variation(), 0.0);
+    assert_eq!(rate(5.0, GapDistribution::Constant).gap_variation(), 0.0);
     for shape in [0.25, 1.0, 4.0] {
-        assert_eq!(rate(5.0, Distribution::Gamma(shape)).gap_variation(), 1.0 / f64::sqrt(shape));
-        let gaps = gaps(&rate(1000.0, Distribution::Gamma(shape)), 11, 200_000);
+        assert_eq!(rate(5.0, GapDistribution::Gamma(shape)).gap_variation(), 1.0 / f64::sqrt(shape));
+        let gaps = gaps(&rate(1000.0, GapDistribution::Gamma(shape)), 11, 200_000);
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "shape {shape}: mean {mean}");
@@ -80,8 +80,8 @@ fn gamma_gaps_have_the_mean_of_the_rate_and_the_variance_of_the_shape() {
 
 #[test]
 fn shape_one_is_the_poisson_process() {
-    let gamma = Schedule::new(&rate(10.0, Distribution::Gamma(1.0)), 3);
-    assert!(gamma.take(100).eq(Schedule::new(&rate(10.0, Distribution::Poisson), 3).take(100)));
+    let gamma = Schedule::new(&rate(10.0, GapDistribution::Gamma(1.0)), 3);
+    assert!(gamma.take(100).eq(Schedule::new(&rate(10.0, GapDistribution::Poisson), 3).take(100)));
 }
 
 #[test]
@@ -105,11 +105,13 @@ fn a_fixed_schedule_is_split_with_its_offsets() {
 #[test]
 fn unusable_rates_shapes_and_schedules_are_refused() {
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 2e9] {
-        let error = Arrivals::at_rate(value, Distribution::Poisson).unwrap_err().to_string();
+        let error = Arrivals::at_rate(value, GapDistribution::Poisson).unwrap_err().to_string();
         assert!(error.contains("must be above 0"), "{error}");
     }
     for shape in [0.0, -2.0, f64::NAN, f64::INFINITY] {
-        assert!(Arrivals::at_rate(1.0, Distribution::Gamma(shape)).unwrap_err().to_string().contains("--burstiness"));
+        assert!(
+            Arrivals::at_rate(1.0, GapDistribution::Gamma(shape)).unwrap_err().to_string().contains("--burstiness")
+        );
     }
     assert!(Arrivals::fixed_ms(&[]).unwrap_err().to_string().contains("empty"));
     assert!(Arrivals::fixed_ms(&[3, 1]).unwrap_err().to_string().contains("entry 2 is due at 1000000 ns"));

@@ -20,7 +20,7 @@ use crate::measure::server::Models;
 use crate::measure::summary::{Headline, sample};
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Distribution, MeasurementPlan};
+use crate::plan::{GapDistribution, MeasurementPlan};
 use crate::record::{Finished, Observer, RecorderSpec};
 use crate::seed::hash;
 
@@ -117,7 +117,7 @@ fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) ->
         ..LoadContext::new(Arc::clone(backend), client, feed, Arc::clone(recorder))
     };
     let shape = OpenLoop {
-        arrivals: Arrivals::at_rate(RATE, Distribution::Constant).unwrap(),
+        arrivals: Arrivals::at_rate(RATE, GapDistribution::Constant).unwrap(),
         seed: 0,
         threads: 1,
         max_outstanding: 100,

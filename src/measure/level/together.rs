@@ -64,7 +64,7 @@ impl Trials<'_> {
         };
         self.running.halt();
         self.pulse.wait_with(Ending::Complete)?;
-        let told = Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.running.is_stranded()));
+        let told = Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.is_stopped()));
         let told = ranks.exchange(&told, ANSWER_LIMIT)?;
         Ok(self.hear(ranks, told, window.readings).unwrap_or(Ending::Complete))
     }
@@ -73,19 +73,18 @@ impl Trials<'_> {
     fn until_all_agree(&mut self, ranks: &Ranks) -> Result<Ending> {
         self.pulse.rest();
         self.sentry.prepare();
-        let WindowRule::Time(length) = self.measurement.plan.window else {
-            return Err(Error::usage(
-                "--measurement-mode count_windows: ranks that share a load measure windows of time",
-            ));
-        };
         let first =
             self.running.started().plus_duration(self.measurement.plan.warmup + ramp_limit(self.measurement.plan));
-        let grid = |number: u32| first.plus_duration(length * number);
-        let (mut start, mut untold) = (self.run.recorder.end_window(first), Untold::default());
+        let mut start = self.run.recorder.end_window(first);
         while Stamp::now() < start {
             self.check_terminated()?;
             thread::sleep(WINDOW_POLL.min(start.from_now()));
         }
+        let length = match self.measurement.plan.window {
+            WindowRule::Time(length) => length,
+            WindowRule::Count(requests) => return self.until_counts_agree(ranks, requests, start),
+        };
+        let (grid, mut untold) = (|number: u32| first.plus_duration(length * number), Untold::default());
         self.open_first(start, grid(1));
         for number in 2.. {
             let end = match self.wait_for_all(ranks, &mut untold, start)? {
@@ -95,7 +94,7 @@ impl Trials<'_> {
             self.counters.ask();
             thread::sleep(GRACE);
             let (window, disturbance) = self.cut((start, end), grid(number), |_| ());
-            let broken = self.running.is_stranded() || self.running.is_finished();
+            let broken = self.is_stopped() || self.running.is_finished();
             untold.waiting.push_back(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), broken)));
             untold.readings.push_back(window.readings);
             self.boundaries.push(end);
@@ -112,6 +111,8 @@ impl Trials<'_> {
             self.running.settle_if_stranded();
             self.counters.look()?;
             self.check_terminated()?;
+            // What it finds is told with the window.
+            self.fails_too_often();
             if untold.under_way
                 && let Some(told) = ranks.look::<Told>()?
             {
@@ -148,7 +149,7 @@ impl Trials<'_> {
     }
 
     /// Takes in a window that all have told of; returns what the level ends with, if it does.
-    fn hear(&mut self, ranks: &Ranks, told: Vec<Told>, readings: Option<MetricsFold>) -> Option<Ending> {
+    pub(super) fn hear(&mut self, ranks: &Ranks, told: Vec<Told>, readings: Option<MetricsFold>) -> Option<Ending> {
         let interrupted = told.iter().any(|one| one.interrupted);
         let broken = told.iter().any(|one| one.broken);
         let span = if self.run.finite { Span::Whole } else { Span::Window };
@@ -165,12 +166,22 @@ impl Trials<'_> {
         if self.run.finite { Some(Ending::Complete) } else { self.history.decide(self.measurement.plan) }
     }
 
-    fn is_interrupted_here(&self) -> bool {
+    /// Whether this process' load cannot go on, or may not.
+    fn is_stopped(&self) -> bool {
+        self.running.is_stranded() || self.measurement.breaker.is_open()
+    }
+
+    /// Whether so many requests of this process fail that the run ends.
+    pub(super) fn fails_too_often(&self) -> bool {
+        self.measurement.fails_too_often(&self.run.recorder, self.running.started())
+    }
+
+    pub(super) fn is_interrupted_here(&self) -> bool {
         interrupt::counter().load(Ordering::Relaxed) > 0
     }
 
     /// The launcher gives a process that it wants to end but a moment: no time for other processes.
-    fn check_terminated(&self) -> Result<()> {
+    pub(super) fn check_terminated(&self) -> Result<()> {
         match interrupt::is_terminated() {
             true => {
                 Err(Error::machine("the launcher ends this process, because another has ended or the user wants it"))

@@ -1,6 +1,6 @@
 //! A breakdown from averages alone: what the client measured of every request, and the server's counters.
 
-use crate::measure::breakdown::{Breakdown, Source, Stage};
+use crate::measure::breakdown::{Breakdown, RequestStage, Source};
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::{ClientSummary, ServerSummary};
 
@@ -8,7 +8,7 @@ use crate::measure::summary::{ClientSummary, ServerSummary};
 pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
     let latency_ns = client.latency.mean_ns();
     let share = |ns: f64| if latency_ns > 0.0 { ns / latency_ns } else { 0.0 };
-    let own = |name: &str, ns: f64| Stage {
+    let own = |name: &str, ns: f64| RequestStage {
         name: name.to_owned(),
         model: None,
         depth: 0,
@@ -34,7 +34,7 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
         lost: 0,
         cut: 0,
         unexplained: own("unexplained", (latency_ns - explained).max(0.0)),
-        latency: Stage { percentiles_ns, ..own("latency", latency_ns) },
+        latency: RequestStage { percentiles_ns, ..own("latency", latency_ns) },
         stages,
         wake_up: None,
         slowest: None,
@@ -42,7 +42,7 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
 }
 
 /// Adds the stages of a model and of those that it calls, per request of the `requests` from outside.
-fn of_model(server: &ServerSummary, (requests, depth): (u64, usize), several: bool, stages: &mut Vec<Stage>) {
+fn of_model(server: &ServerSummary, (requests, depth): (u64, usize), several: bool, stages: &mut Vec<RequestStage>) {
     let delta = &server.delta;
     let per_request = |ns: u64| ns as f64 / requests.max(1) as f64;
     let parts = [
@@ -58,7 +58,7 @@ fn of_model(server: &ServerSummary, (requests, depth): (u64, usize), several: bo
             continue;
         }
         let model = several.then(|| server.name.clone());
-        stages.push(Stage {
+        stages.push(RequestStage {
             name: name.to_owned(),
             model,
             depth,

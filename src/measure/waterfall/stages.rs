@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::backend::{ModelName, ModelTrace, Moment};
 use crate::clock::Stamp;
-use crate::measure::breakdown::{Breakdown, SlowStage, Slowest, Source, Stage};
+use crate::measure::breakdown::{Breakdown, RequestStage, SlowStage, Slowest, Source};
 use crate::measure::precision::PERCENTILES;
 use crate::measure::waterfall::weighted::{mean, percentiles};
 use crate::record::KeptTrace;
@@ -159,10 +159,10 @@ impl Table {
         ns.iter().copied().chain(std::iter::repeat(0)).zip(self.weights.iter().copied())
     }
 
-    fn stage(&self, key: Key, ns: &[u64], latency_ns: f64) -> Stage {
+    fn stage(&self, key: Key, ns: &[u64], latency_ns: f64) -> RequestStage {
         let mean_ns = mean(self.weighted(ns));
         let (model, depth) = key.model.unzip();
-        Stage {
+        RequestStage {
             name: key.name.to_owned(),
             model: model.filter(|_| self.several).map(|model| model.text()),
             depth: depth.unwrap_or(0),

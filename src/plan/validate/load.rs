@@ -2,7 +2,7 @@
 
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, loads, shown_range};
-use crate::plan::{Calls, DataSource, Draft, LoadMode, ServiceKind};
+use crate::plan::{Calls, DataSource, Draft, LoadMode, Range, ServiceKind};
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[
@@ -74,6 +74,24 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| draft.given.has("--stage-edges") && !draft.given.has("--stage"),
         message: |draft| format!("{} is about stages: add --stage", draft.given.show("--stage-edges")),
+    },
+    Rule {
+        broken: |draft| waits_on_connections(draft).is_some(),
+        message: |draft| {
+            let flag = draft.given.show("--max-connections");
+            let of = match waits_on_connections(draft) {
+                Some(u32::MAX) | None => String::new(),
+                Some(requests) => format!(" of {requests}"),
+            };
+            format!("{flag}: each{of} threads that wait for their answers has a connection of its own: add --async")
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.load.max_connections.is_some() && overlaps(&draft.plan.load.mode),
+        message: |draft| {
+            let flag = draft.given.show("--max-connections");
+            format!("{flag}: stages that overlap have connections beside each other: add --stage-edges drain")
+        },
     },
     Rule {
         broken: |draft| draft.given.has("--burstiness") && !is_gamma(draft),
@@ -167,6 +185,23 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| format!("{} must be among {}", draft.given.show("--worker-cpus"), draft.given.show("--cpus")),
     },
 ];
+
+/// How many requests have a thread that waits for each, where there may not be so many connections; the largest number where a range
+/// has no end.
+fn waits_on_connections(draft: &Draft) -> Option<u32> {
+    let load = &draft.plan.load;
+    let most = load.max_connections?;
+    let waits = load.calls != Calls::Asynchronous;
+    let is_endless = matches!(&load.mode, LoadMode::Concurrency(Range { end: None, .. }));
+    let peak = if is_endless { Some(u32::MAX) } else { load.mode.peak_concurrency() };
+    peak.filter(|requests| waits && *requests as usize > most)
+}
+
+/// Whether a load begins while another is still under way.
+fn overlaps(mode: &LoadMode) -> bool {
+    let LoadMode::Stages { stages, edges, .. } = mode else { return false };
+    stages.iter().skip(1).any(|stage| stage.rest(*edges).is_none())
+}
 
 fn has_range(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })

@@ -273,6 +273,7 @@ const NETWORK_ONLY: &[&str] = &[
     "--http-compression",
     "--server-wait",
     "--reconnect",
+    "--max-connections",
     "--client-timeout-us",
     "--max-reply-bytes",
     "--metrics-url",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::measure::batches::{ExecutedBatches, executed_batches};
-use crate::measure::breakdown::{Breakdown, Slowest, Source, Stage};
+use crate::measure::breakdown::{Breakdown, RequestStage, Slowest, Source};
 use crate::measure::cost::{Cost, GroupCost, GroupKind};
 use crate::measure::summary::LevelSummary;
 use crate::report::number::percent;
@@ -83,7 +83,7 @@ fn block(breakdown: &Breakdown, several: bool) -> String {
     let _ = writeln!(text, "    {:width$}{heads}", "Stage");
     text.extend(rows.map(|stage| row(stage, width)));
     text.extend(breakdown.wake_up.iter().map(|stage| {
-        let stage = Stage { name: "then wake-up".to_owned(), ..stage.clone() };
+        let stage = RequestStage { name: "then wake-up".to_owned(), ..stage.clone() };
         row(&stage, width)
     }));
     text + &breakdown.slowest.as_ref().map_or_else(String::new, slowest)
@@ -109,12 +109,12 @@ fn one_in(breakdown: &Breakdown) -> String {
     if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
 }
 
-fn name(stage: &Stage) -> String {
+fn name(stage: &RequestStage) -> String {
     // The deeper, the further in.
     format!("{}{}", "  ".repeat(stage.depth), shown(&stage.title()))
 }
 
-fn row(stage: &Stage, width: usize) -> String {
+fn row(stage: &RequestStage, width: usize) -> String {
     let percentiles = stage.percentiles_ns.map_or_else(
         || ["-"; 4].map(|none| format!("{none:>9}")),
         |all| all.map(|ns| format!("{:>9}", usec(ns as f64))),

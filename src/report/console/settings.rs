@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::measure::summary::Headline;
-use crate::plan::{Distribution, LoadMode, Plan, Stage, StageEdges, StageLoad, TokenInput, WindowRule};
+use crate::plan::{GapDistribution, LoadMode, Plan, Stage, StageEdges, StageLoad, TokenInput, WindowRule};
 use crate::report::number::{msec, significant};
 use crate::result::Setup;
 use crate::shm::Placement;
@@ -141,11 +141,11 @@ fn which_stages(plan: &Plan, synchronous: bool) -> &'static str {
 }
 
 /// How gaps between sends are drawn.
-fn gaps(distribution: Distribution) -> String {
+fn gaps(distribution: GapDistribution) -> String {
     let name = match distribution {
-        Distribution::Constant => "uniform".to_owned(),
-        Distribution::Poisson => "poisson".to_owned(),
-        Distribution::Gamma(shape) => format!("gamma ({})", significant(shape)),
+        GapDistribution::Constant => "uniform".to_owned(),
+        GapDistribution::Poisson => "poisson".to_owned(),
+        GapDistribution::Gamma(shape) => format!("gamma ({})", significant(shape)),
     };
     format!("  Using {name} distribution on request generation\n")
 }

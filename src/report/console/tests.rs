@@ -10,7 +10,7 @@ use crate::measure::summary::{
     DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::model::statistics::{CountedTime, ModelStatistics};
-use crate::plan::{Distribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
+use crate::plan::{GapDistribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
 use crate::report::tests::sample as plans;
 use crate::shm::Placement;
 
@@ -125,8 +125,10 @@ fn every_setting_has_its_line() {
     plan.measurement.warmup_requests = 8;
     plan.measurement.latency_threshold = Some(Duration::from_millis(7));
     setup.synchronous = false;
-    plan.load.mode =
-        LoadMode::RequestRate { range: Range::with_step(20.0, Some(40.5), 1.0), distribution: Distribution::Poisson };
+    plan.load.mode = LoadMode::RequestRate {
+        range: Range::with_step(20.0, Some(40.5), 1.0),
+        distribution: GapDistribution::Poisson,
+    };
     setup.decoupled = true;
     setup.headline = Headline::FirstResponse;
     let golden = "\

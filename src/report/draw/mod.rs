@@ -12,4 +12,4 @@ mod series;
 pub use axis::{Axis, axes, grid};
 pub use basics::{Anchor, Colour, Frame, HEAT, KINDS, coloured, colours, dim, n, of_kind, of_order, picture, text};
 pub use scale::{Scale, Tick};
-pub use series::{Line, dash, peaks, spread, step_path};
+pub use series::{Polyline, dash, peaks, spread, step_path};

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 const MOST_POINTS: usize = 400;
 
 /// A line through places in a frame.
-pub struct Line<'a> {
+pub struct Polyline<'a> {
     /// Its colour.
     pub colour: Colour,
     /// Its width.
@@ -20,7 +20,7 @@ pub struct Line<'a> {
     pub dashes: &'a str,
 }
 
-impl Line<'_> {
+impl Polyline<'_> {
     /// Through `places`.
     pub fn through(&self, places: &[(f64, f64)]) -> Markup {
         self.path(&path(places))

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::plan::Statistic;
-use crate::report::draw::{Anchor, Axis, Frame, Line, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
+use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
 use crate::report::figures::common::{Shown, level};
 use crate::result::compare::{Change, changes};
 
@@ -89,7 +89,7 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, (row, several, name): (&Row, bool,
             @if several { title { (name) } }
             (text(frame.left - 8.0, at + 4.0, Anchor::End, &words))
             @if let Some(known) = change.interval {
-                (Line { colour, width: 2.0, dashes: "" }.through(&[(place(known.low), at), (place(known.high), at)]))
+                (Polyline { colour, width: 2.0, dashes: "" }.through(&[(place(known.low), at), (place(known.high), at)]))
             }
             circle class={ "f" (colour.class) } cx=(n(place(change.ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
             (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &verdict))

@@ -7,7 +7,7 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::{LoadMode, Statistic};
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dash, n, of_kind, picture, spread,
+    Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, n, of_kind, picture, spread,
 };
 use crate::report::figures::common::{Shown, legend, letter, level, rate, time, with_requests};
 use crate::result::RunResult;
@@ -106,7 +106,7 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
     let places: Vec<(f64, f64)> = curve.levels.iter().map(|level| place(level)).collect();
     let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
     html! {
-        @if curve.joined { (Line { colour: *colour, width: 1.5, dashes }.through(&places)) }
+        @if curve.joined { (Polyline { colour: *colour, width: 1.5, dashes }.through(&places)) }
         @for level in &curve.levels {
             @let (at, up) = place(level);
             @if let Some(known) = Known::find(&level.intervals, *of) {

@@ -1,6 +1,7 @@
 //! The pictures of the report, each a function of results.
 
 mod common;
+mod failures;
 mod forest;
 mod heat;
 mod load_curve;
@@ -15,6 +16,7 @@ use maud::Markup;
 use crate::plan::Picture;
 
 pub use common::{Shown, letter, level, rate, short, time};
+pub use failures::none as no_failures;
 pub use forest::MARGIN;
 pub use pareto::draw as tuned;
 pub use waterfall::{Part, parts};
@@ -27,6 +29,7 @@ pub fn draw(picture: Picture, results: &[Shown<'_>], main: usize) -> Option<Mark
         Picture::Timeline => timeline::draw(results.get(main)?),
         Picture::Heatmap => heat::draw(results.get(main)?),
         Picture::Waterfall => waterfall::draw(results.get(main)?),
+        Picture::Failures => failures::draw(results.get(main)?),
         Picture::Comparison => forest::draw(results),
     }
 }

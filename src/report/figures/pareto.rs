@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use crate::plan::asked;
-use crate::report::draw::{Anchor, Axis, Colour, Frame, Line, Scale, axes, coloured, dim, n, of_kind, picture, spread};
+use crate::report::draw::{
+    Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dim, n, of_kind, picture, spread,
+};
 use crate::report::figures::common::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 
@@ -51,7 +53,7 @@ pub fn draw(result: &TuneResult) -> Option<Markup> {
     let content = html! {
         (legend(result))
         (axes(&FRAME, &horizontal, &upright))
-        (Line { colour: of_kind(KINDS[2]), width: 1.2, dashes: "5 3" }.through(&frontier(&points)))
+        (Polyline { colour: of_kind(KINDS[2]), width: 1.2, dashes: "5 3" }.through(&frontier(&points)))
         @for point in &points { (draw_point(point, result, (x, y))) }
         (names(&points, result))
     };

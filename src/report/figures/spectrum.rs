@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use crate::measure::summary::{Distribution, LevelSummary};
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Line, Scale, Tick, axes, coloured, dash, dim, n, of_kind, of_order, picture, spread,
+    Anchor, Axis, Colour, Frame, Polyline, Scale, Tick, axes, coloured, dash, dim, n, of_kind, of_order, picture,
+    spread,
 };
 use crate::report::figures::common::{MOST_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
 
@@ -122,10 +123,10 @@ fn draw_curve(curve: &Curve<'_>, scales: (Scale, Scale), alone: bool) -> Markup 
         @if let Some(service) = curve.service {
             @let below = places(service, scales, (1.0, count));
             @if alone { (waiting(curve, &below, &places(times, scales, (1.0, count)))) }
-            (Line { colour: *colour, width: 1.0, dashes: "2 2" }.through(&below))
+            (Polyline { colour: *colour, width: 1.0, dashes: "2 2" }.through(&below))
         }
-        (Line { colour: *colour, width: 2.0, dashes }.through(&main))
-        (Line { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, (known, count))))
+        (Polyline { colour: *colour, width: 2.0, dashes }.through(&main))
+        (Polyline { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, (known, count))))
     }
 }
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, KINDS, Line, Scale, axes, coloured, grid, n, peaks, picture, spread, step_path,
+    Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, axes, coloured, grid, n, peaks, picture, spread, step_path,
 };
 use crate::report::figures::common::{Shown, rate, time};
 use crate::report::figures::time_axis::TimeAxis;
@@ -38,7 +38,7 @@ struct Band {
 
 /// A stretch of a level's time, from a window or from a slice of it.
 #[derive(Default)]
-struct Sample {
+struct TimeSlice {
     from: f64,
     to: f64,
     completed: f64,
@@ -74,8 +74,8 @@ pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
 }
 
 fn bands(axis: &TimeAxis<'_>) -> Vec<Band> {
-    let samples: Vec<Sample> = axis.levels.iter().flat_map(|level| samples(axis, level)).collect();
-    let series = |name, number: usize, width, value: &dyn Fn(&Sample) -> Option<f64>| Series {
+    let samples: Vec<TimeSlice> = axis.levels.iter().flat_map(|level| samples(axis, level)).collect();
+    let series = |name, number: usize, width, value: &dyn Fn(&TimeSlice) -> Option<f64>| Series {
         name,
         colour: KINDS[number],
         width,
@@ -115,7 +115,7 @@ fn bands(axis: &TimeAxis<'_>) -> Vec<Band> {
     bands
 }
 
-fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<Sample> {
+fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
     if level.windows.len() >= FEW_WINDOWS || level.course.slices.is_empty() {
         return level
             .windows
@@ -123,7 +123,7 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<Sample> {
             .map(|row| {
                 let (from, seconds) = (axis.seconds(row.start), row.duration.as_secs_f64());
                 let at = |name: &str| row.percentiles_ns.get(name).map(|ns| *ns as f64).filter(|ns| *ns > 0.0);
-                Sample {
+                TimeSlice {
                     from,
                     to: from + seconds,
                     completed: row.rate,
@@ -138,7 +138,7 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<Sample> {
     }
     let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));
     let each = level.course.slices.iter().filter(|slice| slice.duration_s > 0.0).map(|slice| {
-        let sample = Sample {
+        let sample = TimeSlice {
             from,
             to: from + slice.duration_s,
             completed: slice.requests() as f64 / slice.duration_s,
@@ -173,7 +173,7 @@ fn line(frame: &Frame, axis: &TimeAxis<'_>, scale: Scale, series: &Series) -> Ma
     } else {
         step_path(frame, (axis.scale, scale), &peaks(series.stretches.clone(), f64::max))
     };
-    Line { colour: series.colour, width: series.width, dashes: series.dashes }.path(&data)
+    Polyline { colour: series.colour, width: series.width, dashes: series.dashes }.path(&data)
 }
 
 fn names(frame: &Frame, band: &Band) -> Markup {

@@ -2,15 +2,17 @@
 
 use maud::{Markup, html};
 
+use crate::backend::BackendIdentity;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::Statistic;
-use crate::report::figures::{MARGIN, Part, Shown, level, parts, rate, short, time};
+use crate::plan::{Picture, Statistic};
+use crate::report::figures::{MARGIN, Part, Shown, draw, level, parts, rate, short, time};
+use crate::report::html::figure;
 use crate::report::html::parts::{percent, whose};
 use crate::report::{generation, level_name, requirements as gate};
-use crate::result::RunResult;
 use crate::result::compare::{Direction, changes, differences as unlike};
+use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 
 /// Most reasons of failure of a level.
@@ -23,7 +25,14 @@ pub fn sections(results: &[Shown<'_>]) -> Markup {
     };
     html! {
         @for number in 0..results.len() { (responses(results, number)) }
-        section id="failures" { h2 { "Failures" } (each(failures)) }
+        section id="failures" {
+            h2 { "Failures" }
+            @for number in 0..results.len() {
+                (whose(results, number))
+                @if let Some(drawn) = draw(Picture::Failures, results, number) { (figure(&drawn, "Failures a second, one reason upon the other.")) }
+                (failures(results[number].result))
+            }
+        }
         section id="instrument" { h2 { "The instrument" } (each(instrument)) }
         section id="disturbance" { h2 { "Disturbance" } (each(disturbance)) }
     }
@@ -310,6 +319,7 @@ fn environment(result: &RunResult) -> Markup {
             "server",
             setup.server.as_ref().map(|server| format!("{} {}", server.name, server.version)).unwrap_or_default(),
         ),
+        ("backends", backends(setup)),
         ("began", setup.began.to_string()),
         ("processor", host.processor.clone().unwrap_or_default()),
         (
@@ -343,6 +353,17 @@ fn environment(result: &RunResult) -> Markup {
                 } } } } }
             }
     }
+}
+
+/// Which builds of backends are loaded, where that is known.
+fn backends(setup: &Setup) -> String {
+    let one = |backend: &BackendIdentity| {
+        let hash = backend.sha256.as_deref().and_then(|hash| hash.get(..16)).map(|hash| format!(" {hash}…"));
+        let versions = backend.versions.iter().map(|name| format!(", {name}"));
+        format!("{}{}{}", backend.name, hash.unwrap_or_default(), versions.collect::<String>())
+    };
+    let all = setup.server.iter().flat_map(|server| &server.backends);
+    all.map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn outcomes(result: &RunResult) -> String {

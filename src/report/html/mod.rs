@@ -17,7 +17,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::error::{Error, Result};
 use crate::measure::outcome::Outcome;
 use crate::plan::{LoadMode, Picture, PictureFile};
-use crate::report::figures::{Shown, draw, level, rate, time};
+use crate::report::figures::{Shown, draw, level, no_failures, rate, time};
 use crate::report::html::parts::{percent, whose};
 use crate::report::{Interrupts, SafeFile};
 use crate::result::RunResult;
@@ -51,7 +51,10 @@ pub fn write(flag: &str, (path, interrupts): (&Path, Interrupts), page: &Page<'_
 pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
     let PictureFile { figure, path } = file;
     let flag = format!("--svg {}:", figure.word());
-    let Some(drawn) = draw(*figure, page.results, page.main) else {
+    let is_told =
+        page.results.get(page.main).is_some_and(|one| one.result.levels.iter().any(|level| !level.windows.is_empty()));
+    let none = (*figure == Picture::Failures && is_told).then(no_failures);
+    let Some(drawn) = draw(*figure, page.results, page.main).or(none) else {
         let why = match figure {
             Picture::Comparison => "takes two results that have a level in common",
             _ => "has nothing to show: no level of the result has what it draws",

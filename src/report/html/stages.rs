@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::measure::breakdown::{Breakdown, Source, Stage};
+use crate::measure::breakdown::{Breakdown, RequestStage, Source};
 use crate::measure::cost::Cost;
 use crate::measure::precision::PERCENTILES;
 use crate::report::figures::{level, short, time};
@@ -50,7 +50,7 @@ fn table(breakdown: &Breakdown) -> Markup {
     }
 }
 
-fn row(stage: &Stage, slow: Option<(f64, f64)>) -> Markup {
+fn row(stage: &RequestStage, slow: Option<(f64, f64)>) -> Markup {
     html! { tr {
         th.left { (shown(&stage.title())) } td { (time(stage.mean_ns)) }
         @for place in 0..PERCENTILES.len() { td { (stage.percentiles_ns.map_or("–".to_owned(), |all| time(all[place] as f64))) } }

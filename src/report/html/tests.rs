@@ -29,6 +29,7 @@ fn level(number: u32, windows: u32) -> LevelSummary {
         sent: 1_000 + u64::from(k % 7),
         requests: 1_000 + u64::from(k % 7),
         failed: u64::from(k % 3),
+        failed_for: vec![0, u64::from(k % 2)],
         avg_ns: 1_234_567.89 + f64::from(k),
         percentiles_ns: ["50", "90", "95", "99", "99.9"]
             .map(|name| (name.to_owned(), 1_234_567 + u64::from(k * 977)))
@@ -40,13 +41,15 @@ fn level(number: u32, windows: u32) -> LevelSummary {
     let slice = |k: u64| Slice {
         duration_s: f64::from(windows) / 64.0,
         failed: k % 2,
+        failed_for: vec![k % 2],
         max_ns: 20_000_000 + k * 1_009,
         late_ns: Some(k * 1_013),
         first: 160,
         counts: (0..40).map(|class| (class * 7 + k * 13) % 97).collect(),
     };
     level.windows = (0..windows).map(row).collect();
-    level.course = Course { began: start(0), slices: (0..64).map(slice).collect() };
+    let reasons = ["Unavailable", "Internal"].map(|word| InferError::new(word, HOSTILE)).into();
+    level.course = Course { began: start(0), slices: (0..64).map(slice).collect(), reasons };
     level
 }
 
@@ -75,7 +78,7 @@ fn all_that_a_report_has_is_there_in_its_order() {
     ];
     let places: Vec<_> = sections.iter().map(|id| page.find(&format!("<section id=\"{id}\"")).expect(id)).collect();
     assert!(places.is_sorted(), "{places:?}");
-    assert_eq!(page.matches("<svg").count(), 4, "this server tells nothing of its parts");
+    assert_eq!(page.matches("<svg").count(), 5, "this server tells nothing of its parts");
     assert!(
         page.contains("25.0% of the requests left more than 1 ms late") && page.contains("To change: "),
         "the remedy"
@@ -131,6 +134,22 @@ fn a_run_without_a_level_has_a_page() {
     assert!(page.contains("Nothing to show") && page.ends_with("</html>\n"));
     let failed = LevelSummary { client: sample::client(0, 1), ..level(1, 5) };
     assert!(text(&[("r", &plans::result(&plans::setup(), &[failed]))]).contains("<section id=\"levels\""));
+}
+
+#[test]
+fn failures_are_drawn_where_there_are_any() {
+    let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 30)]);
+    let drawn = draw(Picture::Failures, &[Shown::of("r", &result)], 0).unwrap().into_string();
+    assert!(
+        drawn.contains("Unavailable") && drawn.contains("Internal") && drawn.contains("for other reasons"),
+        "{drawn}"
+    );
+    assert!(!drawn.contains("<script") && !drawn.contains(['\u{1b}', '\u{202e}']));
+    let mut quiet = level(1, 5);
+    quiet.course.slices.iter_mut().for_each(|slice| (slice.failed, slice.failed_for) = (0, Vec::new()));
+    quiet.windows.iter_mut().for_each(|row| (row.failed, row.failed_for) = (0, Vec::new()));
+    let result = plans::result(&plans::setup(), &[quiet]);
+    assert!(draw(Picture::Failures, &[Shown::of("r", &result)], 0).is_none());
 }
 
 #[test]

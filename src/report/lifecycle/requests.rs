@@ -25,7 +25,7 @@ pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &std::pa
         let requests = experiment["requests"].as_array().map(Vec::as_slice).unwrap_or_default();
         requests.iter().map(move |request| entry(stage, request))
     });
-    write_file((folder, interrupts), "per_request_lifecycle_metrics", &all.collect())
+    write_file((folder, interrupts), &folder.requests(), &all.collect())
 }
 
 fn entry(stage: usize, request: &Value) -> Value {

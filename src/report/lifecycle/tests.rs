@@ -26,7 +26,7 @@ fn level(load: LevelLoad, requests: u64, ns: u64) -> LevelSummary {
 }
 
 fn folder(path: &Path, parts: &[ReportPart]) -> ReportFolder {
-    ReportFolder { path: path.join("deep/er"), prefix: "x-".to_owned(), parts: parts.to_vec() }
+    ReportFolder { path: path.join("deep/er"), prefix: "x-".to_owned(), parts: parts.to_vec(), rank: None }
 }
 
 fn written(folder: &ReportFolder) -> Vec<String> {

@@ -13,7 +13,7 @@ use crate::measure::summary::{
 };
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
-use crate::plan::{Distribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
+use crate::plan::{GapDistribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
 use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
 use crate::report::file::scratch::{NEVER, Scratch};
@@ -78,7 +78,7 @@ impl Run {
         self.levels[0].server = Some(server);
     }
 
-    fn rates(&mut self, start: f64, end: f64, distribution: Distribution) {
+    fn rates(&mut self, start: f64, end: f64, distribution: GapDistribution) {
         self.setup.mode = LoadMode::RequestRate { range: Range::with_step(start, Some(end), 1.0), distribution };
         self.levels[0].load = LevelLoad::RequestRate(start);
         self.levels[0].client.open_loop = Some(OpenLoopSummary {
@@ -303,16 +303,16 @@ fn rates() {
     same_report(
         fixture!("rate.txt"),
         &Run::of(|run| {
-            run.rates(20.0, 40.0, Distribution::Constant);
+            run.rates(20.0, 40.0, GapDistribution::Constant);
             run.second_level(LevelLoad::RequestRate(40.0));
         }),
     );
     let late = Run::verbose(|run| {
-        run.rates(300.0, 301.0, Distribution::Constant);
+        run.rates(300.0, 301.0, GapDistribution::Constant);
         run.levels[0].client.delayed = 88;
     });
     same_report(fixture!("rate_late_verbose.txt"), &late);
-    let poisson = Run::of(|run| run.rates(20.0, 20.0, Distribution::Poisson));
+    let poisson = Run::of(|run| run.rates(20.0, 20.0, GapDistribution::Poisson));
     assert!(ours(&poisson).starts_with(&theirs(fixture!("poisson.txt"))));
 }
 
@@ -355,7 +355,7 @@ fn columns() {
     );
     same_columns(
         fixture!("rate.csv"),
-        &Run::of(|run| run.rates(20.0, 40.0, Distribution::Constant)).tables()[0],
+        &Run::of(|run| run.rates(20.0, 40.0, GapDistribution::Constant)).tables()[0],
         false,
     );
     let cached = Run::verbose(|run| run.server(ensemble(true))).tables();

@@ -8,10 +8,10 @@ use crate::sync::Mutex;
 
 /// How far a slot's request is.
 #[derive(Default)]
-pub(super) struct HandOver(Mutex<Stage>);
+pub(super) struct HandOver(Mutex<HandOverState>);
 
 #[derive(Default, PartialEq)]
-enum Stage {
+enum HandOverState {
     /// There is none, or it is over.
     #[default]
     None,
@@ -24,26 +24,26 @@ enum Stage {
 impl HandOver {
     /// The slot's request number `number` is about to be issued.
     pub(super) fn begin(&self, number: u32) {
-        *self.0.lock() = Stage::Begun(number);
+        *self.0.lock() = HandOverState::Begun(number);
     }
 
     /// The issuing call of request `number` has returned. Says nothing of a later request, if there is one by now.
     pub(super) fn end(&self, number: u32) {
         let mut stage = self.0.lock();
-        if *stage == Stage::Begun(number) {
-            *stage = Stage::Done;
+        if *stage == HandOverState::Begun(number) {
+            *stage = HandOverState::Done;
         }
     }
 
     /// The request is over.
     pub(super) fn over(&self) {
-        *self.0.lock() = Stage::None;
+        *self.0.lock() = HandOverState::None;
     }
 
     /// Calls `act` if the server has a request, which is not over before `act` returns. `false` else, or where `act` says so.
     pub(super) fn if_done(&self, act: impl FnOnce() -> bool) -> bool {
         let stage = self.0.lock();
-        *stage == Stage::Done && act()
+        *stage == HandOverState::Done && act()
     }
 }
 

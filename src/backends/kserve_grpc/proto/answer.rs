@@ -1,6 +1,8 @@
 //! Answers of the control plane, each with the most bytes that it may have. A message of two bytes can stand for a struct of
 //! hundreds, so those that may be long are read by hand, with a bound on whatever they list.
 
+use crate::backends::kserve_grpc::proto::config_json;
+use crate::model::ConfigMark;
 use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
@@ -79,6 +81,8 @@ pub struct ModelConfig {
     pub decoupled: bool,
     /// Whether responses may come from a cache.
     pub response_cache: bool,
+    /// By what it is known again.
+    pub mark: ConfigMark,
 }
 
 /// What a configuration says of a tensor that metadata do not.
@@ -199,12 +203,14 @@ fn config(message: &[u8]) -> Result<ModelConfig, String> {
                     _ => Ok(()),
                 })?;
             }
+            17 => config.mark.backend = text(value)?,
             19 => config.decoupled = is_set(nested(value)?)?,
             24 => config.response_cache = is_set(nested(value)?)?,
             _ => {}
         }
         Ok(())
     })?;
+    config.mark.hash = config_json::read(message).and_then(|whole| ConfigMark::of(&whole).hash);
     Ok(config)
 }
 
@@ -334,6 +340,8 @@ fn counted(message: &[u8]) -> Result<CountedTime, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::wire::protobuf::{put_bytes, put_number, put_varint};
 
@@ -386,6 +394,11 @@ mod tests {
             dynamic_batching: true,
             ensemble_steps: Some(vec![("s".to_owned(), -1)]),
             decoupled: true,
+            mark: ConfigMark::of(&json!({
+                "max_batch_size": 8, "input": [{"name": "A", "optional": true}], "output": [{"name": "B", "is_shape_tensor": true}],
+                "dynamic_batching": {}, "ensemble_scheduling": {"step": [{"model_name": "s", "model_version": -1}]},
+                "model_transaction_policy": {"decoupled": true}, "response_cache": {"enable": false},
+            })),
             ..ModelConfig::default()
         };
         assert_eq!(ModelConfigResponse::read(&whole).unwrap().config, Some(expected));

@@ -1,6 +1,7 @@
 //! The messages of `inference.GRPCInferenceService`: those of inference by hand, the others by prost.
 
 mod answer;
+mod config_json;
 mod contents;
 pub mod control;
 mod infer;

@@ -143,6 +143,10 @@ impl Backend for TfServingRest {
         self.route.is_gone()
     }
 
+    fn connections(&self) -> Option<usize> {
+        Some(self.route.connections())
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let service =
             Predictions::new(self.bodies(&spec.models, &spec.payloads)?, self.way.headers.clone(), spec.clone());

@@ -82,11 +82,9 @@ fn trigger(node: &Node) -> Result<String, Fault> {
     let mut trigger = Fields::of("circuit_breakers.triggers", node)?;
     let missing = |key: &str| Fault::new(node.at, format!("a trigger needs '{key}'"));
     if trigger.word("type", &["consecutive", "rate_over_window"])?.ok_or_else(|| missing("type"))? == "consecutive" {
-        let rule = "the order of answers is not kept: name a share of some seconds, type rate_over_window";
-        return Err(Fault::new(
-            node.at,
-            format!("'circuit_breakers.triggers.type' consecutive has no counterpart: {rule}"),
-        ));
+        let failures = trigger.whole("threshold", 1)?.ok_or_else(|| missing("threshold"))?;
+        trigger.finish()?;
+        return Ok(format!("consecutive>={failures}"));
     }
     let seconds = trigger.positive("window_sec")?.ok_or_else(|| missing("window_sec"))?;
     let share = trigger.number("threshold", 0.0)?.filter(|share| *share <= 1.0).ok_or_else(|| missing("threshold"))?;

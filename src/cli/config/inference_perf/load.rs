@@ -9,6 +9,8 @@ use crate::cli::config::yaml::{Fault, Node, Place};
 const INTERVAL: f64 = 1.0;
 /// Requests that a worker has outstanding where the file does not say.
 const WORKER_CONCURRENCY: u64 = 100;
+/// Most requests outstanding, and most connections, that our flags take.
+const MOST: u64 = 100_000;
 /// Windows that a level has at least; theirs is one stage.
 const WINDOWS: f64 = 3.0;
 
@@ -23,7 +25,7 @@ impl Load {
     ///
     /// # Errors
     /// What is not theirs, or has no counterpart.
-    pub fn read(node: &Node, breakers: &Breakers<'_>, flags: &mut Flags) -> Result<Self, Fault> {
+    pub fn read(node: &Node, breakers: &Breakers<'_>, is_mock: bool, flags: &mut Flags) -> Result<Self, Fault> {
         let mut load = Fields::of("load", node)?;
         let known = ["constant", "poisson", "concurrent", "trace_replay"];
         if load.peek("type").is_some_and(|node| text(node) == Some("trace_session_replay")) {
@@ -36,7 +38,7 @@ impl Load {
             "trace_replay" => replay(&mut load, node.at, flags)?,
             _ => rates(&mut load, kind, interval, flags)?,
         }
-        workers(&mut load, kind, flags)?;
+        workers(&mut load, kind, is_mock, flags)?;
         patience(&mut load, flags)?;
         breakers.choose(load.list("circuit_breakers")?, flags)?;
         let split = load.peek("lora_traffic_split").map(|node| node.at);
@@ -149,9 +151,8 @@ pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
     Ok(file)
 }
 
-/// Workers and what each may have outstanding: ours have it in common.
-fn workers(load: &mut Fields<'_>, kind: &str, flags: &mut Flags) -> Result<(), Fault> {
-    let connections_at = load.peek("worker_max_tcp_connections").map(|node| node.at);
+/// Workers and what each may have outstanding, and connections: ours have it in common.
+fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) -> Result<(), Fault> {
     let workers = load.whole("num_workers", 1)?;
     let (each, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
@@ -162,14 +163,14 @@ fn workers(load: &mut Fields<'_>, kind: &str, flags: &mut Flags) -> Result<(), F
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let workers = workers.unwrap_or(processors);
-    if kind == "concurrent" {
-        let most = connections.map(|connections| connections.saturating_mul(workers));
-        let needed = flags.settings.iter().filter(|setting| setting.name == "stage").flat_map(|setting| &setting.words);
-        let needed = needed.filter_map(|word| word.to_str()?.split(':').nth(1)?.parse().ok()).max().unwrap_or(0_u64);
-        if let (Some(most), Some(at)) = (most.filter(|most| *most < needed), connections_at) {
-            let rule = format!("every outstanding request has a connection of its own, {needed} of them: raise it");
-            return Err(Fault::new(at, format!("'load.worker_max_tcp_connections' allows {most} in all, but {rule}")));
+    match connections {
+        Some(_) if is_mock => {
+            flags.note("load.worker_max_tcp_connections counts for nothing where server.type is mock: there are none");
         }
+        Some(each) => flags.add("max-connections", each.saturating_mul(workers).min(MOST)),
+        None => {}
+    }
+    if kind == "concurrent" {
         if each.is_some() {
             flags.note(
                 "load.worker_max_concurrency counts for nothing where the type is concurrent, as in inference-perf",
@@ -177,9 +178,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, flags: &mut Flags) -> Result<(), F
         }
         return Ok(());
     }
-    // A request that is outstanding has a connection of its own.
-    let each = each.unwrap_or(WORKER_CONCURRENCY).min(connections.unwrap_or(u64::MAX));
-    flags.add("max-outstanding", each.saturating_mul(workers).min(100_000));
+    flags.add("max-outstanding", each.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST));
     Ok(())
 }
 
@@ -189,7 +188,8 @@ fn patience(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
         flags.add("client-timeout-us", (seconds * 1e6).round());
     }
     if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
-        let rule = "a request that fails counts as failed; --reconnect makes lost connections again";
+        let rule = "a request that fails counts as failed: a retry would make a slow success of it, and send what the load does not \
+            ask for; leave it out, --max-errors says how many may fail, and --reconnect makes lost connections again";
         load.refuse("request_retries", rule)?;
     }
     load.take("request_retries");

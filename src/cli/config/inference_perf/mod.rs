@@ -54,8 +54,9 @@ pub fn flags(root: &Node) -> Result<Flags, Fault> {
         .collect();
     let section = load_section(top.take("load"), parts)?;
     let breakers = breakers::Breakers::read(top.take("circuit_breakers"))?;
-    let load = load::Load::read(&section, &breakers, &mut flags)?;
-    let is_mock = server::server(top.take("server"), load.names_models, &mut flags)?;
+    let is_mock = server::is_mock(top.peek("server"));
+    let load = load::Load::read(&section, &breakers, is_mock, &mut flags)?;
+    server::server(top.take("server"), load.names_models, &mut flags)?;
     if is_mock {
         let given = [top.take("data").is_some(), top.take("api").is_some()].contains(&true);
         flags.note(format!(

@@ -1,15 +1,20 @@
 //! `server`: who is asked.
 
-use crate::cli::config::fields::Fields;
+use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
-/// Reads the section; `names_models` where the load says which models requests are for. Returns whether there is no server at
-/// all.
+/// Whether there is no server at all.
+pub fn is_mock(node: Option<&Node>) -> bool {
+    let Some(Node { value: Value::Map(entries), .. }) = node else { return false };
+    entries.iter().any(|(key, value)| key.name == "type" && text(value) == Some("mock"))
+}
+
+/// Reads the section; `names_models` where the load says which models requests are for.
 ///
 /// # Errors
 /// What is not theirs, or has no counterpart.
-pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Result<bool, Fault> {
+pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
     let mut server = Fields::of("server", node.unwrap_or(&empty))?;
     let is_mock = server.word("type", &["vllm", "sglang", "tgi", "mock"])? == Some("mock");
@@ -23,7 +28,7 @@ pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Res
     }
     if is_mock {
         flags.add("service-kind", "null");
-        return Ok(true);
+        return Ok(());
     }
     flags.add("service-kind", "openai");
     url.into_iter().for_each(|url| flags.add("url", url));
@@ -33,5 +38,5 @@ pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Res
     if ignores_eos {
         flags.add("request-parameter", "ignore_eos:true:bool");
     }
-    Ok(false)
+    Ok(())
 }

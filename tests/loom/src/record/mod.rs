@@ -17,6 +17,8 @@ mod recorder;
 #[path = "../../../../src/record/sample.rs"]
 #[allow(dead_code)]
 mod sample;
+#[path = "../../../../src/record/streak.rs"]
+mod streak;
 #[path = "../../../../src/record/tally.rs"]
 #[allow(dead_code)]
 mod tally;

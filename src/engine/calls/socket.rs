@@ -19,7 +19,7 @@ const READ_BUFFER: usize = 4 * MAX_CONTROL;
 const SLICES: usize = 64;
 
 /// A socket with the HTTP/2 connection on it.
-pub struct Line {
+pub struct Http2Socket {
     stream: Stream,
     /// The connection's state: requests go in here.
     pub h2: Connection,
@@ -29,7 +29,7 @@ pub struct Line {
     unflushed: bool,
 }
 
-impl Line {
+impl Http2Socket {
     /// Connects and waits for the server's settings, for at most `limit` in all.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! [`Line`]: one slot's connection, and how far the request on it has come.
+//! [`SerialConnection`]: a connection, and how far the request on it has come.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
@@ -21,8 +21,10 @@ enum Link {
     Lost,
 }
 
-/// One slot's connection, and how far the request on it has come.
-pub(super) struct Line {
+/// A connection, and how far the request on it has come.
+pub(super) struct SerialConnection {
+    /// Its number among the client's.
+    number: usize,
     stream: Option<Stream>,
     link: Link,
     place: TalliedLine,
@@ -35,16 +37,16 @@ pub(super) struct Line {
     answered: bool,
 }
 
-impl Line {
+impl SerialConnection {
     /// Connects.
     ///
     /// # Errors
     /// As the connection fails.
-    pub(super) fn open(common: &Common, slot: usize, limit: Duration) -> io::Result<Self> {
+    pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
         let place = TalliedLine::new(&common.route.tally);
-        let mut line =
-            Self { stream: None, link: Link::Fresh, place, sending: false, written: 0, total: 0, answered: false };
-        line.connect(common, slot, limit)?;
+        let (stream, link) = (None, Link::Fresh);
+        let mut line = Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false };
+        line.connect(common, limit)?;
         Ok(line)
     }
 
@@ -60,23 +62,23 @@ impl Line {
         self.stream.as_mut().is_some_and(Stream::holds_bytes)
     }
 
-    fn connect(&mut self, common: &Common, slot: usize, limit: Duration) -> io::Result<()> {
+    fn connect(&mut self, common: &Common, limit: Duration) -> io::Result<()> {
         let stream = common.route.connector.connect(Deadline::within(limit))?;
         self.stream = Some(stream);
         self.link = Link::Fresh;
         self.place.find();
-        self.attach(common.poller.as_ref(), slot)
+        self.attach(common.poller.as_ref())
     }
 
     /// Makes the socket wait as its client does: for a tick at most, or never, watched by the poller.
-    pub(super) fn attach(&mut self, poller: Option<&Poller>, slot: usize) -> io::Result<()> {
+    pub(super) fn attach(&mut self, poller: Option<&Poller>) -> io::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         match poller {
             None => stream.set_timeouts(TICK),
             Some(poller) => {
                 stream.set_nonblocking(true)?;
-                poller.add(stream, slot)?;
-                if self.is_sending() { poller.watch_writes(stream, slot, true) } else { Ok(()) }
+                poller.add(stream, self.number)?;
+                if self.is_sending() { poller.watch_writes(stream, self.number, true) } else { Ok(()) }
             }
         }
     }
@@ -94,7 +96,7 @@ impl Line {
         }
     }
 
-    /// Begins to send the slot's request of `total` bytes, on a new connection where the old one is gone.
+    /// Begins to send the slot's request, which has started, of `total` bytes, on a new connection where the old one is gone.
     ///
     /// # Errors
     /// Why it has failed.
@@ -106,13 +108,12 @@ impl Line {
         (total, exchanges): (usize, &mut Exchanges),
     ) -> Result<(), InferError> {
         (self.sending, self.written, self.total, self.answered) = (true, 0, total, false);
-        exchanges.sends(slot);
         if self.is_dead(common) {
             let message = "the connection was lost before; --reconnect makes lost connections again";
             return Err(InferError::new(ConnectionFault::Lost, message));
         }
         if self.stream.is_none() {
-            self.connect_again(common, slot)?;
+            self.connect_again(common)?;
         }
         self.send(common, dialogue, slot, exchanges)
     }
@@ -125,12 +126,12 @@ impl Line {
         }
     }
 
-    fn connect_again(&mut self, common: &Common, slot: usize) -> Result<(), InferError> {
+    fn connect_again(&mut self, common: &Common) -> Result<(), InferError> {
         if let Some(error) = common.known_unreachable() {
             return Err(self.lose(error));
         }
         let started = Stamp::now();
-        self.connect(common, slot, common.connect_limit()).map_err(|error| {
+        self.connect(common, common.connect_limit()).map_err(|error| {
             let error = failure(&error);
             common.note_unreachable(started, &error);
             self.lose(error)
@@ -159,7 +160,7 @@ impl Line {
             Err(error) => return self.receive_early(dialogue, slot, &error, exchanges),
         }
         if let (Some(poller), true) = (&common.poller, resumed || self.sending) {
-            let watched = poller.watch_writes(stream, slot, self.sending);
+            let watched = poller.watch_writes(stream, self.number, self.sending);
             watched.map_err(|error| self.lose(failure(&error)))?;
         }
         Ok(())

@@ -1,0 +1,38 @@
+//! [`Runner`]: further starts of a level (`--restarts`), with the models loaded anew.
+
+use crate::app::company;
+use crate::app::job::Job;
+use crate::app::runner::Runner;
+use crate::error::Result;
+use crate::measure::summary::LevelSummary;
+use crate::plan::MeasurementPlan;
+use crate::stdio::note;
+
+impl Runner<'_> {
+    /// Loads the models anew, and measures a level as [`Runner::measure_quietly`] does.
+    pub(super) fn measure_anew(&self, job: &Job, plan: &MeasurementPlan, is_first: bool) -> Result<LevelSummary> {
+        let measure = || {
+            if !self.reload()? && is_first {
+                note!("--restarts: the model stays loaded on this server; each start has new connections only");
+            }
+            // What is exported and validated is the first start.
+            Runner { observers: None, ..*self }.measure_quietly(job, plan)
+        };
+        // Others wait for this start, wherever it has failed.
+        measure().inspect_err(|error| self.ranks.into_iter().for_each(|ranks| ranks.give_up(error)))
+    }
+
+    /// Whether another start is measured: here, and by all processes that begin together.
+    pub(super) fn all_repeat(&self, is_of_use: bool) -> bool {
+        let own = is_of_use && !self.must_stop();
+        let Some(ranks) = self.ranks else { return own };
+        company::tell_of(ranks, Ok(own)).is_ok_and(|all| all.into_iter().all(|one| one))
+    }
+
+    /// Loads the models anew. Of several processes, one does so for each server, and all wait for that.
+    fn reload(&self) -> Result<bool> {
+        let Some(ranks) = self.ranks else { return self.session.backend.reload() };
+        let reloaded = if ranks.owns_server() { self.session.backend.reload() } else { Ok(true) };
+        company::tell_of(ranks, reloaded).map(|all| all.into_iter().all(|reloaded| reloaded))
+    }
+}

@@ -1,0 +1,104 @@
+//! What of a plan is whose, where several processes share one load.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::plan::{GatePlan, LoadMode, Plan, ReportPart, ReportPlan, Stage};
+use crate::ranks::{ANSWER_LIMIT, Part, Ranks};
+use crate::stdio;
+
+/// Finds out before anything is started that a load cannot be shared.
+///
+/// # Errors
+/// Which rule it breaks.
+pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
+    let size = part.size;
+    let refuse = |what: &str| {
+        let next = "use one process, or --ranks separate for a whole load in each";
+        Err(Error::usage(format!("{what} cannot be shared by {size} processes; {next}")))
+    };
+    let too_few = |flag: &str, count: usize| {
+        let next = format!("give at least {size}, or start fewer processes");
+        Err(Error::usage(format!("{flag} {count}: {size} processes share it, and each needs one; {next}")))
+    };
+    match &plan.load.mode {
+        LoadMode::Concurrency(range) => {
+            let least = range.listed.first().copied().unwrap_or(range.start) as usize;
+            if least < size {
+                return too_few("--concurrency-range", least);
+            }
+        }
+        LoadMode::Stages { stages, .. } => {
+            if let Some(least) =
+                stages.iter().filter_map(Stage::concurrency).min().filter(|least| (*least as usize) < size)
+            {
+                return too_few("--stage concurrency", least as usize);
+            }
+            let has_rate = stages.iter().any(|stage| stage.concurrency().is_none());
+            if has_rate && plan.load.sequences.concurrent < size {
+                return too_few("--num-of-sequences", plan.load.sequences.concurrent);
+            }
+        }
+        LoadMode::Periodic(periodic) if (periodic.start as usize) < size => {
+            return too_few("--periodic-concurrency-range", periodic.start as usize);
+        }
+        LoadMode::Periodic(_) => {}
+        LoadMode::Sessions(sessions) if (*sessions as usize) < size => {
+            return too_few("--session-concurrency", *sessions as usize);
+        }
+        LoadMode::Sessions(_) => {}
+        _ if plan.load.sequences.concurrent < size => {
+            return too_few("--num-of-sequences", plan.load.sequences.concurrent);
+        }
+        _ => {}
+    }
+    match plan.rounds {
+        Some(_) => refuse("--variant or --matrix: variants take turns within one process; they"),
+        None => Ok(()),
+    }
+}
+
+/// The flags by which processes take other steps together than those that measure one level each.
+pub(super) fn steps(plan: &Plan) -> String {
+    match &plan.load.mode {
+        _ if plan.rounds.is_some() => "--variant or --matrix".to_owned(),
+        LoadMode::Periodic(_) => "--periodic-concurrency-range".to_owned(),
+        _ if plan.measurement.restarts > 1 => format!("--restarts {}", plan.measurement.restarts),
+        _ => String::new(),
+    }
+}
+
+/// Leaves rank 0 what is written of the sums, and each process what is written of its own requests.
+///
+/// # Errors
+/// A process cannot go on.
+pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
+    let rank = ranks.place().rank;
+    let folder = plan.output.folder.as_ref().map(|folder| folder.path.clone());
+    // Its name may hold the time.
+    let first: Option<PathBuf> = ranks.hear_first(ranks.is_first().then_some(&folder), ANSWER_LIMIT)?;
+    if let (Some(folder), Some(first)) = (&mut plan.output.folder, first) {
+        let export = plan.output.profile_export.as_mut();
+        export.into_iter().for_each(|export| {
+            if let Ok(name) = export.strip_prefix(&folder.path) {
+                *export = first.join(name);
+            }
+        });
+        (folder.path, folder.rank) = (first, Some(rank));
+    }
+    if let Some(path) = &mut plan.output.profile_export {
+        *path = path.with_extension(format!("rank{rank}.json"));
+    }
+    if ranks.is_first() {
+        return Ok(());
+    }
+    // One speaks for all.
+    stdio::hush(true);
+    let ReportPlan { profile_export, resume, folder, .. } = std::mem::take(&mut plan.output);
+    let mut folder = folder.filter(|folder| folder.has(ReportPart::Requests));
+    folder.iter_mut().for_each(|folder| folder.parts = vec![ReportPart::Requests]);
+    plan.output = ReportPlan { profile_export, resume, folder, ..ReportPlan::default() };
+    plan.gate = GatePlan::default();
+    (plan.tracing.export, plan.tracing.file) = (None, None);
+    Ok(())
+}

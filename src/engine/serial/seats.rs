@@ -1,0 +1,112 @@
+//! [`Seats`]: which slot has which connection, where there are fewer connections than slots.
+
+use std::collections::VecDeque;
+
+use crate::engine::{ExchangeId, Exchanges};
+
+/// Which slot has which connection. Who finds none free waits, and the one that has waited longest gets the next.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    /// Each slot's connection.
+    lines: Vec<Option<usize>>,
+    /// Each connection's slot.
+    slots: Vec<Option<usize>>,
+    /// Connections that nobody has, the one that rested longest in front.
+    free: VecDeque<usize>,
+    waiting: VecDeque<ExchangeId>,
+}
+
+impl Seats {
+    /// There are so many slots and connections now.
+    pub(super) fn grow(&mut self, slots: usize, lines: usize) {
+        self.lines.resize(slots.max(self.lines.len()), None);
+        self.free.extend(self.slots.len()..lines);
+        self.slots.resize(lines.max(self.slots.len()), None);
+        self.waiting.reserve(slots.saturating_sub(self.waiting.len()));
+    }
+
+    /// A connection for the slot; without one free, it waits for one.
+    pub(super) fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
+        let line = if self.waiting.is_empty() { self.free.pop_front() } else { None };
+        match line {
+            Some(line) => self.give(slot, line),
+            None => self.waiting.push_back(exchanges.id(slot)),
+        }
+        line
+    }
+
+    /// The slot that has waited longest, and its connection, where one is free.
+    pub(super) fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
+        // Requests that were given up meanwhile wait no more.
+        while self.waiting.front().is_some_and(|id| !exchanges.is_current(*id)) {
+            self.waiting.pop_front();
+        }
+        let line = *self.free.front().filter(|_| !self.waiting.is_empty())?;
+        self.free.pop_front();
+        let slot = self.waiting.pop_front()?.slot();
+        self.give(slot, line);
+        Some((slot, line))
+    }
+
+    fn give(&mut self, slot: usize, line: usize) {
+        (self.lines[slot], self.slots[line]) = (Some(line), Some(slot));
+    }
+
+    /// The slot's connection.
+    pub(super) fn line(&self, slot: usize) -> Option<usize> {
+        self.lines[slot]
+    }
+
+    /// The connection's slot.
+    pub(super) fn slot(&self, line: usize) -> Option<usize> {
+        self.slots[line]
+    }
+
+    /// The slot's request is over; tells which connection it had.
+    pub(super) fn leave(&mut self, slot: usize) -> Option<usize> {
+        let line = self.lines[slot].take()?;
+        self.slots[line] = None;
+        self.free.push_back(line);
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backend::{Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
+    use crate::data::PayloadId;
+
+    struct Nobody;
+
+    impl CompletionSink for Nobody {
+        fn response(&self, _: SlotId, _: &Response<'_>) {}
+
+        fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {
+            Next::Idle
+        }
+    }
+
+    #[test]
+    fn who_has_waited_longest_gets_the_next_and_nobody_passes() {
+        let mut exchanges = Exchanges::new(Arc::new(Nobody), false);
+        exchanges.grow(5);
+        let mut seats = Seats::default();
+        seats.grow(5, 2);
+        for slot in 0..5 {
+            exchanges.begin(slot, Request { payload: PayloadId(0), sequence: None });
+        }
+        let taken: Vec<Option<usize>> = (0..4).map(|slot| seats.take(slot, &exchanges)).collect();
+        assert_eq!(taken, [Some(0), Some(1), None, None]);
+        assert_eq!((seats.line(1), seats.slot(1), seats.next(&exchanges)), (Some(1), Some(1), None));
+        assert_eq!((seats.leave(1), seats.leave(1)), (Some(1), None));
+        assert_eq!(seats.take(4, &exchanges), None, "two were there before");
+        exchanges.fail(2, InferError::new("No", "given up"));
+        assert_eq!(seats.next(&exchanges), Some((3, 1)));
+        assert_eq!(seats.next(&exchanges), None);
+        seats.leave(0);
+        assert_eq!((seats.next(&exchanges), seats.line(4)), (Some((4, 0)), Some(0)));
+    }
+}

@@ -1,0 +1,126 @@
+//! Windows of so many requests of a load that several processes share. How many there are is known only by what all tell, so they tell
+//! it while the window is open; it ends a moment after all know that it has them.
+
+use std::collections::VecDeque;
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::measure::beats::{Beats, State};
+use crate::measure::level::{COUNT_POLL, COUNT_WINDOW_LEAST, GRACE, Trials};
+use crate::measure::metrics::MetricsFold;
+use crate::measure::ranks::Told;
+use crate::measure::summary::Ending;
+use crate::ranks::Ranks;
+
+/// A window ends so long after all have said how far they are.
+const LEAD: Duration = Duration::from_millis(50);
+
+/// What is told of windows.
+struct Talk<'a> {
+    beats: Beats<'a, Told>,
+    /// The server's metrics of windows that not all have told of.
+    readings: VecDeque<Option<MetricsFold>>,
+    /// Requests that a window has at least.
+    requests: u64,
+}
+
+impl Trials<'_> {
+    /// Windows that abut, the first from `start` on, until those of all together agree or there are enough.
+    pub(super) fn until_counts_agree(&mut self, ranks: &Ranks, requests: u64, start: Stamp) -> Result<Ending> {
+        let mut talk = Talk { beats: Beats::new(ranks), readings: VecDeque::new(), requests };
+        let mut start = start;
+        self.open_first(start, Stamp::NEVER);
+        for number in 0.. {
+            let end = match self.count_together((ranks, &mut talk), number, start)? {
+                (Some(ending), _) => return Ok(ending),
+                (None, end) => end,
+            };
+            self.counters.ask();
+            thread::sleep(GRACE);
+            let (window, disturbance) = self.cut((start, end), Stamp::NEVER, |_| ());
+            talk.beats.tell(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.is_broken())));
+            talk.readings.push_back(window.readings);
+            self.boundaries.push(end);
+            start = end;
+        }
+        Ok(Ending::Unstable)
+    }
+
+    /// Waits for the end of window `number`, which began at `start`, and takes in meanwhile what all have told of those before.
+    /// Returns what the level ends with, or when the window ended.
+    fn count_together(
+        &mut self,
+        (ranks, talk): (&Ranks, &mut Talk<'_>),
+        number: usize,
+        start: Stamp,
+    ) -> Result<(Option<Ending>, Stamp)> {
+        let mut end_is_known = false;
+        loop {
+            self.running.settle_if_stranded();
+            self.counters.look()?;
+            if let Some(states) = talk.beats.look(|| self.state(number, start))? {
+                while let Some(told) = talk.beats.take() {
+                    let readings = talk.readings.pop_front().flatten();
+                    if let Some(ending) = self.hear(ranks, told, readings) {
+                        return Ok((Some(ending), start));
+                    }
+                }
+                if !end_is_known && is_over((&states, number), talk.requests) {
+                    end_is_known = true;
+                    self.slicer.end_at(&self.run.recorder, talk.beats.after(&states, LEAD));
+                }
+            }
+            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+                return Ok((None, end));
+            }
+            self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
+            let looks = self.under_way.get().and(self.running.under_way());
+            self.under_way.set(looks);
+            thread::sleep(looks.uneven(COUNT_POLL).min(self.slicer.end().from_now()));
+        }
+    }
+
+    fn state(&self, number: usize, start: Stamp) -> State {
+        State {
+            over: number,
+            requests: self.run.recorder.completed().all(),
+            long_enough: Stamp::now() - start >= COUNT_WINDOW_LEAST,
+            interrupted: self.is_interrupted_here(),
+            broken: self.is_broken(),
+            ..State::default()
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.running.is_stranded() || self.running.is_finished() || self.fails_too_often()
+    }
+}
+
+/// Whether the window with that number ends: everybody is in it, and together they have what it needs, or somebody cannot go on. It
+/// follows from what all have said, and from nothing else, so that all find the same.
+fn is_over((states, number): (&[State], usize), requests: u64) -> bool {
+    let is_full = states.iter().map(|state| state.requests).sum::<u64>() >= requests
+        && states.iter().all(|state| state.long_enough);
+    let ends_early = states.iter().any(|state| state.interrupted || state.broken);
+    states.iter().all(|state| state.over == number) && (is_full || ends_early)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_over_when_all_together_have_its_requests() {
+        let state = |over, requests| State { over, requests, long_enough: true, ..State::default() };
+        let is_over = |states: &[State]| is_over((states, 3), 100);
+        assert!(is_over(&[state(3, 60), state(3, 40)]));
+        let late = State { long_enough: false, ..state(3, 40) };
+        assert!(!is_over(&[state(3, 60), late]), "one has opened it later than the other");
+        assert!(!is_over(&[state(3, 60), state(3, 39)]));
+        assert!(!is_over(&[state(3, 60), state(2, 90)]), "one still has the window before");
+        let interrupted = State { interrupted: true, ..late };
+        assert!(is_over(&[state(3, 1), interrupted]));
+    }
+}

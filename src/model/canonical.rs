@@ -1,0 +1,127 @@
+//! A model's configuration in one form, whichever way it came: in process and over HTTP as JSON in which every field stands, over
+//! gRPC as a message without those that are at their defaults.
+
+use serde_json::{Map, Value};
+
+use crate::model::schema::{CONFIG, Field, Kind, Message, Shape};
+
+/// The same configuration with every known field in its one form, and without fields that are at their defaults. Whether a
+/// message is there is told, even where all in it is left out: an empty `dynamic_batching` is one. Members that are newer than
+/// this program stay as they are, unless they say nothing.
+pub fn canonical(config: &Value) -> Value {
+    match config {
+        Value::Object(members) => Value::Object(message(CONFIG, members)),
+        other => other.clone(),
+    }
+}
+
+fn message(fields: Message, members: &Map<String, Value>) -> Map<String, Value> {
+    let each = members.iter().filter_map(|(name, value)| {
+        let kept = match fields.iter().find(|field| field.name == name) {
+            Some(field) => member(field, value),
+            None => Some(value.clone()).filter(|value| !is_nothing(value)),
+        };
+        kept.map(|value| (name.clone(), value))
+    });
+    each.collect()
+}
+
+/// A member that is not at its default.
+fn member(field: &Field, value: &Value) -> Option<Value> {
+    let one = |value: &Value| element(field.kind, value);
+    match (field.shape, value) {
+        (_, Value::Null) => None,
+        (Shape::Many, Value::Array(all)) if !all.is_empty() => Some(all.iter().map(one).collect()),
+        (Shape::Map(_), Value::Object(all)) if !all.is_empty() => {
+            Some(Value::Object(all.iter().map(|(key, value)| (key.clone(), one(value))).collect()))
+        }
+        (Shape::One, value) if matches!(field.kind, Kind::Nested(_)) => Some(one(value)),
+        (_, value) => Some(one(value)).filter(|value| !is_nothing(value) && !is_first(field.kind, value)),
+    }
+}
+
+fn element(kind: Kind, value: &Value) -> Value {
+    match (kind, value) {
+        (Kind::Nested(fields), Value::Object(members)) => Value::Object(message(fields, members)),
+        // Protobuf's JSON writes whole numbers of 64 bits as text.
+        (Kind::Signed, Value::String(text)) => text.parse::<i64>().map_or_else(|_| value.clone(), Value::from),
+        (Kind::Unsigned, Value::String(text)) => text.parse::<u64>().map_or_else(|_| value.clone(), Value::from),
+        (Kind::Signed | Kind::Unsigned, Value::Number(number)) => whole(number).unwrap_or_else(|| value.clone()),
+        (Kind::Real, Value::Number(number)) => real(number.as_f64().unwrap_or(0.0) as f32),
+        (Kind::Word(words), Value::Number(number)) => {
+            number.as_u64().map_or_else(|| value.clone(), |at| word(words, at))
+        }
+        _ => value.clone(),
+    }
+}
+
+/// A whole number that may be written as `8.0`.
+fn whole(number: &serde_json::Number) -> Option<Value> {
+    let written = number.as_f64().filter(|_| number.is_f64())?;
+    (written.fract() == 0.0 && written.abs() < 1e15).then(|| Value::from(written as i64))
+}
+
+/// A number of 32 bits, as long as it is one.
+pub fn real(number: f32) -> Value {
+    serde_json::Number::from_f64(f64::from(number)).map_or(Value::Null, Value::Number)
+}
+
+/// The word of a choice; its number where that is newer than this program.
+pub fn word(words: &[&str], at: u64) -> Value {
+    let known = usize::try_from(at).ok().and_then(|at| words.get(at));
+    known.map_or_else(|| Value::from(at), |word| Value::from(*word))
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(all) => all.is_empty(),
+        Value::Object(all) => all.is_empty(),
+    }
+}
+
+fn is_first(kind: Kind, value: &Value) -> bool {
+    matches!(kind, Kind::Word(words) if value.as_str() == words.first().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_at_its_default_is_not_told_and_messages_are() {
+        let whole = json!({
+            "name": "m", "platform": "", "max_batch_size": 8, "parameters": {}, "version_policy": {"latest": {"num_versions": 1}},
+            "input": [{"name": "A", "data_type": "TYPE_FP32", "format": "FORMAT_NONE", "dims": [0, 16], "optional": false}],
+            "dynamic_batching": {"preferred_batch_size": [], "max_queue_delay_microseconds": "0", "priority_queue_policy": {}},
+            "instance_group": [{"kind": "KIND_CPU", "count": 1, "gpus": []}], "newer": {"a": 0}, "unset": {}, "response_cache": null,
+        });
+        let short = json!({
+            "name": "m", "max_batch_size": 8, "version_policy": {"latest": {"num_versions": 1}},
+            "input": [{"name": "A", "data_type": "TYPE_FP32", "dims": [0, 16]}],
+            "dynamic_batching": {}, "instance_group": [{"kind": "KIND_CPU", "count": 1}], "newer": {"a": 0},
+        });
+        assert_eq!(canonical(&whole), short);
+        assert_eq!(canonical(&short), short);
+        assert_ne!(canonical(&json!({"dynamic_batching": {}})), canonical(&json!({})));
+        assert_eq!(canonical(&json!({"version_policy": {"all": {}}})), json!({"version_policy": {"all": {}}}));
+    }
+
+    #[test]
+    fn numbers_and_words_have_one_form() {
+        let text = json!({"dynamic_batching": {"max_queue_delay_microseconds": "100", "default_queue_policy": {"timeout_action": 1}},
+            "sequence_batching": {"direct": {"minimum_slot_utilization": 0.1}}, "max_batch_size": 4.0});
+        let number = json!({"dynamic_batching": {"max_queue_delay_microseconds": 100,
+            "default_queue_policy": {"timeout_action": "DELAY"}},
+            "sequence_batching": {"direct": {"minimum_slot_utilization": f64::from(0.1_f32)}}, "max_batch_size": 4});
+        assert_eq!(canonical(&text), canonical(&number));
+        assert_eq!(canonical(&json!({"parameters": {"a": {"string_value": ""}}})), json!({"parameters": {"a": {}}}));
+        assert_eq!(canonical(&json!({"metric_tags": {"a": ""}})), json!({"metric_tags": {"a": ""}}));
+        assert_eq!(canonical(&json!("odd")), json!("odd"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Failures over time, by reason: bars one upon the other.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use crate::backend::InferError;
+use crate::measure::course::Slice;
+use crate::measure::summary::LevelSummary;
+use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
+use crate::report::figures::common::{Shown, rate, short};
+use crate::report::figures::time_axis::TimeAxis;
+use crate::stdio::shown;
+
+const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 526.0, height: 170.0 };
+/// A level with fewer windows is drawn by its slices, which are shorter.
+const FEW_WINDOWS: usize = 24;
+/// More stretches become one for each column.
+const MOST_COLUMNS: usize = 200;
+/// Reasons that have a colour of their own; all others have one together.
+const MOST_REASONS: usize = 6;
+/// Letters of a reason that have room, and on a telephone.
+const MOST_LETTERS: [usize; 2] = [84, 44];
+/// From one reason to the next: letters are larger on a telephone.
+const PITCH: f64 = 22.0;
+/// Colours of the reasons, by their difference from each other and the page, not from the order of other pictures.
+const COLOURS: [Colour; MOST_REASONS] = [KINDS[1], KINDS[0], KINDS[4], KINDS[3], KINDS[2], KINDS[7]];
+const OTHERS: Colour = KINDS[5];
+
+/// A stretch of time, and the failures of each reason in it; those of all others are last.
+struct Bar {
+    from: f64,
+    to: f64,
+    counts: Vec<f64>,
+}
+
+/// Failures a second by reason; none where no request failed, or it is not told when.
+pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
+    let axis = TimeAxis::of(shown)?;
+    let reasons = reasons(&axis);
+    let bars = columns(&axis, axis.levels.iter().flat_map(|level| bars(&axis, level, &reasons)).collect());
+    let highest = bars.iter().map(|bar| bar.counts.iter().sum::<f64>() / (bar.to - bar.from)).fold(0.0, f64::max);
+    if highest <= 0.0 {
+        return None;
+    }
+    let y = Scale::from_zero([highest].into_iter());
+    let upright = Axis { scale: y, ticks: y.ticks(4), label: &rate, title: "failures/s" };
+    let horizontal = Axis { scale: axis.scale, ticks: axis.scale.ticks(7), label: &|at| axis.label(at), title: "" };
+    let sums: Vec<f64> = (0..=reasons.len()).map(|at| bars.iter().filter_map(|bar| bar.counts.get(at)).sum()).collect();
+    let height = FRAME.bottom() + 30.0 + PITCH * sums.iter().filter(|sum| **sum > 0.0).count() as f64;
+    let content = html! {
+        (axis.background(&FRAME, true))
+        (axes(&FRAME, &horizontal, &upright))
+        @for (number, data) in paths(&axis, y, &bars, sums.len()).iter().enumerate() {
+            @let colour = colour(number, reasons.len());
+            @if !data.is_empty() { path class={ "f" (colour.class) } d=(data) fill=(colour.light) shape-rendering="crispEdges" {} }
+        }
+        (legend(&reasons, &sums))
+    };
+    Some(picture(height, "Failures over time, by reason", &content))
+}
+
+/// What stands in the place of the picture where no request failed: a script that asks for it gets one.
+pub fn none() -> Markup {
+    picture(40.0, "No request failed", &dim(84.0, 24.0, Anchor::Start, "No request failed."))
+}
+
+fn colour(number: usize, reasons: usize) -> Colour {
+    if number < reasons { COLOURS[number % COLOURS.len()] } else { OTHERS }
+}
+
+/// The most frequent reasons of all levels.
+fn reasons<'a>(axis: &TimeAxis<'a>) -> Vec<&'a InferError> {
+    let mut all: Vec<(&InferError, u64)> = Vec::new();
+    for level in &axis.levels {
+        for (place, reason) in level.course.reasons.iter().enumerate() {
+            let count = level.windows.iter().filter_map(|row| row.failed_for.get(place)).sum();
+            match all.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, sum)) => *sum += count,
+                None => all.push((reason, count)),
+            }
+        }
+    }
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    all.into_iter().take(MOST_REASONS).map(|(reason, _)| reason).collect()
+}
+
+fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> Vec<Bar> {
+    let counts = |failed: u64, each: &[u64]| {
+        let mut counts = vec![0.0; reasons.len() + 1];
+        for (reason, count) in level.course.reasons.iter().zip(each) {
+            let place = reasons.iter().position(|known| *known == reason).unwrap_or(reasons.len());
+            counts[place] += *count as f64;
+        }
+        counts[reasons.len()] += failed.saturating_sub(each.iter().sum()) as f64;
+        counts
+    };
+    if level.windows.len() >= FEW_WINDOWS || level.course.slices.is_empty() {
+        let row = |from: f64, seconds: f64, counts| Bar { from, to: from + seconds, counts };
+        let rows = level.windows.iter().filter(|row| !row.duration.is_zero());
+        return rows
+            .map(|one| row(axis.seconds(one.start), one.duration.as_secs_f64(), counts(one.failed, &one.failed_for)))
+            .collect();
+    }
+    let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));
+    let slices = level.course.slices.iter().filter(|slice| slice.duration_s > 0.0);
+    let bar = |slice: &Slice| {
+        let bar = Bar { from, to: from + slice.duration_s, counts: counts(slice.failed, &slice.failed_for) };
+        from = bar.to;
+        bar
+    };
+    slices.map(bar).collect()
+}
+
+/// The bars, where there are too many joined by columns: sums, so that nothing is lost.
+fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
+    if bars.len() <= MOST_COLUMNS {
+        return bars;
+    }
+    let mut joined: BTreeMap<usize, Bar> = BTreeMap::new();
+    for bar in bars {
+        let column = (axis.scale.place(bar.from) * MOST_COLUMNS as f64) as usize;
+        match joined.get_mut(&column) {
+            Some(known) => {
+                known.to = known.to.max(bar.to);
+                known.counts.iter_mut().zip(&bar.counts).for_each(|(count, more)| *count += more);
+            }
+            None => drop(joined.insert(column, bar)),
+        }
+    }
+    joined.into_values().collect()
+}
+
+/// For each reason the rectangles of all bars, each upon those of the reasons before.
+fn paths(axis: &TimeAxis<'_>, y: Scale, bars: &[Bar], reasons: usize) -> Vec<String> {
+    let mut paths = vec![String::new(); reasons];
+    for bar in bars {
+        let (left, right) = (FRAME.x(axis.scale.place(bar.from)), FRAME.x(axis.scale.place(bar.to)));
+        let (seconds, mut below) = (bar.to - bar.from, 0.0);
+        for (path, count) in paths.iter_mut().zip(&bar.counts).filter(|(_, count)| **count > 0.0) {
+            let (low, high) = (FRAME.y(y.place(below)), FRAME.y(y.place(below + count / seconds)));
+            below += count / seconds;
+            let (wide, tall) = (n((right - left).max(1.0)), n((low - high).max(0.5)));
+            let _ = write!(path, "M{} {}h{wide}v{tall}h-{wide}z", n(left), n(high));
+        }
+    }
+    paths
+}
+
+/// What each colour stands for, in the order of the bars from below, and how often it was.
+fn legend(reasons: &[&InferError], sums: &[f64]) -> Markup {
+    let words = |number: usize| match reasons.get(number) {
+        Some(reason) => shown(&reason.to_string()).into_owned(),
+        None => "for other reasons".to_owned(),
+    };
+    let told = sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0);
+    html! {
+        @for (line, (number, sum)) in told.enumerate() {
+            @let (top, colour) = (FRAME.bottom() + 44.0 + PITCH * line as f64, colour(number, reasons.len()));
+            rect class={ "f" (colour.class) } x="84" y=(n(top - 9.0)) width="11" height="11" fill=(colour.light) {}
+            (dim(78.0, top, Anchor::End, &short(*sum)))
+            @let [long, short] = MOST_LETTERS.map(|letters| cut(&words(number), letters));
+            @if long == short { (text(102.0, top, Anchor::Start, &long)) } @else {
+                g.t2 { (text(102.0, top, Anchor::Start, &long)) }
+                g.t1 display="none" { (text(102.0, top, Anchor::Start, &short)) }
+            }
+        }
+    }
+}
+
+fn cut(words: &str, letters: usize) -> String {
+    match words.char_indices().nth(letters) {
+        Some((at, _)) => format!("{}…", &words[..at]),
+        None => words.to_owned(),
+    }
+}
