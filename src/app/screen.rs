@@ -108,8 +108,7 @@ impl Screen {
     pub fn finished(&self, level: &LevelSummary) {
         self.outlook.borrow_mut().finished();
         let place = self.place.borrow();
-        // Of a short run, what is printed says enough.
-        if self.has_log() && !place.is_empty() && Stamp::now() - self.began >= BETWEEN_LINES {
+        if self.has_log() && !place.is_empty() {
             self.said.set(Stamp::now());
             let (name, client) = (level_name(level.load), &level.client);
             let (rate, mean) = (digits(client.throughput()), latency(client.latency.mean_ns()));

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::tune::race::median;
 
-/// Shares of the budget: calibration ends at the first, racing at the second, steps at the third; confirmation has the rest.
+/// Shares of the budget: the ends of all settings are looked at until the first, calibration ends at the second, racing at the third,
+/// steps at the fourth; confirmation has the rest.
+const ENDS: f64 = 0.50;
 const CALIBRATION: f64 = 0.30;
 const RACE: f64 = 0.70;
 const STEPS: f64 = 0.80;
@@ -35,6 +37,13 @@ impl Budget {
         self.extras_s.insert(candidate, (seconds - unit_s).max(0.0));
     }
 
+    /// What a trial of `candidate` with this unit takes at least, as far as is known: what nobody has measured may be as quick as
+    /// the quickest.
+    pub fn least_price_of(&self, candidate: usize, unit_s: f64) -> f64 {
+        let least = || self.extras_s.values().copied().min_by(f64::total_cmp).unwrap_or(USUAL_EXTRA_S);
+        unit_s + self.extras_s.get(&candidate).copied().unwrap_or_else(least)
+    }
+
     /// What a trial of `candidate` with this unit is expected to take.
     pub fn price_of(&self, candidate: usize, unit_s: f64) -> f64 {
         self.extras_s.get(&candidate).map_or_else(|| self.price(unit_s), |extra_s| unit_s + extra_s)
@@ -44,6 +53,11 @@ impl Budget {
     pub fn price(&self, unit_s: f64) -> f64 {
         let extras: Vec<f64> = self.extras_s.values().copied().collect();
         unit_s + if extras.is_empty() { USUAL_EXTRA_S } else { median(&extras) }
+    }
+
+    /// Seconds left for a look at the far ends of all settings.
+    pub fn for_ends(&self) -> f64 {
+        self.limit_s * ENDS - self.spent_s
     }
 
     /// Seconds left for calibration.

@@ -28,12 +28,22 @@ impl Planner {
             })
         };
         let fresh: Vec<Place> = neighbours.into_iter().filter(is_new).collect();
-        if fresh.is_empty() {
+        let unit = 2.0 * self.settings.unit_s;
+        // A single round shows nothing.
+        let each = self.budget.for_steps(self.reserve()) / 2.0;
+        let mut beside = vec![best];
+        for place in fresh {
+            let number = self.number(place);
+            beside.push(number);
+            if self.price_of_round(&beside, unit) > each {
+                beside.pop();
+                self.drop_candidate(number, NO_TIME.to_owned());
+                break;
+            }
+        }
+        if beside.len() < 2 {
             return self.begin_confirmation(best);
         }
-        let mut beside = vec![best];
-        beside.extend(fresh.into_iter().map(|place| self.number(place)));
-        let unit = 2.0 * self.settings.unit_s;
         (0..STEP_ROUNDS).for_each(|_| self.queue_round(&beside, Phase::Step, unit));
         self.members = beside;
     }
@@ -43,11 +53,7 @@ impl Planner {
         let of_race = Standings::of(&self.candidates, &self.raced(), is_race);
         let all: Vec<usize> =
             (0..self.candidates.len()).filter(|number| !self.candidates[*number].has_failed()).collect();
-        let mean = |number: usize| {
-            let visits = &self.candidates[number].visits;
-            let sum: f64 = visits.iter().map(|visit| visit.score).sum();
-            (!visits.is_empty()).then(|| (number, sum / visits.len() as f64))
-        };
+        let mean = |number: usize| Some((number, self.mean_score(number)?));
         let seen = Standings { means: all.into_iter().filter_map(mean).collect(), ..Standings::default() };
         let able = |number: usize| meets(&self.candidates[number], |_| true);
         let by_race = leader(&of_race, able);

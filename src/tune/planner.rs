@@ -149,12 +149,9 @@ impl Planner {
             return Answer::Kept(None);
         }
         let numbers = 0..self.candidates.len();
-        let mean = |number: usize| {
-            let visits = &self.candidates[number].visits;
-            visits.iter().map(|visit| visit.score).sum::<f64>() / visits.len() as f64
-        };
         let able = numbers.clone().filter(|number| meets(&self.candidates[*number], |_| true));
-        if let Some(best) = able.max_by(|one, other| mean(*one).total_cmp(&mean(*other))) {
+        let able = able.filter_map(|number| Some((self.mean_score(number)?, number)));
+        if let Some((_, best)) = able.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
             let of_last = |number: &usize| self.members.contains(number) && meets(&self.candidates[*number], |_| true);
             let last: Vec<usize> = self.members.iter().copied().filter(of_last).collect();
             let ahead = leader(&Standings::of(&self.candidates, &last, |_| true), |_| true);
@@ -182,10 +179,13 @@ impl Planner {
     }
 
     fn is_affordable(&self, trial: &Trial) -> bool {
-        let price = self.budget.price_of(trial.candidate, trial.unit_s);
+        // A stage may take a little more than its share, but not stop before a candidate because those before it were slow.
+        let price = self.budget.least_price_of(trial.candidate, trial.unit_s);
         let left = match self.stage {
             // Without a second one there is nothing to confirm, which the rest is kept for.
             _ if trial.candidate != 0 && self.is_alone() => self.budget.left(),
+            // Without the far end of a setting nothing is predicted of it.
+            SearchStage::Calibrating if self.has_unseen_ends() => self.budget.for_ends(),
             SearchStage::Calibrating | SearchStage::Repeating => self.budget.for_calibration(),
             SearchStage::Racing => self.budget.for_race(self.reserve()),
             SearchStage::Stepping => self.budget.for_steps(self.reserve()),
@@ -193,6 +193,13 @@ impl Planner {
         };
         // The present one is always looked at.
         price <= left || self.trials_of(0) == 0
+    }
+
+    /// Whether the calibration has not come to the far end of every setting, which it looks at first.
+    fn has_unseen_ends(&self) -> bool {
+        let searched = self.space.dimensions.iter().filter(|dimension| dimension.values.len() > 1).count();
+        let tried = |candidate: &&Candidate| candidate.has_failed() || !candidate.visits.is_empty();
+        self.candidates[1..].iter().filter(tried).count() < searched
     }
 
     /// Whether nothing beside the present configuration has been measured.
@@ -204,11 +211,23 @@ impl Planner {
         self.candidates[number].visits.len()
     }
 
-    /// What the confirmation needs.
+    /// What the confirmation needs, as far as is known who is confirmed: those that look best.
     pub(super) fn reserve(&self) -> f64 {
         let unit = self.settings.unit_s;
         let present = self.rounds_of_present() as f64 * self.budget.price_of(0, unit);
-        present + (CONFIRMATION.0 * KEPT) as f64 * self.budget.price(unit)
+        let able = (1..self.candidates.len()).filter(|number| meets(&self.candidates[*number], |_| true));
+        let mut best: Vec<(f64, usize)> =
+            able.filter_map(|number| Some((self.mean_score(number)?, number))).collect();
+        best.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let known = best.iter().take(KEPT).map(|(_, number)| self.budget.price_of(*number, unit));
+        let unknown = KEPT.saturating_sub(best.len()) as f64 * self.budget.price(unit);
+        present + CONFIRMATION.0 as f64 * (known.sum::<f64>() + unknown)
+    }
+
+    /// The mean of what was seen of a candidate; none where it was not measured.
+    pub(super) fn mean_score(&self, number: usize) -> Option<f64> {
+        let visits = &self.candidates[number].visits;
+        (!visits.is_empty()).then(|| visits.iter().map(|visit| visit.score).sum::<f64>() / visits.len() as f64)
     }
 
     /// What a round of these takes.

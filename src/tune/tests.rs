@@ -451,6 +451,25 @@ fn a_slow_present_one_does_not_take_the_time_of_others() {
     }
 }
 
+/// In a short search, where the present one takes seconds and the best a quarter of one, not all of the time goes to the slow.
+#[test]
+fn a_short_search_comes_to_the_far_end_of_every_setting() {
+    let law = Law { permits: 4.0, slowdown: 0.2, ..LAW };
+    let seeds = 100;
+    let is_good = |seed: u64| {
+        let space = usual();
+        let (inner, mut draws) = (space.clone(), 0);
+        let searched = scripted(space, settings(15.0, seed), move |planner, trial, _| {
+            let found = observed(law, planner, trial, (0.05, seed, &mut draws)).found;
+            let place = planner.candidates()[trial.candidate].place.clone().unwrap_or_else(|| inner.base());
+            (0.3 + 0.46 / law.capacity(Law::values(&place, &inner)), found)
+        });
+        share(law, &searched) >= 0.9
+    };
+    let good = (0..seeds).filter(|seed| is_good(*seed)).count();
+    assert!(good >= 95, "within 10 % of the best in {good} of {seeds}");
+}
+
 /// One of those confirmed that is near the best has as many rounds as ever.
 #[test]
 fn the_best_are_told_apart_where_the_present_one_is_far_behind() {
