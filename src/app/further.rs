@@ -29,6 +29,7 @@ pub fn decide(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<
         let name = report::level_name(job.load);
         note!("{name}: {text} is undecided; measured again, {times:.1} times as long (--undecided more)");
         measurement = MeasurementPlan { window: longer(measurement.window, times), ..measurement };
+        runner.screen.again();
         runner.show_measured(job, &measurement, |level| {
             if level.ending != Ending::Interrupted
                 && let Some(last) = result.levels.last_mut()

@@ -122,6 +122,16 @@ impl Outlook {
         }
     }
 
+    /// Instead of levels there are so many shorter runs of which `done` are over; none where that is not known.
+    pub fn at(&mut self, parts: Option<(usize, usize)>) {
+        if self.number > 0 && parts.is_some() {
+            self.finished();
+        }
+        self.of = parts.map(|(_, of)| of);
+        self.number = parts.map_or(0, |(done, _)| done + 1);
+        self.began = Stamp::now();
+    }
+
     /// The level has been measured.
     pub fn finished(&mut self) {
         self.spent = (self.spent.0 + (Stamp::now() - self.began), self.spent.1 + 1);

@@ -114,6 +114,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// As [`Runner::level`].
     pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
+        self.screen.again();
         self.show_measured(job, &self.plan().measurement, |repeated| {
             // A repetition that the user broke off says less than what was there.
             if repeated.ending != Ending::Interrupted {

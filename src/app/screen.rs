@@ -87,15 +87,35 @@ impl Screen {
         stdio::print(text)
     }
 
-    /// Says where a run stands that does not walk through levels.
-    pub fn at(&self, place: &str) {
+    /// Says where a run stands that does not walk through levels, and which of how many parts of it are over where that is known.
+    pub fn at(&self, place: &str, parts: Option<(usize, usize)>) {
+        self.outlook.borrow_mut().at(parts);
+        self.call(place);
+    }
+
+    /// A level is measured once more: its number is not that of the last one.
+    pub fn again(&self) {
+        if !self.place.borrow().is_empty() {
+            self.call("again");
+        }
+    }
+
+    fn call(&self, place: &str) {
         stdio::shown(place).as_ref().clone_into(&mut self.place.borrow_mut());
+    }
+
+    /// Says that one of several parts of a run is done, where there is no progress line.
+    pub fn done(&self, what: &str) {
+        if self.has_log() {
+            self.said.set(Stamp::now());
+            note!("{what}");
+        }
     }
 
     /// The next level begins.
     pub fn next(&self) {
         let place = self.outlook.borrow_mut().next();
-        self.at(&place);
+        self.call(&place);
     }
 
     /// The next of several stages begins.

@@ -27,7 +27,7 @@ pub fn run(
 ) -> Result<()> {
     let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
     let search_plan = search_plan(&runner.plan().measurement);
-    runner.screen.at("search");
+    runner.screen.at("search", None);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
     while let Some(step) = sweep.next().filter(|_| may_go_on()) {
         let observed = match step {

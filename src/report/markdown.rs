@@ -9,7 +9,9 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::figures::{MARGIN, Shown, level, rate, short, time};
+use crate::report::requirements::{cells, word};
 use crate::report::{Interrupts, html, percentiles};
+use crate::result::Checked;
 use crate::result::compare::{Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stdio::shown;
@@ -32,6 +34,7 @@ pub fn text(results: &[Shown<'_>]) -> String {
         let _ = writeln!(text, "### {of}\n");
         text += &one.result.variants.as_ref().map_or_else(|| levels(one), variants);
         text.push('\n');
+        text += &requirements(&one.result.requirements);
     }
     let Some((first, others)) = results.split_first() else { return text };
     for other in others {
@@ -60,6 +63,23 @@ fn levels(one: &Shown<'_>) -> String {
 
 fn batch(size: Option<u64>) -> String {
     size.map(|size| format!(", batch {size}")).unwrap_or_default()
+}
+
+/// What became of each requirement; nothing where there are none.
+fn requirements(all: &[Checked]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = "| requirement | level | value | 95 % interval | outcome |\n|---|---|---:|---:|---|\n".to_owned();
+    for checked in all {
+        let (value, interval) = cells(checked);
+        let variant = checked.variant.as_ref().map(|name| format!("{}, ", inert(name))).unwrap_or_default();
+        let level = checked.level.map(|load| level(load) + &batch(checked.batch_size)).unwrap_or_default();
+        let word = if checked.passes { word(checked).to_owned() } else { format!("**{}**", word(checked)) };
+        let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word} |", inert(&checked.text));
+    }
+    text.push('\n');
+    text
 }
 
 /// Every variant against the first, figure by figure.

@@ -216,8 +216,7 @@ impl Planner {
         let unit = self.settings.unit_s;
         let present = self.rounds_of_present() as f64 * self.budget.price_of(0, unit);
         let able = (1..self.candidates.len()).filter(|number| meets(&self.candidates[*number], |_| true));
-        let mut best: Vec<(f64, usize)> =
-            able.filter_map(|number| Some((self.mean_score(number)?, number))).collect();
+        let mut best: Vec<(f64, usize)> = able.filter_map(|number| Some((self.mean_score(number)?, number))).collect();
         best.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         let known = best.iter().take(KEPT).map(|(_, number)| self.budget.price_of(*number, unit));
         let unknown = KEPT.saturating_sub(best.len()) as f64 * self.budget.price(unit);

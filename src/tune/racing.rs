@@ -151,8 +151,7 @@ impl Planner {
 
     /// What share of the best one's score a candidate has that is far behind it; none where it is not.
     pub(super) fn share_of_best(&self, number: usize) -> Option<f64> {
-        let mean =
-            |number: usize| Some((self.mean_score(number)?, self.candidates[number].visits.len() as f64));
+        let mean = |number: usize| Some((self.mean_score(number)?, self.candidates[number].visits.len() as f64));
         // A single look may have met a machine that stood still. The present one is looked at again in any case.
         let (own, count) = mean(number).filter(|(_, count)| number == 0 || *count > 1.0)?;
         let ahead = (0..self.candidates.len()).filter_map(|other| Some((other, mean(other)?)));

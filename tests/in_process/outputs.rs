@@ -51,7 +51,7 @@ fn what_was_measured_is_kept_where_standard_output_breaks() {
         .arg(&export)
         .heard_until("Request concurrency: 2")
         .run();
-    finished.failure(&["standard output cannot be written"]);
+    finished.failure_after_notes(&["standard output cannot be written"]);
     let rows = table(&csv);
     let mut levels: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
     levels.sort_unstable();

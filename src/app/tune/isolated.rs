@@ -178,31 +178,29 @@ fn death(status: ExitStatus) -> String {
 pub fn answer(plan: &TunePlan, task: &str, connect: Connect, interrupts: Interrupts) -> Result<u8> {
     let task: Task = serde_json::from_str(task).map_err(|error| Error::usage(format!("--trial: {error}")))?;
     let screen = Screen::new();
-    let text = match task {
+    // The answer is out before the server ends: one that could not load a model may crash then.
+    match task {
         Task::Read => {
             let subject = Subject::open(plan, connect, (&screen, interrupts));
-            text(subject.map(|subject| subject.bases().to_vec()))
+            tell(subject.as_ref().map(|subject| subject.bases().to_vec()))?;
         }
-        Task::Measure(order) => text(measure(plan, order, connect, (&screen, interrupts))),
-    };
-    stdio::print(&format!("{}\n", text?))?;
+        Task::Measure(order) => {
+            let mut subject = Subject::with(plan, connect, (&screen, interrupts), order.bases.clone());
+            tell(measure(plan, order, &mut subject).as_ref())?;
+        }
+    }
     Ok(exit::OK)
 }
 
-fn text(answer: Result<impl Serialize>) -> Result<String> {
-    let answer = answer.map_err(|error| error.to_string());
-    serde_json::to_string(&answer).map_err(|error| Error::machine(error.to_string()))
+fn tell<T: Serialize>(answer: std::result::Result<T, &Error>) -> Result<()> {
+    let answer = answer.map_err(ToString::to_string);
+    let text = serde_json::to_string(&answer).map_err(|error| Error::machine(error.to_string()))?;
+    stdio::print(&format!("{text}\n"))
 }
 
-fn measure(
-    plan: &TunePlan,
-    order: Order,
-    connect: Connect,
-    (screen, interrupts): (&Screen, Interrupts),
-) -> Result<VisitFigures> {
-    let mut subject = Subject::with(plan, connect, (screen, interrupts), order.bases);
+fn measure(plan: &TunePlan, order: Order, subject: &mut Subject) -> Result<VisitFigures> {
     subject.reached(order.trial.candidate, order.expected_rate);
-    let search = super::settings(plan, &subject)?;
+    let search = super::settings(plan, subject)?;
     let assignment = order.place.map_or_else(Assignment::default, |place| Assignment::of(&search, &place));
     subject.visit(&assignment, &order.trial)
 }

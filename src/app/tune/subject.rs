@@ -255,7 +255,7 @@ impl Home {
 fn control(backend: &dyn Backend) -> Result<&dyn ModelControl> {
     backend.control().ok_or_else(|| {
         Error::usage(
-            "tune: this server cannot be asked to load models; use triton_c_api, or a Triton over HTTP or gRPC",
+            "tune: this server cannot be asked to load models; use triton_c_api, or a Triton over HTTP (-i http)",
         )
     })
 }

@@ -234,17 +234,23 @@ impl Comparison<'_> {
             replaces: plan.measurement.on_disturbance == Some(OnDisturbance::Replace),
             start,
         };
+        let part = [("start", start as usize, starts as usize), ("cell", cell + 1, cells)];
+        let part = part.into_iter().filter(|(_, _, of)| *of > 1);
+        let part: Vec<String> = part.map(|(noun, number, of)| format!("{noun} {number}/{of}")).collect();
         let place = |round: usize| {
-            let start = if starts > 1 { format!("start {start}/{starts}, ") } else { String::new() };
-            let cell = if cells > 1 { format!("cell {}/{cells}, ", cell + 1) } else { String::new() };
             // Disturbed rounds are measured again.
-            format!("{start}{cell}round {}/{}", round + 1, interleaving.rounds.count.max(round + 1))
+            let round = format!("round {}/{}", round + 1, interleaving.rounds.count.max(round + 1));
+            part.iter().cloned().chain([round]).collect::<Vec<_>>().join(", ")
         };
+        let turns = self.rounds.count * usable.len();
+        let earlier_cells = (start as usize - 1) * cells + cell;
+        let mut turn_number = earlier_cells * turns;
         let earlier = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", place(turn.round), subject.name);
-            course.screen.at(&at);
+            course.screen.at(&at, Some((turn_number, starts as usize * cells * turns)));
+            turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
             subject.measure(level, course)
         };
         let keep = |rounds: &[Round]| {
@@ -256,7 +262,10 @@ impl Comparison<'_> {
             report::summary::save(plan, course.interrupts, result);
         };
         interleave(&interleaving, take, keep);
-        course.screen.at("");
+        course.screen.at("", None);
+        if !part.is_empty() && course.interrupts.load(Ordering::Relaxed) == 0 {
+            course.screen.done(&format!("{} is done", part.join(", ")));
+        }
     }
 
     fn is_interrupted(&self) -> bool {

@@ -234,8 +234,7 @@ impl Open {
             ranks: None,
         };
         let summary = runner.measure_quietly(&job(&self.session, level)?, plan)?;
-        let asked = plan.percentile.into_iter().chain(plan.further_percentiles.iter().copied());
-        Ok(Unit::of(&summary, &asked.collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
+        Ok(Unit::of(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
     }
 
     fn close(self) -> Result<()> {

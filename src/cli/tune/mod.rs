@@ -392,6 +392,13 @@ pub(super) mod tests {
             ("--search max_batch_size=1:1000:1 --search instances=1:1000", "more than"),
             ("--at-rate 5 --search concurrency=1,2", "different loads"),
             ("--search concurrency=abc,1", "concurrency: abc"),
+            ("--search instances=abc", "instance_group[].count: abc is no value of it; it must be a whole number"),
+            ("--search max_batch_size=4,1.5", "max_batch_size: 1.5"),
+            ("--search nonsense=1,2", "nonsense: a model's configuration has no field 'nonsense' there"),
+            (
+                "--search e:response_cache.enable=yes",
+                "response_cache.enable: yes is no value of it; it must be true or false",
+            ),
             ("--search concurrency=1.5", "concurrency: 1.5"),
             ("--search concurrency=off,2", "concurrency: off"),
             ("--search concurrency=0", "concurrency: 0"),

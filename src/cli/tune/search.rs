@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::cli::range::{Step, listed};
 use crate::cli::values::decimal;
 use crate::model::configuration::Path;
+use crate::model::schema::Kind;
 use crate::plan::{MAX_CONCURRENCY, Searched, ServerSetting, Setting, asked};
 
 /// `PATH=VALUES`.
@@ -33,20 +34,22 @@ fn setting(path: &str) -> Result<Setting, String> {
     if let Some(setting) = server {
         return Ok(Setting::Server(setting));
     }
-    match path.split_once(':') {
-        Some((model, path)) if !model.is_empty() => Ok(Setting::Model(Some(model.to_owned()), Path::parse(path)?)),
-        _ => Ok(Setting::Model(None, Path::parse(path)?)),
-    }
+    let (model, path) = match path.split_once(':') {
+        Some((model, path)) if !model.is_empty() => (Some(model.to_owned()), Path::parse(path)?),
+        _ => (None, Path::parse(path)?),
+    };
+    path.kind().map_err(|rule| format!("{path}: {rule}"))?;
+    Ok(Setting::Model(model, path))
 }
 
-/// The rule of a setting of the client or the server that a value breaks; the models' are the server's to judge.
+/// The rule of a setting that a value breaks; of the models' only what they are, the rest is the server's to judge.
 fn rule_of(setting: &Setting, value: &Value) -> Option<String> {
     let whole = |low: u64, high: u64| {
         let holds = value.as_u64().is_some_and(|number| (low..=high).contains(&number));
         (!holds).then(|| format!("a whole number from {low} to {high}"))
     };
     match setting {
-        Setting::Model(..) => None,
+        Setting::Model(_, path) => of_kind(path.kind().ok().flatten()?, value).map(str::to_owned),
         Setting::BatchSize => whole(1, u64::from(u32::MAX)),
         Setting::Concurrency => whole(1, u64::from(MAX_CONCURRENCY)),
         Setting::Server(ServerSetting::RateLimit) => {
@@ -56,6 +59,20 @@ fn rule_of(setting: &Setting, value: &Value) -> Option<String> {
         Setting::Server(ServerSetting::PinnedPool) => whole(0, i64::MAX as u64),
         Setting::Server(ServerSetting::BufferThreads) => whole(0, u64::from(u32::MAX)),
     }
+}
+
+/// What a field of a kind takes, where a value is none of it. `null` takes the field away, and servers read numbers that are texts.
+fn of_kind(kind: Kind, value: &Value) -> Option<&'static str> {
+    let text = value.as_str();
+    let whole = || value.as_i64().is_some() || text.is_some_and(|text| text.parse::<i64>().is_ok());
+    let real = || value.is_number() || text.is_some_and(|text| text.parse::<f64>().is_ok());
+    let (holds, rule) = match kind {
+        Kind::Signed | Kind::Unsigned => (whole(), "a whole number"),
+        Kind::Real => (real(), "a number"),
+        Kind::Flag => (value.is_boolean(), "true or false"),
+        Kind::Text | Kind::Word(_) | Kind::Nested(_) => (true, ""),
+    };
+    (!holds && !value.is_null()).then_some(rule)
 }
 
 /// Numbers, ranges, words, truth values, lists and messages.

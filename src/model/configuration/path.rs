@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use crate::model::schema::{CONFIG, Kind, Shape};
+
 /// Where a setting is in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
@@ -64,6 +66,33 @@ impl Path {
             }
         }
         Ok(Self { text: long.to_owned(), steps })
+    }
+
+    /// What its values are, by the form of a model's configuration; none where it leads to a message or a parameter.
+    ///
+    /// # Errors
+    /// The name that is no field where it stands.
+    pub fn kind(&self) -> Result<Option<Kind>, String> {
+        let (mut kind, mut shape) = (Kind::Nested(CONFIG), Shape::One);
+        for step in &self.steps {
+            match (step, shape, kind) {
+                // The name is a key.
+                (Step::Field(_), Shape::Map(_), _) | (Step::Each | Step::Element(_), Shape::Many, _) => {
+                    shape = Shape::One;
+                }
+                (Step::Field(name), Shape::Many, _) => {
+                    return Err(format!("'{name}' stands behind a list: name an element such as [0], or all by []"));
+                }
+                (Step::Field(name), _, Kind::Nested(message)) => {
+                    let field = message.iter().find(|field| field.name == name);
+                    let field = field.ok_or_else(|| format!("a model's configuration has no field '{name}' there"))?;
+                    (kind, shape) = (field.kind, field.shape);
+                }
+                (Step::Field(name), ..) => return Err(format!("a model's configuration has no field '{name}' there")),
+                (Step::Each | Step::Element(_), ..) => return Err("there is no list where it has [ ]".to_owned()),
+            }
+        }
+        Ok(Some(kind).filter(|kind| shape == Shape::One && !matches!(kind, Kind::Nested(_))))
     }
 
     /// The value that is in force, where all that the path means agree.
@@ -229,6 +258,28 @@ mod tests {
     fn numbers_may_be_text() {
         assert!(equal(&json!("100"), &json!(100)) && !equal(&json!(1), &json!(2)) && equal(&json!({}), &json!({})));
         assert!(equal(&json!(["4", 8]), &json!([4, 8])) && !equal(&json!([4]), &json!([4, 8])));
+    }
+
+    #[test]
+    fn fields_are_known_by_the_form_of_a_configuration() {
+        let kind = |path: &str| Path::parse(path).unwrap().kind();
+        for path in ["max_batch_size", "instances", "instance_group[0].gpus[0]", "input[].dims[1]"] {
+            assert!(matches!(kind(path), Ok(Some(Kind::Signed))), "{path}");
+        }
+        assert!(matches!(kind("delay"), Ok(Some(Kind::Unsigned))));
+        assert!(matches!(kind("dynamic_batching.preserve_ordering"), Ok(Some(Kind::Flag))));
+        for path in ["dynamic_batching", "parameters.any.name", "input", "dynamic_batching.preferred_batch_size"] {
+            assert!(matches!(kind(path), Ok(None)), "{path}");
+        }
+        for (path, rule) in [
+            ("nonsense", "has no field 'nonsense'"),
+            ("dynamic_batching.delay", "has no field 'delay'"),
+            ("max_batch_size.x", "has no field 'x'"),
+            ("input.dims", "stands behind a list"),
+            ("max_batch_size[0]", "no list"),
+        ] {
+            assert!(kind(path).is_err_and(|error| error.contains(rule)), "{path}");
+        }
     }
 
     #[test]

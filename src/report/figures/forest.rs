@@ -1,11 +1,15 @@
-//! What changed from the first result to the others: ratios with their intervals beside a band that counts as no change.
+//! What changed from the first result, or variant, to the others: ratios with their intervals beside a band that counts as no change.
 
 use maud::{Markup, html};
 
+use crate::measure::rounds::Figure;
 use crate::plan::Statistic;
 use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
 use crate::report::figures::common::{Shown, level};
-use crate::result::compare::{Change, changes};
+use crate::result::compare::{Change, Direction, changes};
+use crate::result::variants::{FigureChange, VariantsResult};
+use crate::stats::Interval;
+use crate::stdio::shown;
 
 /// Changes up to this share count as none.
 pub const MARGIN: f64 = 0.05;
@@ -14,34 +18,77 @@ const MOST_ROWS: usize = 60;
 const PITCH: f64 = 22.0;
 const TOP: f64 = 40.0;
 
-/// A row: which level and result, and what changed.
+/// A row: what is compared with the reference, and what changed.
 struct Row {
-    level: String,
+    /// Level and figure.
+    words: String,
+    /// The number of what is compared, from 0, and its name.
     other: usize,
-    change: Change,
+    name: String,
+    ratio: f64,
+    interval: Option<Interval>,
+    verdict: Direction,
 }
 
-/// A row for throughput, mean, median and p99 of every level that both have.
-pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
-    let (first, others) = shown.split_first()?;
+/// A row for throughput, mean, median and p99 of every level: of the variants of a single result, else of what the results have in
+/// common.
+pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
+    let (first, others) = results.split_first()?;
+    match (&first.result.variants, others.is_empty()) {
+        (Some(variants), true) => picture_of(of_variants(variants), variants.rounds.margin),
+        _ => picture_of(of_results(first, others), MARGIN),
+    }
+}
+
+fn is_told(of: Statistic) -> bool {
+    match of {
+        Statistic::Percentile(percentile) => percentile == 50.0 || percentile == 99.0,
+        _ => true,
+    }
+}
+
+fn of_results(first: &Shown<'_>, others: &[Shown<'_>]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (other, one) in others.iter().enumerate() {
         for change in changes(first.result, one.result, MARGIN) {
-            let name = level(change.load);
-            let told = |change: &Change| match change.of {
-                Statistic::Percentile(percentile) => percentile == 50.0 || percentile == 99.0,
-                _ => true,
-            };
-            let figures = change.figures.into_iter().filter(|change| told(change) && change.ratio > 0.0);
-            rows.extend(figures.map(|change| Row { level: name.clone(), other, change }));
+            let level = level(change.load);
+            rows.extend(change.figures.into_iter().filter(|change| is_told(change.of)).map(|change| {
+                let Change { of, ratio, interval, verdict, .. } = change;
+                Row { words: format!("{level} {}", of.word()), other, name: one.name.clone(), ratio, interval, verdict }
+            }));
         }
     }
+    rows
+}
+
+fn of_variants(result: &VariantsResult) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for cell in &result.cells {
+        for compared in result.comparisons(cell) {
+            let (other, several) = (compared.variant - 1, result.variants.len() > 2);
+            let name = result.variants[compared.variant].name.clone();
+            let level = cell.loads.get(compared.variant).map(|load| level(*load)).unwrap_or_default();
+            let level = cell.size.map(|size| format!("{level}, {size} B")).unwrap_or(level);
+            let level = if several { format!("{}: {level}", shown(&name)) } else { level };
+            rows.extend(compared.figures.into_iter().filter_map(|change| {
+                let Figure::Client(of) = change.of else { return None };
+                let FigureChange { ratio, interval, verdict, .. } = change;
+                let words = format!("{level} {}", of.word());
+                is_told(of).then(|| Row { words, other, name: name.clone(), ratio, interval, verdict })
+            }));
+        }
+    }
+    rows
+}
+
+fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
+    rows.retain(|row| row.ratio > 0.0);
     rows.truncate(MOST_ROWS);
     let spread = rows.iter().flat_map(|row| {
-        let known = row.change.interval.map_or([row.change.ratio; 2], |known| [known.low, known.high]);
+        let known = row.interval.map_or([row.ratio; 2], |known| [known.low, known.high]);
         known.map(|ratio| ratio.ln().abs())
     });
-    let most = spread.fold((1.0 + 2.0 * MARGIN).ln(), f64::max).min(10_f64.ln());
+    let most = spread.fold((1.0 + 2.0 * margin).ln(), f64::max).min(10_f64.ln());
     if rows.is_empty() {
         return None;
     }
@@ -49,16 +96,16 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     let x = Scale::Log { low: (-most * 1.05).exp(), high: (most * 1.05).exp() };
     let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: "change" };
     let none = Axis { scale: x, ticks: Vec::new(), label: &percent, title: "" };
-    let band = [1.0 / (1.0 + MARGIN), 1.0 + MARGIN].map(|ratio| frame.x(x.place(ratio)));
+    let band = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| frame.x(x.place(ratio)));
     let content = html! {
         rect.idle x=(n(band[0])) y=(n(frame.top)) width=(n(band[1] - band[0])) height=(n(frame.height)) fill="#dfe3e8" {}
         (dim((band[0] + band[1]) / 2.0, frame.top - 8.0, Anchor::Middle, "counts as no change"))
         (axes(&frame, &axis, &none))
         @for (number, row) in rows.iter().enumerate() {
-            (draw_row(&frame, x, frame.top + PITCH * (number as f64 + 0.5), (row, others.len() > 1, &others[row.other].name)))
+            (draw_row(&frame, x, frame.top + PITCH * (number as f64 + 0.5), row))
         }
     };
-    Some(picture(frame.bottom() + 56.0, "Ratios to the first result, with 95 % intervals", &content))
+    Some(picture(frame.bottom() + 56.0, "Ratios to the first, with 95 % intervals", &content))
 }
 
 /// Round changes, both ways alike.
@@ -78,20 +125,19 @@ fn percent(ratio: f64) -> String {
     if percent.abs() < 0.05 { "0 %".to_owned() } else { format!("{percent:+.0} %") }
 }
 
-fn draw_row(frame: &Frame, x: Scale, at: f64, (row, several, name): (&Row, bool, &str)) -> Markup {
-    let Row { level, other, change } = row;
+fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
+    let Row { words, other, name, ratio, interval, verdict } = row;
     let colour = of_kind(other + 1);
-    let words = format!("{level} {}", change.of.word());
     let place = |ratio: f64| frame.x(x.place(ratio));
-    let verdict = format!("{:+.1} % {}", 100.0 * (change.ratio - 1.0), change.verdict);
+    let verdict = format!("{:+.1} % {verdict}", 100.0 * (ratio - 1.0));
     html! {
         g {
-            @if several { title { (name) } }
-            (text(frame.left - 8.0, at + 4.0, Anchor::End, &words))
-            @if let Some(known) = change.interval {
+            title { (name) }
+            (text(frame.left - 8.0, at + 4.0, Anchor::End, words))
+            @if let Some(known) = interval {
                 (Polyline { colour, width: 2.0, dashes: "" }.through(&[(place(known.low), at), (place(known.high), at)]))
             }
-            circle class={ "f" (colour.class) } cx=(n(place(change.ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
+            circle class={ "f" (colour.class) } cx=(n(place(*ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
             (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &verdict))
         }
     }

@@ -56,7 +56,7 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
     let none = (*figure == Picture::Failures && is_told).then(no_failures);
     let Some(drawn) = draw(*figure, page.results, page.main).or(none) else {
         let why = match figure {
-            Picture::Comparison => "takes two results that have a level in common",
+            Picture::Comparison => "takes two results that have a level in common, or one of variants",
             _ => "has nothing to show: no level of the result has what it draws",
         };
         return Err(Error::output(format!("{flag}{}: the figure {why}", path.display())));
@@ -127,7 +127,7 @@ impl Page<'_> {
 
     fn body(&self) -> Markup {
         html! {
-            @for one in self.results { (variants::section(one.result.variants.as_ref())) }
+            @for one in self.results { (variants::section(one)) }
             @if has_levels(self.results) { (self.levels()) }
             @else { @for one in self.results { (facts::requirements(one.result)) } }
             (comparison(self.results))

@@ -1,7 +1,11 @@
 //! What variants differ in: a table for each of them against the reference, level by level.
 
+use std::slice;
+
 use maud::{Markup, html};
 
+use crate::plan::Picture;
+use crate::report::figures::{Shown, draw};
 use crate::report::level_name;
 use crate::report::variants::{compact, factor, in_unit, interval, p_value, title};
 use crate::result::compare::Direction;
@@ -9,8 +13,8 @@ use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::stdio::shown;
 
 /// The section; nothing where a run had no variants.
-pub fn section(result: Option<&VariantsResult>) -> Markup {
-    let Some(result) = result else { return html! {} };
+pub fn section(one: &Shown<'_>) -> Markup {
+    let Some(result) = &one.result.variants else { return html! {} };
     html! {
         section id="variants" {
             h2 { "Variants" }
@@ -20,6 +24,7 @@ pub fn section(result: Option<&VariantsResult>) -> Markup {
                 tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))
                     @if let Some(problem) = &one.problem { " " span.badge.bad { (shown(problem)) } } } } } }
             } }
+            @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(one), 0) { (drawn) }
             @for cell in &result.cells { @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) } }
         }
     }
