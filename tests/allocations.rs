@@ -1,6 +1,8 @@
 //! Between submit and record nothing is allocated: once a load is warm, its threads and the completing ones ask the heap for
 //! nothing, however many requests go through, and over the border to C neither. Neither do they where every request is copied
 //! for an observer.
+//!
+//! A program of its own, because its allocator counts what every thread of it asks for.
 
 mod support;
 

@@ -1,4 +1,6 @@
 //! Regions: every kind of memory that this machine has, and plain words about those that it has not.
+//!
+//! A program of its own, because it takes names that the regions of other tests would get.
 
 use triton_bench::shm::{Placement, Region, RegionBuilder, device_count, unlink_all};
 

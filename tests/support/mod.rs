@@ -4,8 +4,13 @@
 //! the native test backend in a real Triton (`tests/backends`), and a scripted server library (`tests/fake_triton`).
 #![allow(dead_code, unused_imports)] // Each test program uses a part of it.
 
+pub mod alone;
+pub mod authority;
 pub mod exported;
+pub mod far;
 pub mod hog;
+pub mod http_server;
+pub mod load;
 pub mod ports;
 pub mod program;
 pub mod report;
@@ -19,6 +24,7 @@ pub mod watched;
 
 use std::path::{Path, PathBuf};
 
+pub use alone::alone;
 pub use exported::Export;
 pub use program::{Finished, Program, Running};
 pub use report::Report;

@@ -1,0 +1,198 @@
+//! The shape of the source, held to its budgets: modules in the order of docs/architecture.md, no circles of files, files
+//! of at most 400 lines and functions of at most 60, at most 5 parameters, `unsafe` in few places only. Tests do not
+//! count. A file that breaks a budget says why in a comment line `// budget: reason`.
+
+mod graph;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::{FnArg, ItemMod, Signature};
+
+use graph::{Graph, cycle};
+use source::Source;
+
+const MAX_FILE_LINES: usize = 400;
+const MAX_FUNCTION_LINES: usize = 60;
+const MAX_PARAMETERS: usize = 5;
+/// The median file is no longer than that.
+const MEDIAN_FILE_LINES: usize = 150;
+const UNSAFE: [&str; 4] = ["backends/c_api/ffi/", "shm/posix.rs", "shm/cuda.rs", "mpi/border/"];
+
+/// A function, as far as budgets go.
+#[derive(Debug, PartialEq)]
+struct Function {
+    name: String,
+    lines: usize,
+    parameters: usize,
+}
+
+/// The functions of a file.
+#[derive(Default)]
+struct Functions(Vec<Function>);
+
+impl Functions {
+    fn of(source: &Source) -> Vec<Function> {
+        let mut found = Self::default();
+        found.visit_file(&source.file);
+        found.0
+    }
+
+    fn add(&mut self, signature: &Signature, end: usize) {
+        let parameters = signature.inputs.iter().filter(|input| matches!(input, FnArg::Typed(_))).count();
+        let lines = end - signature.span().start().line + 1;
+        self.0.push(Function { name: signature.ident.to_string(), lines, parameters });
+    }
+}
+
+impl<'a> Visit<'a> for Functions {
+    fn visit_item_fn(&mut self, function: &'a syn::ItemFn) {
+        self.add(&function.sig, function.block.span().end().line);
+        syn::visit::visit_item_fn(self, function);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'a syn::ImplItemFn) {
+        self.add(&function.sig, function.block.span().end().line);
+        syn::visit::visit_impl_item_fn(self, function);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'a syn::TraitItemFn) {
+        self.add(&function.sig, function.span().end().line);
+        syn::visit::visit_trait_item_fn(self, function);
+    }
+}
+
+fn assert_none(broken: &[String], rule: &str) {
+    assert!(broken.is_empty(), "{rule}; a file may break that with a line `// budget: reason`:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn files_are_short() {
+    let sources = source::all();
+    let long = sources.iter().filter(|source| !source.excused && source.lines > MAX_FILE_LINES);
+    let long: Vec<String> = long.map(|source| format!("{}: {} lines", source.path, source.lines)).collect();
+    assert_none(&long, "a file has at most 400 lines without its tests");
+    let mut lengths: Vec<usize> = sources.iter().map(|source| source.lines).collect();
+    lengths.sort_unstable();
+    let median = lengths[lengths.len() / 2];
+    assert!(median <= MEDIAN_FILE_LINES, "the median file has {median} lines, and may have {MEDIAN_FILE_LINES}");
+}
+
+#[test]
+fn functions_are_short_and_take_little() {
+    let mut broken = Vec::new();
+    for source in source::all().iter().filter(|source| !source.excused) {
+        for Function { name, lines, parameters } in Functions::of(source) {
+            if lines > MAX_FUNCTION_LINES {
+                broken.push(format!("{}: {name} has {lines} lines", source.path));
+            }
+            if parameters > MAX_PARAMETERS {
+                broken.push(format!("{}: {name} has {parameters} parameters", source.path));
+            }
+        }
+    }
+    assert_none(&broken, "a function has at most 60 lines and 5 parameters");
+}
+
+/// Modules that may hold unsafe code: those with `#[allow(unsafe_code)]`.
+#[derive(Default)]
+struct Doors(Vec<String>);
+
+impl<'a> Visit<'a> for Doors {
+    fn visit_item_mod(&mut self, module: &'a ItemMod) {
+        let allows = |attribute: &syn::Attribute| match &attribute.meta {
+            syn::Meta::List(list) => list.path.is_ident("allow") && list.tokens.to_string() == "unsafe_code",
+            _ => false,
+        };
+        self.0.extend(module.attrs.iter().any(allows).then(|| module.ident.to_string()));
+        syn::visit::visit_item_mod(self, module);
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_few_places() {
+    let sources = source::all();
+    let has_unsafe = |source: &&Source| source.paths().iter().flatten().any(|word| word == "unsafe");
+    let allowed = |path: &str| UNSAFE.iter().any(|place| path.starts_with(place));
+    let elsewhere: Vec<&str> =
+        sources.iter().filter(has_unsafe).map(|source| source.path.as_str()).filter(|path| !allowed(path)).collect();
+    assert!(elsewhere.is_empty(), "unsafe belongs into {UNSAFE:?} only, but is in {elsewhere:?}");
+    let mut doors = Doors::default();
+    sources.iter().for_each(|source| doors.visit_file(&source.file));
+    let names: BTreeSet<&str> = doors.0.iter().map(String::as_str).collect();
+    let count = doors.0.len();
+    assert_eq!(
+        (count, names),
+        (4, BTreeSet::from(["ffi", "posix", "cuda", "border"])),
+        "modules that allow unsafe code"
+    );
+}
+
+#[test]
+fn modules_depend_on_those_below_them_in_the_table() {
+    let table = include_str!("../../../docs/architecture.md").lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = table.filter_map(|line| line.split(" | ").next());
+    let order: Vec<&str> =
+        cells.flat_map(|cell| cell.split("`, `")).map(|name| name.split(['`', ':']).next().unwrap()).collect();
+    let graph = graph::modules(&source::all());
+    let place = |module: &str| order.iter().position(|&name| name == module);
+    assert!(place("cli") < place("stats"), "the table is found: {order:?}");
+    assert!(graph["app"].contains("measure"), "dependencies are found: {graph:?}");
+    for (module, used) in &graph {
+        let own = place(module).unwrap_or_else(|| panic!("'{module}' is not in the table: {order:?}"));
+        for other in used {
+            assert!(place(other) > Some(own), "'{module}' uses '{other}', which is not below it in the table");
+        }
+    }
+}
+
+#[test]
+fn files_depend_in_one_direction() {
+    let graph = graph::files(&source::all());
+    assert!(graph["load/feed.rs"].contains("load/walk.rs"), "neighbours are found: {graph:#?}");
+    assert!(graph["app/session.rs"].contains("load/feed.rs"), "others are found: {graph:#?}");
+    assert_eq!(cycle(&graph), None, "files go round in a circle");
+}
+
+#[test]
+fn the_yardsticks_measure() {
+    let text = "fn a(&self, b: Vec<(u8, u8)>, c: impl Fn(u8) -> u8) {\n '{'; \"}\"; r#\"{\"#; // {\n}\n\
+                #[cfg(test)]\nmod tests {\n    unsafe fn c() {}\n}\nfn d<'a>() {\n    x!(crate::y::z());\n}\n";
+    let source = Source::parse("a.rs", text);
+    let expected = [("a", 3, 2), ("d", 3, 0)];
+    let expected = expected.map(|(name, lines, parameters)| Function { name: name.to_owned(), lines, parameters });
+    assert_eq!(Functions::of(&source), expected);
+    assert_eq!(source.lines, 6);
+    let paths = source.paths();
+    assert!(paths.contains(&["crate", "y", "z"].map(str::to_owned).to_vec()), "{paths:?}");
+    assert!(!paths.iter().flatten().any(|word| word == "unsafe"));
+}
+
+#[test]
+fn what_is_passed_on_is_looked_up_where_it_comes_from() {
+    let sources = [
+        Source::parse("m/mod.rs", "mod a;\nmod b;\npub use a::A;\npub use b::*;\npub struct Own;"),
+        Source::parse("m/a.rs", "pub struct A;"),
+        Source::parse("m/b.rs", "pub struct B;\nuse super::A;"),
+        Source::parse("c.rs", "use crate::m::{A, B, Own, a::{self}};"),
+    ];
+    let graph = graph::files(&sources);
+    let used = |file: &str| graph[file].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(used("c.rs"), ["m/a.rs", "m/b.rs", "m/mod.rs"]);
+    assert_eq!((used("m/b.rs"), used("m/mod.rs")), (vec!["m/a.rs"], vec![]));
+}
+
+#[test]
+fn circles_are_found() {
+    let graph = |edges: &[(&str, &str)]| {
+        let mut graph: Graph = BTreeMap::new();
+        edges.iter().for_each(|(from, to)| {
+            graph.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        });
+        graph
+    };
+    assert_eq!(cycle(&graph(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
+    assert_eq!(cycle(&graph(&[("a", "b"), ("b", "c"), ("c", "b")])).unwrap(), ["b", "c", "b"]);
+}

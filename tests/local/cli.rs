@@ -1,0 +1,905 @@
+//! The command line from the outside: what perf_analyzer's scripts rely on, every rule between flags, the help text.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use triton_bench::backend::{CorrelationForm, ParameterValue};
+use triton_bench::cli::{self, Command};
+use triton_bench::error::ErrorKind;
+use triton_bench::exit::Codes;
+use triton_bench::model::{ModelId, ModelSpec};
+use triton_bench::plan::{
+    Calls, Compression, ConnectionPlan, DataSource, GapDistribution, LoadMode, LogLevel, Matrix, Periodic, Plan,
+    Protocol, Range, ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
+};
+use triton_bench::shm::Placement;
+
+/// Splits at blanks; `''` is an empty word.
+fn words(line: &str) -> impl Iterator<Item = OsString> {
+    let words: Vec<OsString> = std::iter::once("perf_analyzer")
+        .chain(line.split_whitespace().map(|word| if word == "''" { "" } else { word }))
+        .map(OsString::from)
+        .collect();
+    words.into_iter()
+}
+
+fn plan(line: &str) -> Plan {
+    match cli::parse(words(line), Codes::PerfAnalyzers) {
+        Ok(Command::Run(plan)) => *plan,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn error(line: &str) -> String {
+    match cli::parse(words(line), Codes::PerfAnalyzers) {
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Usage, "{line}");
+            let message = error.to_string();
+            assert!(!message.contains('\n'), "{line}: more than one line: {message}");
+            assert!(message.ends_with("; see --help"), "{line}: no next step: {message}");
+            message
+        }
+        Ok(command) => panic!("{line}: accepted as {command:?}"),
+    }
+}
+
+fn concurrency(plan: &Plan) -> Range<u32> {
+    match plan.load.mode {
+        LoadMode::Concurrency(ref range) => range.clone(),
+        ref other => panic!("{other:?}"),
+    }
+}
+
+const IN_PROCESS: &str = "-m m --service-kind triton_c_api --model-repository /r";
+
+#[test]
+fn defaults_are_perf_analyzers() {
+    let plan = plan("-m resnet");
+    assert_eq!(plan.target.model, ModelId::latest("resnet"));
+    assert_eq!(plan.target.service, ServiceKind::Triton);
+    assert_eq!(plan.target.connection.url, "localhost:8000");
+    assert_eq!(concurrency(&plan), Range::with_step(1, Some(1), 1));
+    assert_eq!(plan.measurement.window, WindowRule::Time(Duration::from_secs(5)));
+    assert!((plan.measurement.stability - 0.1).abs() < 1e-12);
+    assert_eq!((plan.measurement.max_trials, plan.measurement.percentile), (10, None));
+    assert_eq!(plan.measurement.latency_threshold, None);
+    assert_eq!((plan.load.calls, plan.load.max_threads), (Calls::ByModel, 16));
+    assert_eq!((plan.data.batch_size, &plan.data.source, plan.data.string_length), (1, &DataSource::Random, 128));
+    assert_eq!(plan.data.output_bytes, 102_400);
+    let sequences = &plan.load.sequences;
+    assert_eq!((sequences.length, sequences.default_length, sequences.concurrent), (None, 20, 4));
+    assert_eq!((sequences.first_id, sequences.ids), (1, 4_294_967_295));
+    assert_eq!(plan.target.server.log.level, LogLevel::Error);
+    assert!(!plan.target.server.metrics);
+    assert!(plan.notes.is_empty());
+}
+
+#[test]
+fn getopt_habits_are_kept() {
+    assert_eq!(concurrency(&plan("-m m --conc 1:4")).end, Some(4));
+    assert_eq!(plan("-mm -p5000 -va").measurement.window, WindowRule::Time(Duration::from_secs(5)));
+    assert_eq!(plan("-mm -p5000 -va").load.calls, Calls::Asynchronous);
+    assert_eq!(plan("-m m -v -v").output.verbosity, 2);
+    assert_eq!(plan("-m m -vv").output.verbosity, 2);
+    assert_eq!(plan("-m m --percentile -1").measurement.percentile, None);
+    assert_eq!(plan("-m m --percentile=95").measurement.percentile, Some(95.0));
+    assert_eq!(plan("-m m -b 2 -b 3").data.batch_size, 3, "the last one wins");
+    let strays = plan("1 -m m : -b 2 4 -- -b 9");
+    assert_eq!(strays.data.batch_size, 2);
+    assert_eq!(strays.notes, ["words that belong to no flag count for nothing: '1' ':' '4' '-b' '9'"]);
+    assert_eq!(plan("-m m --input-data zero --input-data zero").data.source, DataSource::Zero);
+    assert_eq!(plan("-m m --string-data --sync").data.string_data.as_deref(), Some("--sync"));
+    assert_eq!(plan("-m m --service-kind TRITON -i gRPC").target.connection.url, "localhost:8001");
+    assert_eq!(plan("-m m -x ''").target.model.version, None);
+    assert_eq!(plan("-m m -x 3").target.model.version, Some(3));
+    assert_eq!(plan("-m m -u h:1 -H A:b -H c:d:e").target.connection.headers.len(), 2);
+    assert_eq!(plan("-m m --shape a:1,2 --shape b:3").data.shapes, [("a".into(), vec![1, 2]), ("b".into(), vec![3])]);
+}
+
+#[test]
+fn a_prefix_means_perf_analyzers_flag_where_it_can() {
+    let line = "-m m --trace-r 7";
+    assert_eq!(plan(line).target.trace.map(|trace| trace.rate), Some(Some(7)));
+    assert!(plan("-m m --verb").output.verbose_csv);
+    assert_eq!(concurrency(&plan("-m m --concurrency 1:4")).end, Some(4));
+    assert!(error("-m m --input json").contains("ambiguous: it may be --input-data"));
+    assert!(error("-m m --s 1").contains("ambiguous"));
+}
+
+#[test]
+fn old_spellings_work_and_are_noted() {
+    let old = plan("-m m -t 2 -c 8 -d -z");
+    assert_eq!(concurrency(&old), Range::with_step(2, Some(8), 1));
+    assert_eq!(old.data.source, DataSource::Zero);
+    assert_eq!(old.notes.len(), 3);
+    assert_eq!(plan("-m m -z --input-data zero").data.source, DataSource::Zero);
+    let grows = plan("-m m -t 2 -d -l 9");
+    assert_eq!(concurrency(&grows), Range::with_step(2, None, 1));
+    let stays = plan("-m m -c 8");
+    assert_eq!(concurrency(&stays), Range::with_step(1, Some(1), 1));
+    assert_eq!(stays.notes, ["-c has no effect here: it ends the range of -d, which is not given"]);
+    assert_eq!(concurrency(&plan("-m m -t 4")), Range::with_step(4, Some(4), 1));
+    assert_eq!(plan("-m m --data-directory /").data.source, DataSource::Directory("/".into()));
+    assert!(plan("-m m --sequence-id-range 0:9").notes[0].contains("IDs start at 1"));
+}
+
+#[test]
+fn grpc_encryption_takes_an_optional_word() {
+    let enabled = |line: &str| plan(line).target.connection.tls.enabled;
+    assert!(enabled("-m m -i grpc --ssl-grpc-use-ssl"));
+    assert!(enabled("-m m -i grpc --ssl-grpc-use-ssl true"));
+    assert!(!enabled("-m m -i grpc --ssl-grpc-use-ssl false"));
+    assert!(!enabled("-m m -i grpc --ssl-grpc-use-ssl=FALSE"));
+    assert!(enabled("-i grpc --ssl-grpc-use-ssl -m m"));
+    assert!(enabled("-i grpc --ssl-grpc-use-ssl stray -m m"));
+    assert!(!enabled("-m m -i grpc"));
+    // Flags of the other protocol do no harm where the connection is encrypted, nor does a certificate for the metrics.
+    assert!(enabled("-m m -u https://h --ssl-grpc-use-ssl --ssl-grpc-root-certifications-file Cargo.toml"));
+    assert!(!enabled("-m m -i grpc -u grpcs://h --ssl-grpc-root-certifications-file Cargo.toml"));
+    assert!(!enabled("-m m --collect-metrics --metrics-url https://h:8002/metrics --ssl-https-verify-peer 0"));
+    assert!(!enabled("-m m --service-kind triton_c_api --model-repository . --ssl-https-verify-peer 0"));
+    let https = plan("-m m -u https://h --ssl-https-verify-peer 0").target.connection.tls;
+    assert!(https.enabled && https.skip_peer_verification && !https.skip_host_verification);
+}
+
+#[test]
+fn help_and_version_end_at_once() {
+    for line in ["--help", "-h", "-?", "--hel", "-vh", "-m m --help --bad"] {
+        assert!(
+            matches!(cli::parse(words(line), Codes::PerfAnalyzers), Ok(Command::Help(text)) if text.contains("--concurrency-range")),
+            "{line}"
+        );
+    }
+    let Ok(Command::Version(line)) = cli::parse(words("--version"), Codes::PerfAnalyzers) else { panic!("no version") };
+    // Its beginning is perf_analyzer's.
+    assert!(line.starts_with("Perf Analyzer Version 2.51.0 ("), "{line}");
+    assert!(line.ends_with(&format!("triton-bench {})", env!("CARGO_PKG_VERSION"))), "{line}");
+}
+
+/// What a command prints.
+fn printed(line: &str) -> String {
+    match own(line) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn shells_and_man_know_every_flag_and_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        for name in ["perf_analyzer", "perf_client"] {
+            let text = printed(&format!("completions {shell} {name}"));
+            assert!(text.contains(name) && text.contains("concurrency-range"), "{shell} {name}: {text}");
+        }
+        let text = printed(&format!("completions {shell}"));
+        for flag in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long()) {
+            assert!(text.contains(flag), "{shell} --{flag}");
+        }
+        assert!(
+            ["compare", "doctor", "models", "report", "trace-summary", "tune"].iter().all(|word| text.contains(word)),
+            "{shell}"
+        );
+    }
+    let page = printed("man");
+    assert!(page.contains(".TH triton-bench 1") && page.contains("concurrency\\-range"), "{page}");
+    assert!(own("completions").unwrap_err().contains("bash, "));
+    assert!(own("completions bash cat").unwrap_err().contains("'cat'"));
+    assert!(own("completions csh").unwrap_err().contains("'csh': it must be one of bash, "));
+    assert!(own("man 1").unwrap_err().contains("'1'"));
+}
+
+/// What the program of our own name makes of a line.
+fn own(line: &str) -> Result<Command, String> {
+    cli::parse(words(line), Codes::Own).map_err(|error| error.to_string())
+}
+
+#[test]
+fn help_is_a_screen_the_whole_or_a_section() {
+    let text = |line: &str| match own(line) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    };
+    let short = text("-h");
+    assert!(short.lines().count() <= 24 && short.lines().all(|line| line.len() <= 110), "{short}");
+    for flag in short.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
+        let name = flag.trim_end_matches([',', '.', ';', ':']).trim_start_matches("--");
+        assert!(name == "help" || cli::command().get_arguments().any(|arg| arg.get_long() == Some(name)), "{flag}");
+    }
+    assert_eq!((text("help"), text("--help")), (help(), help()));
+    assert_eq!(text("help compare"), text("compare -h"));
+    let load = text("--help load");
+    assert!(load.contains("--concurrency-range") && !load.contains("--input-data"), "{load}");
+    assert_eq!(text("help LOAD"), load);
+    let refused = own("--help nonsense").unwrap_err();
+    assert!(
+        refused.contains("'nonsense'") && refused.contains("'Load'") && refused.contains("'Measurement'"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn every_name_has_its_own_help_and_version() {
+    let Ok(Command::Help(text)) = cli::parse(words("--help"), Codes::PerfAnalyzers) else { panic!("no help") };
+    assert!(text.contains("Usage: perf_analyzer -m MODEL") && help().contains("Usage: triton-bench -m MODEL"));
+    let Ok(Command::Version(line)) = own("--version") else { panic!("no version") };
+    let parts = ["triton-bench 0.", "Triton C API 1", "Perf Analyzer 2.51.0"];
+    assert!(line.starts_with(parts[0]) && parts.iter().all(|part| line.contains(part)), "{line}");
+}
+
+#[test]
+fn typing_errors_are_answered_by_what_was_meant() {
+    for (line, flag) in [
+        ("--concurency-range 1", "did you mean --concurrency-range?"),
+        ("--request_rate_range 1", "did you mean --request-rate-range?"),
+        ("--percentille 9", "did you mean --percentile or --percentiles?"),
+        ("--rate 5", "--request-rate-range"),
+    ] {
+        let refused = own(line).unwrap_err();
+        assert!(refused.contains(flag), "{line}: {refused}");
+    }
+    let refused = own("--zzzzzz").unwrap_err();
+    assert_eq!(refused, "--zzzzzz is no flag of this program; see --help");
+}
+
+#[test]
+fn stray_words_are_errors_under_our_own_name() {
+    for (line, part) in [("foo -m m", "'foo'"), ("-m m bar", "'bar'"), ("-m m -H a:b secret", "1 words")] {
+        let refused = own(line).unwrap_err();
+        assert!(refused.contains(part) && !refused.contains("secret"), "{line}: {refused}");
+    }
+    assert!(matches!(cli::parse(words("-m m bar"), Codes::PerfAnalyzers), Ok(Command::Run(_))));
+}
+
+#[test]
+fn a_repository_means_this_process() {
+    let Ok(Command::Run(plan)) = own("-m m --model-repository /r") else { panic!("the line is good") };
+    assert_eq!(plan.target.service, ServiceKind::TritonCApi);
+    assert!(plan.notes.iter().any(|note| note.contains("measures in this process")), "{:?}", plan.notes);
+    let refused = own("-m m --model-repository /r -u h:1").unwrap_err();
+    assert!(refused.contains("-u h:1") && refused.contains("leave one out"), "{refused}");
+    let Ok(Command::Run(plan)) = own("-m m --model-repository /r --service-kind triton") else { panic!("it is good") };
+    assert_eq!(plan.target.service, ServiceKind::Triton);
+    let upstream = cli::parse(words("-m m --model-repository /r"), Codes::PerfAnalyzers);
+    assert!(matches!(upstream, Ok(Command::Run(plan)) if plan.target.service == ServiceKind::Triton));
+}
+
+#[test]
+fn loads_are_read() {
+    let rate = plan("-m m --request-rate-range 10:20:2.5 --request-distribution gamma --burstiness 0.5");
+    let expected = Range::with_step(10.0, Some(20.0), 2.5);
+    assert!(matches!(rate.load.mode, LoadMode::RequestRate { range, distribution: GapDistribution::Gamma(shape) }
+        if range == expected && (shape - 0.5).abs() < 1e-12));
+    assert_eq!((rate.load.max_threads, rate.load.calls), (4, Calls::Asynchronous));
+    let periodic = plan(&format!("{IN_PROCESS} --periodic-concurrency-range 10:100:30 --request-period 5"));
+    assert_eq!(periodic.load.calls, Calls::Asynchronous);
+    let expected = Periodic { start: 10, end: 100, step: 30, request_period: 5 };
+    assert!(matches!(periodic.load.mode, LoadMode::Periodic(periodic) if periodic == expected));
+    let stages = plan("-m m --stage rate:5:2s --stage concurrency:3:10req --request-distribution poisson");
+    let LoadMode::Stages { stages, distribution, .. } = &stages.load.mode else { panic!("no stages") };
+    assert_eq!((stages.len(), stages[1].length), (2, StageLength::Requests(10)));
+    assert_eq!(*distribution, GapDistribution::Poisson);
+    assert!(matches!(plan("-m m --sweep geometric:5").load.mode, LoadMode::Sweep { points: 5, .. }));
+    assert!(matches!(plan("-m m --request-intervals Cargo.toml").load.mode, LoadMode::Intervals(_)));
+    let trace = plan("-m m --trace-replay Cargo.toml --trace-speed 2").load.mode;
+    assert!(matches!(trace, LoadMode::TraceReplay { speed, .. } if (speed - 2.0).abs() < 1e-12));
+    let fixed = plan("-m m --fixed-schedule --input-data Cargo.toml");
+    assert!(matches!(fixed.load.mode, LoadMode::FixedSchedule));
+}
+
+#[test]
+fn threads_follow_the_concurrency_of_synchronous_loads() {
+    assert_eq!(plan("-m m --concurrency-range 1:40").load.max_threads, 40);
+    assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2").load.max_threads, 40);
+    assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2 -a").load.max_threads, 2);
+    assert_eq!(plan("-m m --concurrency-range 1:40 -a").load.max_threads, 16);
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9").load.max_threads, 1024, "as far as it may grow");
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5").load.most_concurrency(true), 5);
+    assert_eq!(plan("-m m --concurrency-range 2:0 -l 9 --max-threads 5 -a").load.most_concurrency(false), 100_000);
+    assert_eq!(plan("-m m -i grpc --streaming").load.calls, Calls::Asynchronous, "streams are asynchronous");
+    assert_eq!(plan("-m m --sync").load.calls, Calls::Synchronous);
+    let pinned = plan("-m m --cpus 0-3 --worker-cpus 1,2 --wait spin --seed 42");
+    assert_eq!(pinned.load.cpus, Some(vec![0, 1, 2, 3]));
+    assert_eq!(pinned.load.worker_cpus, Some(vec![1, 2]));
+    assert_eq!((pinned.load.wait, pinned.seed), (Wait::Spin, 42));
+}
+
+#[test]
+fn measurement_flags_are_read() {
+    let plan =
+        plan("-m m --measurement-mode count_windows --measurement-request-count 70 -s 5.5 -r 4 -l 20 --max-errors 5%");
+    assert_eq!(plan.measurement.window, WindowRule::Count(70));
+    assert!((plan.measurement.stability - 0.055).abs() < 1e-12);
+    assert_eq!((plan.measurement.max_trials, plan.measurement.latency_threshold), (4, Some(Duration::from_millis(20))));
+    assert!((plan.measurement.max_errors - 0.05).abs() < 1e-12);
+    let plan = self::plan("-m m --request-count 20 --warmup-duration 2s --matrix memory --model-repository /r");
+    assert_eq!((plan.measurement.request_count, plan.measurement.warmup), (Some(20), Duration::from_secs(2)));
+    let few = self::plan("-m m -r 2").notes;
+    assert_eq!(few, ["--max-trials 2: a level counts as stable where three windows agree, so that none can be"]);
+    assert!(self::plan("-m m -r 2 --request-count 9").notes.is_empty());
+    assert!(self::plan("-m m -r 2 --matrix memory --model-repository r").notes.is_empty());
+    assert!(self::plan("-m m -r 2 --stage rate:5:1s").notes.is_empty());
+    let windows = self::plan("-m m --request-count 0 --warmup-request-count 4 --request-rate-range 1:2").measurement;
+    assert_eq!((windows.request_count, windows.warmup_requests), (None, 4));
+    assert_eq!((plan.matrix, plan.target.service), (Some(Matrix::Memory), ServiceKind::TritonCApi));
+}
+
+#[test]
+fn data_flags_are_read() {
+    let plan = plan(
+        "-m m -b 4 --input-data Cargo.toml --input-data rustfmt.toml --request-parameter a:1:uint --priority 2 \
+         --request-timeout-us 5 --cancel-after-us 900 --validate-tolerance 1e-3:0.5 --shared-memory cuda --cuda-device 1,2",
+    );
+    assert_eq!(plan.data.source, DataSource::Files(vec!["Cargo.toml".into(), "rustfmt.toml".into()]));
+    assert_eq!(plan.data.parameters[0].value, ParameterValue::Uint(1));
+    assert_eq!((plan.data.priority, plan.data.timeout_us), (2, 5));
+    assert_eq!(plan.data.cancel_after, Some(Duration::from_micros(900)));
+    assert_eq!((plan.data.input_placement, plan.data.cuda_devices), (Placement::Cuda(1), vec![1, 2]));
+    assert!(plan.data.shared_memory);
+    let plan = self::plan(&format!("{IN_PROCESS} --input-memory pinned --output-memory gpu:1 --random-range x:-1:5"));
+    assert_eq!((plan.data.input_placement, plan.data.output_placement), (Placement::Pinned, Placement::Cuda(1)));
+    assert!(!plan.data.shared_memory);
+    assert_eq!(plan.data.random_ranges[0].to_string(), "x:-1:5");
+    assert_eq!(self::plan("-m m --sequence-id-type string").load.sequences.correlation, CorrelationForm::Text);
+}
+
+#[test]
+fn network_flags_are_read() {
+    let plan = plan("-m m -u h:9 --http-compression gzip --input-tensor-format JSON --server-wait 0.5 --reconnect");
+    let http =
+        Protocol::Http { inputs: TensorFormat::Json, outputs: TensorFormat::Served, compression: Compression::Gzip };
+    assert_eq!((plan.target.connection.protocol, plan.target.connection.url.as_str()), (http, "h:9"));
+    assert_eq!(plan.target.connection.server_wait, Duration::from_millis(500));
+    assert!(plan.target.connection.reconnect);
+    let plan = self::plan("-m m --trace-level TIMESTAMPS --trace-level tensors --trace-count -1 --collect-metrics");
+    let trace = plan.target.trace.expect("trace settings");
+    assert_eq!(trace.levels, Some(vec![TraceLevel::Timestamps, TraceLevel::Tensors]));
+    assert_eq!(trace.count, Some(-1));
+    assert_eq!(plan.target.metrics.map(|metrics| metrics.interval), Some(Duration::from_secs(1)));
+    assert_eq!(self::plan("-m m --trace-level OFF").target.trace.unwrap().levels, Some(vec![]));
+    let composing = self::plan("-m m --bls-composing-models a:3,b").target.bls_composing;
+    assert_eq!(composing, [ModelId { name: "a".into(), version: Some(3) }, ModelId::latest("b")]);
+    let mix = self::plan("--model-mix a:0.5,b:2:0.3,a?k=v:0.2").target;
+    assert_eq!(mix.models().count(), 2);
+    assert_eq!((mix.model, mix.mix.len()), (ModelId::latest("a"), 3));
+}
+
+#[test]
+fn embedded_flags_are_read() {
+    let plan = plan(&format!(
+        "{IN_PROCESS} --model-repository /s --triton-server-directory /t --backend-config python,k=v --backend-config g=1 \
+         --cache-config local,size=9 --pinned-memory-pool-byte-size 1 --cuda-memory-pool-byte-size 0:64 \
+         --cuda-virtual-address-size 1:65 --min-supported-compute-capability 0 --rate-limit execution_count \
+         --rate-limit-resource R:2:1 --host-policy p,cpu-cores=0-1 --model-load-thread-count 2 --model-load-retry-count 3 \
+         --buffer-manager-thread-count 4 --strict-model-config --model-config-name c --log-level WARNING --log-verbose 2 \
+         --log-file /l --log-format iso8601 --server-metrics on --metrics-config a=b --exit-timeout-secs 5 \
+         --repoagent-directory /a --cache-directory /c --model-namespacing true --enable-peer-access false --backend-directory /b"
+    ));
+    let server = plan.target.server;
+    assert_eq!(server.repositories, [Path::new("/r"), Path::new("/s")]);
+    assert_eq!(server.directory, Path::new("/t"));
+    assert_eq!(server.backend_config[1], (String::new(), "g".into(), "1".into()));
+    assert_eq!(server.cache_config[0], ("local".into(), "size".into(), "9".into()));
+    assert_eq!((server.pinned_pool_bytes, &server.cuda_pool_bytes[..]), (Some(1), &[(0, 64)][..]));
+    assert_eq!((server.cuda_virtual_address_bytes, server.min_compute_capability), (vec![(1, 65)], Some(0.0)));
+    assert!(server.rate_limit && server.strict_config && server.model_namespacing && !server.peer_access);
+    assert_eq!(server.rate_limit_resources, [("R".to_owned(), 2, 1)]);
+    assert_eq!(server.host_policies[0].1, "cpu-cores");
+    assert_eq!((server.load_threads, server.load_retries, server.buffer_threads), (Some(2), 3, Some(4)));
+    assert_eq!((server.log.level, server.log.verbose, server.log.iso8601), (LogLevel::Warning, 2, true));
+    assert_eq!((server.metrics, server.exit_timeout_s), (true, 5));
+    assert_eq!(server.repo_agent_directory.as_deref(), Some(Path::new("/a")));
+    assert!(self::plan(&format!("{IN_PROCESS} --collect-metrics")).target.server.metrics);
+    assert!(self::plan(&format!("{IN_PROCESS} -a --streaming --shared-memory system")).data.shared_memory);
+}
+
+#[test]
+fn flags_that_perf_analyzer_ignores_for_triton_are_ignored() {
+    let plan = plan("-m m --model-signature-name serving_default --endpoint v1/completions");
+    let expected = [
+        "--model-signature-name has no effect here: it is for TensorFlow Serving, --service-kind tfserving",
+        "--endpoint has no effect here: it is for services of the OpenAI kind, --service-kind openai",
+    ];
+    assert_eq!(plan.notes, expected);
+    // Under our own name they are errors that say which service they are for.
+    for (line, kind) in [("--model-signature-name s", "tfserving"), ("--endpoint v1", "openai")] {
+        let refused = own(&format!("-m m {line}")).unwrap_err();
+        assert!(refused.contains(&format!("{line} is for --service-kind {kind}: leave it out")), "{refused}");
+    }
+}
+
+#[test]
+fn each_kind_of_service_has_its_defaults() {
+    let reached = |line: &str| {
+        let ConnectionPlan { protocol, url, .. } = plan(line).target.connection;
+        (matches!(protocol, Protocol::Grpc { .. }), url)
+    };
+    let torchserve = "-m m --service-kind torchserve --input-data Cargo.toml";
+    for (line, grpc, url) in [
+        ("-m m", false, "localhost:8000"),
+        ("-m m -i grpc", true, "localhost:8001"),
+        ("-m m --service-kind tfserving", true, "localhost:8500"),
+        ("-m m --service-kind tfserving -i grpc", true, "localhost:8500"),
+        ("-m m --service-kind TFSERVING -i http", false, "localhost:8501"),
+        ("-m m --service-kind tfserving -u h:1", true, "h:1"),
+        (torchserve, false, "localhost:8000"),
+    ] {
+        assert_eq!(reached(line), (grpc, url.to_owned()), "{line}");
+    }
+    let tfserving = plan("-m m --service-kind tfserving --async -x 3 -b 1").target;
+    assert_eq!((tfserving.tfserving.signature.as_str(), tfserving.tfserving.batched), ("serving_default", true));
+    assert_eq!((tfserving.model.version, tfserving.version_label), (Some(3), None));
+    let labelled = plan("-m m --service-kind tfserving -x v3 --model-signature-name s").target;
+    assert_eq!((labelled.tfserving.signature.as_str(), labelled.tfserving.batched), ("s", false));
+    assert_eq!((labelled.model.version, labelled.version_label.as_deref()), (None, Some("v3")));
+    let metrics = plan(&format!("{torchserve} --metrics-url h:1 --async --sequence-length 3")).target;
+    assert_eq!((metrics.torchserve.metrics_url.as_deref(), metrics.metrics), (Some("h:1"), None));
+}
+
+#[test]
+fn flags_without_effect_are_named_once_and_never_refused() {
+    let idle = |line: &str| plan(line).notes;
+    for (line, flags, rule) in [
+        ("-m m --request-distribution poisson", "--request-distribution has", "of a rate"),
+        ("-m m --request-period 5", "--request-period has", "--periodic-concurrency-range"),
+        (
+            "-m m --num-of-sequences 9 --serial-sequences",
+            "--num-of-sequences and --serial-sequences have",
+            "outstanding",
+        ),
+        ("-m m --stage concurrency:2:9req --serial-sequences", "--serial-sequences has", "outstanding"),
+        ("-m m --string-length 3 --input-data /", "--string-length has", "input data of one's own"),
+        ("-m m --string-length 3 --string-data x", "--string-length has", "--string-data says"),
+        ("-m m --output-shared-memory-size 5", "--output-shared-memory-size has", "--shared-memory"),
+        ("-m m --verbose-csv", "--verbose-csv has", "-f"),
+        (
+            "-m m --model-repository /r --triton-server-directory /t",
+            "--triton-server-directory and --model-repository have",
+            "triton_c_api",
+        ),
+        (&format!("{IN_PROCESS} -u h:1 -i grpc"), "-u and -i have", "--service-kind triton"),
+    ] {
+        let notes = idle(line);
+        assert_eq!(notes.len(), 1, "{line}: {notes:?}");
+        assert!(
+            notes[0].starts_with(&format!("{flags} no effect here: ")) && notes[0].contains(rule),
+            "{line}: {notes:?}"
+        );
+    }
+    for line in [
+        "-m m --request-rate-range 5 --request-distribution poisson --num-of-sequences 9 --serial-sequences",
+        "-m m --sweep linear --request-distribution poisson",
+        "-m m -i grpc --streaming --periodic-concurrency-range 1:2 --request-period 5",
+        "-m m --string-length 3 --input-data zero",
+        "-m m --shared-memory system --output-shared-memory-size 5",
+        "-m m --verbose-csv -f x.csv",
+        "-m m -u h:1 -i grpc -H a:b",
+        &format!("{IN_PROCESS} --output-shared-memory-size 5"),
+        "-m m --matrix transports --model-repository /r -u h:1",
+    ] {
+        assert!(idle(line).is_empty(), "{line}: {:?}", idle(line));
+    }
+}
+
+#[test]
+fn what_only_some_models_use_waits_for_the_models() {
+    let said = |line: &str, model: &ModelSpec| {
+        let plan = plan(line);
+        plan.notes_on(std::slice::from_ref(model)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let line = "-m m --sequence-length 5 --string-data x --num-of-sequences 3";
+    let plain = said(line, &model("{}", "4"));
+    assert_eq!(plain.len(), 2, "{plain:?}");
+    assert!(
+        plain[0].starts_with("--sequence-length has no effect here: no model of this run takes sequences"),
+        "{plain:?}"
+    );
+    assert!(plain[1].contains("--string-data") && plain[1].contains("BYTES"), "{plain:?}");
+    let sequences = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
+    assert_eq!(said(line, &sequences).len(), 1);
+}
+
+/// Each command line, and what its refusal must name.
+const REFUSED: &[(&str, &[&str])] = &[
+    // One flag alone.
+    ("", &["-m is missing"]),
+    ("-m ''", &["-m ''", "must not be empty"]),
+    ("-m m --nonsense", &["--nonsense is no flag"]),
+    ("-m m -Z", &["-Z is no flag"]),
+    ("-m m --trace-file t.json", &["--trace-file", "--trace-config=triton,file=FILE"]),
+    ("-m m --session-concurrency 4", &["Session concurrency mode is only supported with OpenAI service kind."]),
+    ("-m", &["-m needs a value, NAME"]),
+    ("-m m --async=1", &["--async takes no value"]),
+    ("-m m -x 1x", &["-x '1x'", "whole number"]),
+    ("-m m --service-kind openai", &["Must supply --input-data for OpenAI service kind."]),
+    ("-m m --service-kind x", &["--service-kind 'x'"]),
+    (
+        "-m m --service-kind tfserving --streaming",
+        &["perf_analyzer does not support streaming for TensorFlow Serving."],
+    ),
+    (
+        "-m m --service-kind torchserve",
+        &["--input-data should be provided with a json file with input data for torchserve."],
+    ),
+    (
+        "-m m --service-kind tfserving --collect-metrics",
+        &["Server-side metric collection is only supported with Triton client backend."],
+    ),
+    (
+        "-m m --service-kind tfserving --trace-level TENSORS --priority 3",
+        &["--priority 3 is for --service-kind triton or triton_c_api: leave it out, or choose that kind"],
+    ),
+    (
+        "-m m --service-kind torchserve --input-data Cargo.toml --grpc-compression-algorithm gzip",
+        &["--grpc-compression-algorithm gzip is for --service-kind triton or triton_c_api or tfserving"],
+    ),
+    (
+        "-m m --service-kind tfserving --metrics-url h:1",
+        &["--metrics-url h:1 is for", "triton or triton_c_api or torchserve"],
+    ),
+    ("-m m --service-kind torchserve --input-data Cargo.toml -i grpc", &["-i grpc", "HTTP"]),
+    ("-m m -p 0", &["--measurement-interval '0'", "a number of milliseconds", "from 1ms"]),
+    ("-m m -p 99999999999", &["--measurement-interval '99999999999'"]),
+    ("-m m -p 5000x", &["--measurement-interval '5000x'"]),
+    ("-m m --percentile 100", &["--percentile '100'", "1 to 99"]),
+    ("-m m --percentile 0", &["--percentile '0'"]),
+    ("-m m -s nan", &["--stability-percentage 'nan'"]),
+    ("-m m -s -1", &["--stability-percentage '-1'"]),
+    ("-m m -r 0", &["--max-trials '0'"]),
+    ("-m m -l -5", &["--latency-threshold '-5'"]),
+    ("-m m -b 0", &["-b '0'"]),
+    ("-m m --request-count -1", &["--request-count '-1'"]),
+    ("-m m --trace-count -2", &["--trace-count '-2'", "or -1"]),
+    ("-m m --max-threads 0", &["--max-threads '0'"]),
+    ("-m m --max-errors 2", &["--max-errors '2'"]),
+    ("-m m --concurrency-range 4:1", &["--concurrency-range '4:1'", "must not be below"]),
+    ("-m m --concurrency-range 1:4:0", &["--concurrency-range '1:4:0'", "step must be above 0"]),
+    ("-m m --request-rate-range nan", &["--request-rate-range 'nan'"]),
+    ("-m m --request-rate-range 0", &["--request-rate-range '0'", "above 0"]),
+    ("-m m --request-rate-range -10", &["--request-rate-range '-10'"]),
+    ("-m m --burstiness 0", &["--burstiness '0'"]),
+    ("-m m --trace-speed inf", &["--trace-speed 'inf'"]),
+    ("-m m --request-intervals /no/such", &["--request-intervals '/no/such'", "no such file"]),
+    ("-m m --input-data /no/such", &["--input-data '/no/such'", "exists"]),
+    ("-m m --input-data zero --input-data Cargo.toml", &["--input-data was given several times"]),
+    ("-m m --shape x", &["--shape 'x'"]),
+    ("-m m --shape x:0", &["--shape 'x:0'", "above 0"]),
+    ("-m m -H nocolon", &["-H: ", "Name:Value"]),
+    (
+        "-m m --service-kind triton_c_api --model-repository . --request-parameter a:9223372036854775808:uint",
+        &["the request parameter a is 9223372036854775808", "end at 9223372036854775807: send it as a string"],
+    ),
+    ("-m m --request-parameter a:b", &["--request-parameter 'a:b'", "name:value:type"]),
+    ("-m m --sequence-id-range 5:5", &["--sequence-id-range '5:5'", "holds no ID"]),
+    ("-m m --sequence-length 0", &["--sequence-length '0'"]),
+    ("-m m --ssl-grpc-root-certifications-file /no", &["--ssl-grpc-root-certifications-file '/no'"]),
+    ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
+    (
+        "-m m --ssl-https-ca-certificates-file Cargo.toml",
+        &["--ssl-https-ca-certificates-file asks for TLS", "-u https://"],
+    ),
+    ("-m m -u http://h --ssl-https-verify-peer 1", &["--ssl-https-verify-peer asks for TLS"]),
+    ("-m m -u h:8000 --ssl-grpc-use-ssl", &["--ssl-grpc-use-ssl asks for TLS", "-i grpc"]),
+    (
+        "-m m -i grpc --ssl-grpc-use-ssl false --ssl-grpc-root-certifications-file Cargo.toml",
+        &["--ssl-grpc-root-certifications-file asks for TLS", "--ssl-grpc-use-ssl"],
+    ),
+    ("-m m --bls-composing-models a,,b", &["--bls-composing-models ''"]),
+    ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
+    ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
+    // Rules of the load.
+    (
+        "-m m --concurrency-range 1 --request-rate-range 5",
+        &["--concurrency-range and --request-rate-range", "choose one"],
+    ),
+    ("-m m -t 4 --sweep linear", &["--sweep and -t", "choose one"]),
+    ("-m m --fixed-schedule --stage rate:1:1s", &["--fixed-schedule and --stage"]),
+    ("-m m --async --sync", &["--async and --sync contradict"]),
+    ("-m m -i grpc --streaming --sync", &["--streaming", "--sync"]),
+    ("-m m -a --wait spin", &["--wait spin", "asynchronous"]),
+    ("-m m -t 4 -d -c 2", &["-c 2", "must not be below"]),
+    ("-m m -d", &["-d has no end", "--latency-threshold"]),
+    ("-m m -t 2 --concurrency-range 3", &["--concurrency-range and -t", "choose one"]),
+    ("-m m --request-rate-range 3 -d", &["--request-rate-range and -d", "choose one"]),
+    ("-m m --concurrency-range 1:0", &["--concurrency-range 1:0", "--latency-threshold"]),
+    ("-m m --request-rate-range 1:0", &["--request-rate-range 1:0", "--latency-threshold"]),
+    ("-m m --request-rate-range 5 --burstiness 2", &["--burstiness 2", "--request-distribution gamma"]),
+    ("-m m --request-distribution gamma", &["gamma needs a load with a rate"]),
+    ("-m m --trace-speed 2", &["--trace-speed 2 needs --trace-replay"]),
+    ("-m m --max-outstanding 5", &["--max-outstanding 5"]),
+    ("-m m -i grpc --streaming --periodic-concurrency-range 1:2 --sync", &["--sync"]),
+    ("-m m --service-kind null --periodic-concurrency-range 1:2 --sync", &["--periodic-concurrency-range", "--sync"]),
+    ("-m m --periodic-concurrency-range 1:2", &["-i grpc --streaming"]),
+    ("-m m --cpus 0,1 --worker-cpus 1,2", &["--worker-cpus 1,2 must be among --cpus 0,1"]),
+    // Rules of the measurement.
+    ("-m m --binary-search -l 5 --sweep linear", &["--binary-search needs a range"]),
+    ("-m m --binary-search -l 5 --concurrency-range 4", &["--binary-search", "--concurrency-range 4"]),
+    ("-m m --binary-search -l 5 --concurrency-range 4:0", &["--binary-search", "end above its start"]),
+    ("-m m --binary-search --concurrency-range 1:8", &["--binary-search", "--latency-threshold"]),
+    ("-m m --fixed-schedule --input-data Cargo.toml --request-count 5", &["--fixed-schedule", "--request-count"]),
+    ("-m m --stage rate:1:1s --request-count 5", &["--stage", "--request-count"]),
+    ("-m m --request-count 50 --concurrency-range 1:4", &["--request-count 50", "--concurrency-range 1:4 has several"]),
+    ("-m m --request-count 5 --request-rate-range 1:4", &["--request-count 5", "has several"]),
+    ("-m m --request-count 3 --concurrency-range 4", &["--request-count 3", "--concurrency-range 4"]),
+    ("-m m --request-count 9 --request-rate-range 10.5", &["--request-count 9", "--request-rate-range 10.5"]),
+    ("-m m --warmup-request-count 5 --warmup-duration 1s", &["--warmup-request-count and --warmup-duration"]),
+    ("-m m --precision p99:2% --request-count 5", &["--precision", "--request-count"]),
+    ("-m m --precision p99:2% --stage rate:5:1s", &["--precision p99:2%", "--stage ends by itself"]),
+    ("-m m --matrix memory --service-kind triton", &["--matrix memory", "--service-kind triton_c_api"]),
+    ("-m m --matrix memory --model-repository /r --shared-memory system", &["--matrix memory", "name none"]),
+    // Rules of the data.
+    ("-m m -z --input-data random", &["-z", "--input-data"]),
+    ("-m m --fixed-schedule", &["--fixed-schedule", "--input-data FILE.json"]),
+    ("-m m --random-range x:0:1 --input-data zero", &["--random-range x:0:1"]),
+    ("-m m --validate-tolerance 0.1", &["--validate-tolerance 0.1", "expected outputs"]),
+    ("-m m --shared-memory system --input-memory pinned", &["--shared-memory", "--input-memory"]),
+    ("-m m --input-memory pinned", &["--input-memory", "--shared-memory"]),
+    ("-m m --cuda-device 1", &["--cuda-device 1 needs --shared-memory cuda"]),
+    ("--model-mix a:0.7,b:0.2", &["--model-mix", "sum to 0.9"]),
+    ("-m a --model-mix a:1", &["--model-mix", "leave out -m"]),
+    // Rules of the server.
+    ("-m m --service-kind triton_c_api", &["triton_c_api needs --model-repository"]),
+    ("-m m --service-kind triton_c_api --model-repository ''", &["must not be empty"]),
+    ("-m m --backend-config a,b=c --log-level info", &["--backend-config and --log-level", "embedded server"]),
+    ("-m m --service-kind null --reconnect", &["--reconnect", "network"]),
+    ("-m m --streaming", &["--streaming needs gRPC"]),
+    ("-m m --grpc-compression-algorithm gzip", &["--grpc-compression-algorithm gzip needs gRPC"]),
+    ("-m m -i grpc --http-compression gzip", &["--http-compression gzip needs HTTP"]),
+    ("-m m -i grpc --input-tensor-format json", &["--input-tensor-format json needs HTTP"]),
+    ("-m m --metrics-url h:1", &["--metrics-url needs --collect-metrics"]),
+    (
+        "-m m --service-kind triton_c_api --model-repository /r --collect-metrics --server-metrics off",
+        &["--collect-metrics", "--server-metrics off"],
+    ),
+];
+
+#[test]
+fn what_makes_no_sense_is_refused_in_one_line() {
+    for (line, parts) in REFUSED {
+        let message = error(line);
+        for part in *parts {
+            assert!(message.contains(part), "{line}: '{part}' is not in: {message}");
+        }
+    }
+}
+
+#[test]
+fn no_value_of_any_flag_is_a_panic() {
+    const ODD: [&str; 8] = ["", ":", ",", "-1", "18446744073709551616", "1e999", "a:b:c:d", "é:é=%"];
+    for arg in cli::command().get_arguments() {
+        let flag = format!("--{}", arg.get_long().expect("every flag has a long form"));
+        for value in ODD {
+            let words = ["x", "-m", "m", &flag, value].map(OsString::from);
+            if let Err(error) = cli::parse(words, Codes::PerfAnalyzers) {
+                assert!(!error.to_string().contains('\n'), "{flag} {value}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_utf_8_is_refused_where_text_is_needed() {
+    use std::os::unix::ffi::OsStringExt;
+    let args = ["x", "-m"].map(OsString::from).into_iter().chain([OsString::from_vec(vec![0xff, 0xfe])]);
+    assert!(cli::parse(args, Codes::PerfAnalyzers).is_err());
+    let args = ["x", "-m", "m", "-f"].map(OsString::from).into_iter().chain([OsString::from_vec(vec![b'/', 0xff])]);
+    assert!(cli::parse(args, Codes::PerfAnalyzers).is_ok(), "paths may be any bytes");
+}
+
+fn model(config: &str, shape: &str) -> ModelSpec {
+    let batched = config.contains("\"max_batch_size\"");
+    let shape = if batched { format!("[-1,{shape}]") } else { format!("[{shape}]") };
+    let metadata = format!(r#"{{"inputs":[{{"name":"IN","datatype":"FP32","shape":{shape}}}],"outputs":[]}}"#);
+    let read = |text: &str| serde_json::from_str(text).expect("test data are JSON");
+    ModelSpec::from_json(&ModelId::latest("m"), &read(&metadata), &read(config)).expect("test data are a model")
+}
+
+#[test]
+fn rules_that_need_the_model() {
+    let plain = model("{}", "4");
+    let batching = model(r#"{"max_batch_size":8}"#, "4");
+    let sequence = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
+    let decoupled = model(r#"{"model_transaction_policy":{"decoupled":true}}"#, "4");
+    let open = model("{}", "-1");
+    let cases: &[(&str, &ModelSpec, Option<&str>)] = &[
+        ("-m m", &plain, None),
+        ("-m m -b 2", &plain, Some("-b 2: the model does not batch")),
+        ("-m m -b 8", &batching, None),
+        ("-m m -b 9", &batching, Some("-b 9: the model takes batches of at most 8")),
+        ("-m m -b 2", &sequence, Some("-b 2: requests of sequence models")),
+        ("-m m", &decoupled, Some("-i grpc --streaming")),
+        ("-m m -i grpc", &decoupled, Some("-i grpc --streaming")),
+        ("-m m -i grpc --streaming", &decoupled, None),
+        (IN_PROCESS, &decoupled, None),
+        ("-m m --service-kind null --periodic-concurrency-range 1:2", &plain, Some("needs a decoupled model")),
+        ("-m m --concurrency-range 1:0 -l 9 -a", &sequence, Some("give an end")),
+        ("-m m --concurrency-range 1:0 -l 9 --sync", &sequence, None),
+        ("-m m --concurrency-range 1:5 --sequence-id-range 1:5", &sequence, Some("holds 4 IDs, but 5 sequences")),
+        ("-m m --concurrency-range 1:4 --sequence-id-range 1:5", &sequence, None),
+        ("-m m --request-rate-range 5 --sequence-id-range 1:4", &sequence, Some("holds 3 IDs, but 4 sequences")),
+        ("-m m", &open, Some("add --shape IN:")),
+        ("-m m --shape IN:3", &open, None),
+        ("-m m --input-data Cargo.toml", &open, None),
+        ("-m m --random-range OUT:0:1", &plain, Some("--random-range OUT: there is no such input; there are IN")),
+    ];
+    for (line, spec, expected) in cases {
+        match (plan(line).check_models(std::slice::from_ref(spec)), expected) {
+            (Ok(()), None) => {}
+            (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
+            (result, expected) => panic!("{line}: {result:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn sequence_models_are_asynchronous_unless_asked_otherwise() {
+    let sequence = [model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4")];
+    let synchronous = |line: &str| {
+        let plan = plan(line);
+        plan.check_models(&sequence).expect("the plan fits");
+        plan.is_synchronous(&sequence)
+    };
+    assert!(!synchronous("-m m"));
+    assert!(synchronous("-m m --sync"));
+    assert!(!synchronous("-m m -a"));
+}
+
+/// Compares with a file of the checkout; `UPDATE_SNAPSHOTS=1` writes it.
+fn matches_file(path: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).expect("the snapshot can be written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{} is out of date: run the tests with UPDATE_SNAPSHOTS=1 and look at what changed",
+        path.display()
+    );
+}
+
+fn help() -> String {
+    match cli::parse(words("--help"), Codes::Own) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_help_text_is_as_it_was_agreed() {
+    matches_file("tests/snapshots/help.txt", &help());
+}
+
+#[test]
+fn the_help_tells_every_default() {
+    for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let text = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let tells = text.contains("Default")
+            || text.contains("Required")
+            || text.starts_with("Prints the version")
+            || text.starts_with("Prints this text");
+        assert!(tells || !arg.get_default_values().is_empty(), "{:?}: {text}", arg.get_long());
+        assert!(arg.get_help_heading().is_some(), "{:?} is in no section", arg.get_long());
+    }
+}
+
+#[test]
+fn the_reference_lists_every_flag() {
+    matches_file("docs/cli.md", &reference());
+}
+
+/// `docs/cli.md`, made from the flags themselves.
+fn reference() -> String {
+    let mut text = String::from(
+        "# Command line\n\n\
+         <!-- Made by tests/local/cli.rs; `UPDATE_SNAPSHOTS=1 cargo test --test local cli::` makes it anew. -->\n\n\
+         Every flag of `triton-bench` and `perf_analyzer`, from the program itself (`--help` says the same). Flags may be \
+         shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same; \
+         the last of several counts, unless the flag may be repeated; words are read in any case. Words that belong to no \
+         flag are errors; under the name `perf_analyzer` they count for nothing, and standard error names them. Wrong flags end the program with code 99 and one line on standard error.\n",
+    );
+    let mut heading = String::new();
+    for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let section = arg.get_help_heading().unwrap_or("Other");
+        if section != heading {
+            heading = section.to_owned();
+            text += &format!("\n## {heading}\n\n| flag | value | default | meaning |\n|---|---|---|---|\n");
+        }
+        text += &row(arg);
+    }
+    text + DIFFERENCES
+}
+
+fn row(arg: &clap::Arg) -> String {
+    let escape = |text: &str| text.replace('|', "\\|");
+    let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+    let long = arg.get_long().unwrap_or_default();
+    let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).and_then(|names| names.first());
+    let value = value.map(|name| format!("`{}`", escape(name))).unwrap_or_default();
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ");
+    let (meaning, said) = help.split_once(". Default: ").unwrap_or((&help, ""));
+    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let takes_values = arg.get_action().takes_values();
+    let default = if said.is_empty() && takes_values && !defaults.is_empty() {
+        format!("`{}`", defaults.join(","))
+    } else {
+        escape(said)
+    };
+    format!("| {short}`--{long}` | {value} | {default} | {} |\n", escape(meaning))
+}
+
+/// What the flags themselves do not say.
+const DIFFERENCES: &str = "
+## trace-summary
+
+`triton-bench trace-summary [-t] [--slowest N] [--json] [--trace-export FILE] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
+with `--trace-level TIMESTAMPS` here or there), old and new ones: per model the averages, in whole microseconds, of the request from
+first to last byte, of receiving, sending, handling, queueing and executing it; HTTP and gRPC apart, models of an ensemble under
+the request to the ensemble. A *Wait/Read* time of gRPC holds the time in which nothing came. `-t` prints each trace's moments, too.
+
+Below the averages a table has mean, p50, p90, p95, p99 and share of every stage (nearest ranks, a trace without the stage counts as 0;
+`unexplained` is the rest), and the `--slowest` traces of each model (3) by their number, with their stages. `--json` prints the same
+as a line of JSON for each file, in microseconds: `file`, `models` with `model`, `version`, `protocol`, `traces`, `stages`, `slowest`.
+`--trace-export` writes the traces of all files for Perfetto. What a run's own stages are: [measurement.md](measurement.md).
+
+## doctor
+
+`triton-bench doctor [--cpus LIST] [--worker-cpus LIST]` names what makes this machine unfit for measuring, a line per check on standard
+output: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need), the value found, why it
+matters and what to do. It looks at the number of processors, the frequency governor, SMT siblings pinned together, a control group's
+quota, the clock's source and the price of reading it, what the hypervisor has taken, the load of others (for one second), `/dev/shm`,
+locked memory, transparent huge pages, the limits of threads, mappings and files, and of NVIDIA GPUs the driver, MPS, MIG, persistence
+and compute mode, and who uses them now. The exit code is 0 whatever it finds, 99 for wrong flags. Before a run, the warnings of governor,
+siblings, quota and clock stand in one line above the levels (not under the name `perf_analyzer`, which has no such command).
+
+## compare
+
+`triton-bench compare A.json B.json [--margin 5%] [--force]` holds one file of `--summary-file` against another ([results.md](results.md)).
+
+## models
+
+`triton-bench models --model-repository DIR` loads the models of a repository into this process, one after the other, and lists what each is:
+platform, versions, batches, a line per tensor; of a model that cannot be loaded, why. `triton-bench models -u HOST:PORT [-i grpc]` asks a
+server. `-m MODEL` lists one. The other flags are a run's, as far as they are about the server.
+
+## help
+
+`-h` is one screen, `--help` (or `help`) the whole, `--help SECTION` (such as `--help load`) the flags of one section. A misspelled flag is
+answered by the nearest ones. On a terminal the text is as wide as that, up to 110 columns, and has colours unless `NO_COLOR` is set.
+
+## completions, man
+
+`triton-bench completions bash [NAME]` (or `zsh`, `fish`, `elvish`, `powershell`) prints what makes the shell complete the flags of
+`triton-bench`, or of `perf_analyzer` and `perf_client`; `triton-bench man` prints the manual page. The packages install both.
+
+## Older spellings
+
+`-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` does
+nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is `--input-data DIR`.
+
+## What differs from perf_analyzer
+
+- Numbers must be numbers to their last character, within their bounds; ranges must not be empty, run backwards or stand
+  still. perf_analyzer takes `5x` for 5, and some of these ranges never end.
+- `--help`, `-h` and `-?` print the help on standard output and end with code 0.
+- `--ssl-grpc-use-ssl` heeds a `true` or `false` that follows it.
+- A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;
+  perf_analyzer goes on in plaintext, headers included.
+- `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
+- `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
+- In process, `--async`, `--streaming` and `--shared-memory` go together, decoupled models need no `--streaming`, and
+  `--collect-metrics` works.
+- `--periodic-concurrency-range` needs no `--profile-export-file`.
+- `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
+- Flags of another kind of service than `--service-kind` are refused, with the kinds that they are for; perf_analyzer ignores
+  most of them. Under the name `perf_analyzer`, `--endpoint` and `--model-signature-name` are ignored where they have no use, with a note.
+- `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
+  another word for a label. [services.md](services.md) says what else is different, and of `torchserve`.
+- `--service-kind openai` works in every load, synchronous too, and over TLS; what differs in its figures stands in
+  [services.md](services.md).
+- Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
+  `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
+- Trace settings that were changed on a server are as before when the run is over.
+- `--trace-file` of old versions is refused over the network, because servers take the name of their trace file only when they start. In
+  process `--trace-level TIMESTAMPS`, `--trace-rate`, `--trace-count` and `--trace-file` work.
+";

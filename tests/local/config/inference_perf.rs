@@ -1,0 +1,388 @@
+//! Files in inference-perf's form: those of its own guide to loads (tests/fixtures/inference_perf), and what has no counterpart.
+
+use std::path::Path;
+use std::process::Command as Process;
+
+use serde_json::Value;
+
+use super::*;
+use crate::support::http_server::{Act, HttpServer, Received, reply};
+use crate::support::turns;
+
+/// Flags that every such file means, as far as it says nothing else.
+const USUAL: &[&str] = &[
+    "service-kind: openai",
+    "endpoint: v1/completions",
+    "prompt-tokens: 4",
+    "request-parameter: ignore_eos:true:bool",
+    "max-errors: 100%",
+    "seed: time",
+    "report-dir: \"reports-{timestamp}\"",
+    "report-parts: summary,stages,adapters",
+];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inference_perf")
+}
+
+/// A file of the guide, whose trace is where tests are.
+fn fixture(name: &str) -> Config {
+    let text = fs::read_to_string(fixtures().join(name)).unwrap();
+    Config::of(&text.replace("./traces", &fixtures().join("traces").display().to_string()))
+}
+
+/// Flags that a file means beside the usual ones, without a list's indent.
+fn flags(file: &Config, without: &[&str]) -> Vec<String> {
+    let text = printed(file.and(&["-m", "m", "--print-config"]));
+    let mut lines: Vec<String> =
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| line != "model: m").collect();
+    for usual in USUAL.iter().filter(|line| !without.contains(line)) {
+        let at = lines.iter().position(|line| line == usual).unwrap_or_else(|| panic!("no {usual} in\n{text}"));
+        lines.remove(at);
+    }
+    lines
+}
+
+#[test]
+fn every_file_of_the_guide_means_its_flags() {
+    let plain: &[(&str, &[&str])] = &[
+        ("sweep.yaml", &["sweep: linear:5"]),
+        ("rates.yaml", &["stage: rate:100:60s", "max-threads: 32", "max-outstanding: 8000"]),
+        (
+            "concurrent.yaml",
+            &[
+                "stage:",
+                "- concurrency:32:1000req",
+                "- pause:1s",
+                "- concurrency:64:2000req",
+                "stage-edges: drain",
+                "async: true",
+            ],
+        ),
+        ("saturated.yaml", &["stage: rate:10000:60s", "max-threads: 4", "max-outstanding: 32"]),
+        ("shown.yaml", &["stage: rate:1:30s", "max-threads: 8", "max-outstanding: 800", "max-connections: 20000"]),
+    ];
+    for (name, wanted) in plain {
+        assert_eq!(flags(&fixture(name), &[]), *wanted, "{name}");
+    }
+    assert_eq!(flags(&fixture("seed.yaml"), &["seed: time"]), ["stage: rate:100:60s", "seed: 12345"]);
+    let parts = "report-parts: summary,stages,adapters";
+    assert_eq!(flags(&fixture("report.yaml"), &[parts]), [format!("{parts},adapter-stages")]);
+    let traces = fixtures().join("traces/traces.csv");
+    let times = flags(&fixture("trace_times.yaml"), &[]);
+    assert_eq!(times, [format!("trace-replay: {}", traces.display())]);
+    let lengths = flags(&fixture("trace_lengths.yaml"), &["prompt-tokens: 4"]);
+    assert_eq!(lengths, [format!("prompt-tokens: trace:{}", traces.display())]);
+}
+
+#[test]
+fn adapters_are_a_mix_of_models() {
+    let mixes: [(&str, &[(&str, f64)]); 4] = [
+        ("adapters.yaml", &[("movie", 0.5), ("consumer", 0.5)]),
+        ("split_ab.yaml", &[("baseline", 0.5), ("optimized", 0.5)]),
+        ("split_domains.yaml", &[("medical", 0.33), ("legal", 0.33), ("technical", 0.34)]),
+        ("split_rollout.yaml", &[("stable", 0.9), ("experimental", 0.1)]),
+    ];
+    for (name, wanted) in mixes {
+        let plan = fixture(name).plan(&[]);
+        let mix: Vec<(&str, f64)> =
+            plan.target.mix.iter().map(|entry| (entry.model.name.as_str(), entry.share)).collect();
+        assert_eq!(mix, wanted, "{name}");
+    }
+}
+
+#[test]
+fn every_fixture_is_read_by_a_test() {
+    let source = include_str!("inference_perf.rs");
+    for entry in fs::read_dir(fixtures()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(source.contains(&format!("\"{name}\"")) || name == "traces", "{name}");
+    }
+}
+
+#[test]
+fn the_other_sections_mean_flags_too() {
+    let file = Config::of(
+        "load:\n  type: poisson\n  interval: 0\n  stages: [{rate: 2.5, duration: 3}, {rate: 5, duration: 3}]\n  request_timeout: 1.5\n  \
+         circuit_breakers: [bad]\n  base_seed: time\ndata:\n  type: synthetic\n  input_distribution: {type: lognormal, mean: 100, std_dev: 20, \
+         min: 5, max: 900, total_count: 50}\n  output_distribution: {type: fixed, mean: 32, total_count: 60}\napi:\n  type: chat\n  streaming: \
+         true\n  headers: {X-A: b}\nserver:\n  type: sglang\n  model_name: llama\n  base_url: https://h:8443\n  api_key: secret\n  ignore_eos: \
+         false\n  cert_path: Cargo.toml\n  key_path: Cargo.lock\nreport:\n  request_lifecycle: {summary: true, per_stage: false, per_adapter: false, \
+         percentiles: [50, 99.9]}\n  goodput: {constraints: {ttft: 0.5, request_latency: 2}}\nstorage:\n  local_storage: {path: out, \
+         report_file_prefix: a-}\ncircuit_breakers:\n  - name: bad\n    metrics: {matches: ['error'], rules: ['error != null']}\n    triggers: \
+         [{type: rate_over_window, window_sec: 5, threshold: 0.1, min_samples: 20}]\n",
+    );
+    let text = printed(file.and(&["--print-config"]));
+    let wanted = [
+        "model: llama",
+        "service-kind: openai",
+        "request-distribution: poisson",
+        "  - rate:2.5:3s",
+        "  - rate:5:3s",
+        "stage-edges: drain",
+        "client-timeout-us: 1500000",
+        "stop-on: \"errors>10% over 5s of 20\"",
+        "seed: time",
+        "prompt-tokens: lognormal:100:20:5:900",
+        "output-tokens: 32",
+        "num-prompts: 50",
+        "endpoint: v1/chat/completions",
+        "streaming: true",
+        "  - \"Authorization:Bearer secret\"",
+        "  - X-A:b",
+        "url: https://h:8443",
+        "ssl-https-client-certificate-file: Cargo.toml",
+        "ssl-https-private-key-file: Cargo.lock",
+        "report-parts: summary",
+        "percentiles: 50,99.9",
+        "  - \"latency<2s\"",
+        "  - \"ttft<0.5s\"",
+        "report-dir: out",
+        "report-prefix: a-",
+    ];
+    for line in wanted {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("ignore_eos") && !text.contains("pause"), "{text}");
+    let capped = printed(
+        Config::of(
+            "load: {type: concurrent, stages: [{num_requests: 50, concurrency_level: 8}], num_workers: 2, worker_max_tcp_connections: 3, \
+             circuit_breakers: [row]}\ncircuit_breakers:\n  - name: row\n    metrics: {matches: ['error'], rules: ['error != null']}\n    \
+             triggers: [{type: consecutive, threshold: 5}]\nserver: {base_url: 'http://h:1', model_name: m}\n",
+        )
+        .and(&["--print-config"]),
+    );
+    for line in ["max-connections: 6", "stop-on: \"consecutive>=5\"", "async: true"] {
+        assert!(capped.lines().any(|found| found == line), "{line}\n{capped}");
+    }
+    let mock = printed(
+        Config::of("server: {type: mock, base_url: x}\nload: {stages: [{rate: 5, duration: 1}]}")
+            .and(&["--print-config"]),
+    );
+    assert!(mock.contains("service-kind: \"null\"") && !mock.contains("prompt-tokens"), "{mock}");
+}
+
+#[test]
+fn what_has_no_counterpart_says_what_would_do() {
+    let faults = [
+        (
+            "load: {type: trace_session_replay}",
+            "FILE:1:14: 'load.type' has no counterpart: conversations are played by --session-concurrency",
+        ),
+        (
+            "load: {type: steady}",
+            "FILE:1:14: 'load.type' takes one of constant, poisson, concurrent, trace_replay, not 'steady'",
+        ),
+        ("load: {stages: [{rate: 0, duration: 1}]}", "FILE:1:24: 'load.stages.rate' must be above 0"),
+        (
+            "load: {stages: [{rate: 5, duration: 1.5}]}",
+            "FILE:1:37: 'load.stages.duration' takes a whole number of at least 1, not '1.5'",
+        ),
+        ("load: {stages: [{rate: 5}]}", "FILE:1:17: a stage of the type constant needs 'duration'"),
+        (
+            "load: {stages: [{rate: 5, duration: 1, num_requests: 4}]}",
+            "FILE:1:54: 'load.stages.num_requests' has no counterpart: it belongs",
+        ),
+        (
+            "load: {type: concurrent, sweep: {type: linear}}",
+            "FILE:1:33: 'load.sweep' has no counterpart: load.sweep is for rates",
+        ),
+        ("load: {sweep: {type: linear, num_requests: 9}}", "FILE:1:44: 'load.sweep.num_requests' has no counterpart"),
+        (
+            "load: {sweep: {type: linear}, stages: [{rate: 1, duration: 1}]}",
+            "FILE:1:15: 'load.sweep' finds the rates itself",
+        ),
+        ("load: {speed: 3}", "FILE:1:8: 'load.speed': this form has no such key"),
+        (
+            "load: {request_retries: 2}",
+            "FILE:1:25: 'load.request_retries' has no counterpart: a request that fails counts",
+        ),
+        ("load: {type: trace_replay}", "FILE:1:7: load.type trace_replay needs 'load.trace'"),
+        ("lora_traffic_split: [{name: a, split: 0.5}]", "FILE:1:21: the splits sum up to 0.5, not to 1"),
+        ("lora_traffic_split: [{name: 'a:b', split: 1}]", "FILE:1:22: the name 'a:b'"),
+        ("load: {circuit_breakers: [x]}", "FILE:1:27: no circuit breaker of that name is defined"),
+        ("data: {type: shareGPT}", "FILE:1:14: 'data.type' has no counterpart: write its prompts as payloads"),
+        ("data: {type: random}", "FILE:1:7: the type random needs 'data.input_distribution'"),
+        ("api: {type: anthropic_messages}", "FILE:1:13: 'api.type' has no counterpart"),
+        (
+            "metrics: {type: prometheus, prometheus: {url: x}}",
+            "FILE:1:17: 'metrics.type' has no counterpart: no Prometheus server is asked",
+        ),
+        ("tokenizer: {pretrained_model_name_or_path: x}", "FILE:1:12: 'tokenizer' has no counterpart"),
+        (
+            "storage: {simple_storage_service: {bucket_name: b}}",
+            "FILE:1:35: 'storage.simple_storage_service' has no counterpart",
+        ),
+        (
+            "report: {goodput: {constraints: {tpot: 1}}}",
+            "FILE:1:40: 'report.goodput.constraints.tpot' has no counterpart: itl",
+        ),
+        ("server: {base_url: [1]}", "FILE:1:20: 'server.base_url' takes a text, not a list"),
+        (
+            "load: {}\nconcurrency-range: 4\n",
+            "FILE:2:1: 'concurrency-range': this form has no such key, and it takes no flags",
+        ),
+    ];
+    for (text, fault) in faults {
+        let error = Config::of(text).error(&["-m", "m"]);
+        assert!(error.starts_with(fault), "{text}: {error}");
+    }
+}
+
+/// Answers as a service does that generates two tokens.
+fn generated(request: &Received) -> Vec<Act> {
+    assert!(request.head.starts_with("POST /v1/completions "), "{}", request.head);
+    let body =
+        r#"{"choices":[{"text":"hi","finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
+    vec![Act::Send(reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
+}
+
+/// Runs a file as it stands against a server, and tells the folder of reports and what was said.
+fn run(name: &str, further: &[&str]) -> (TempDir, PathBuf, String) {
+    let server = HttpServer::start(generated);
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("traces")).unwrap();
+    fs::copy(fixtures().join("traces/traces.csv"), folder.path().join("traces/traces.csv")).unwrap();
+    let mut process = Process::new(env!("CARGO_BIN_EXE_triton-bench"));
+    process
+        .current_dir(folder.path())
+        .arg("--config")
+        .arg(fixtures().join(name))
+        .args(["-u", &server.url()])
+        .args(further);
+    let output = process.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let reports = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let reports = reports.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with("reports-"));
+    (folder, reports.unwrap_or_else(|| panic!("no reports: {said}")), said)
+}
+
+fn report(folder: &Path, name: &str) -> Value {
+    let text = fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn stages_of_a_concurrency_run_as_they_stand() {
+    let _turn = turns::shared();
+    let (_folder, reports, said) = run("concurrent.yaml", &["-m", "m"]);
+    for (stage, requests, concurrency) in [(0, 1000, 32), (1, 2000, 64)] {
+        let stage = report(&reports, &format!("stage_{stage}_lifecycle_metrics.json"));
+        assert_eq!(
+            (&stage["successes"]["count"], &stage["failures"]["count"]),
+            (&requests.into(), &0.into()),
+            "{said}"
+        );
+        assert_eq!(stage["load_summary"]["concurrency"], concurrency);
+    }
+    let sum = report(&reports, "summary_lifecycle_metrics.json");
+    assert_eq!(sum["successes"]["count"], 3000);
+    assert_eq!(sum["successes"]["output_tokens"]["total"], 6000);
+}
+
+#[test]
+fn a_part_of_a_file_and_a_trace_run_as_they_stand() {
+    let _turn = turns::shared();
+    let (_folder, reports, said) = run("split_rollout.yaml", &["--request-count", "200", "--seed", "1"]);
+    let counts = ["stable", "experimental"].map(|adapter| {
+        report(&reports, &format!("adapter_{adapter}_lifecycle_metrics.json"))["successes"]["count"].as_u64().unwrap()
+    });
+    assert_eq!(counts[0] + counts[1], 200, "{said}");
+    assert!(counts[0] > 5 * counts[1], "{counts:?}");
+
+    let (_folder, reports, said) = run("trace_times.yaml", &["-m", "m"]);
+    let stage = report(&reports, "stage_0_lifecycle_metrics.json");
+    assert_eq!(stage["successes"]["count"], 2, "{said}");
+    let sending = stage["load_summary"]["send_duration"].as_f64().unwrap();
+    assert!(sending > 5.0, "{sending}");
+
+    let (_folder, reports, said) =
+        run("report.yaml", &["-m", "m", "--request-count", "50", "--report-parts", "summary,requests"]);
+    let requests = report(&reports, "per_request_lifecycle_metrics.json");
+    let requests = requests.as_array().unwrap();
+    assert_eq!(requests.len(), 50, "{said}");
+    assert!(
+        requests.iter().all(|request| request["end_time"].as_f64() > request["start_time"].as_f64()),
+        "{requests:?}"
+    );
+}
+
+#[test]
+fn lengths_of_a_trace_are_sent_under_any_load() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(|request: &Received| {
+        let document: Value = serde_json::from_slice(&request.body).unwrap();
+        let (words, most) =
+            (document["prompt"].as_str().unwrap().split(' ').count(), document["max_tokens"].as_u64().unwrap());
+        assert!([(150, 200), (300, 150)].contains(&(words, most)), "{words} {most}");
+        assert_eq!(document["ignore_eos"], true);
+        generated(request)
+    });
+    let file = fixture("trace_lengths.yaml");
+    let run = crate::support::Program::new().args("-m m --request-count 40 --report-dir");
+    let run = run.arg(file.path().parent().unwrap().join("reports")).args("--config").arg(file.path());
+    let run = run.args("-u").arg(server.url()).run();
+    assert_eq!(run.code(), 0, "{} {}", run.stdout, run.stderr);
+    let sum = report(&file.path().parent().unwrap().join("reports"), "summary_lifecycle_metrics.json");
+    assert_eq!((&sum["successes"]["count"], &sum["failures"]["count"]), (&40.into(), &0.into()));
+}
+
+#[test]
+fn timed_failures_end_a_run() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(|request: &Received| match request.ordinal % 2 {
+        0 => generated(request),
+        _ => vec![Act::Send(reply("500 Oops", "", b""))],
+    });
+    let file = Config::of("load: {stages: [{rate: 50, duration: 60}, {rate: 60, duration: 60}]}");
+    let reports = file.path().parent().unwrap().join("reports");
+    let run = crate::support::Program::new()
+        .args("-m m --stop-on")
+        .arg("errors>10% over 1s")
+        .args("--report-dir")
+        .arg(&reports);
+    let run = run.args("--config").arg(file.path()).args("-u").arg(server.url()).run();
+    assert_eq!(run.code(), 3, "{} {}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("--stop-on 'errors>10% over 1s': "), "{}", run.stderr);
+    let stage = report(&reports, "stage_0_lifecycle_metrics.json");
+    assert!(stage["failures"]["by_label"].as_object().unwrap().len() == 1, "{stage}");
+    assert!(!reports.join("stage_1_lifecycle_metrics.json").exists());
+}
+
+#[test]
+fn failures_in_a_row_end_a_run_and_others_do_not() {
+    use crate::support::http_server::{Act, HttpServer, good_answer, reply};
+    let of = |script: fn(usize) -> bool| {
+        HttpServer::start(move |request| match script(request.ordinal) {
+            true => vec![Act::Send(reply("500 Oops", "", b""))],
+            false => vec![Act::Send(good_answer())],
+        })
+    };
+    let run = |server: &HttpServer, rule: &str| {
+        let program =
+            crate::support::Program::new().args("-m m --request-count 400 --max-errors 100% --stop-on").arg(rule);
+        program.args("-u").arg(server.url()).run()
+    };
+    let broken = run(&of(|ordinal| ordinal >= 50), "consecutive>10");
+    assert!(broken.stderr.contains("--stop-on 'consecutive>=11': "), "{}", broken.stderr);
+    assert!(broken.stderr.contains("requests failed one after the other; the run ends"), "{}", broken.stderr);
+    let shaky = run(&of(|ordinal| ordinal % 8 != 7), "consecutive>10");
+    assert_eq!(shaky.code(), 0, "{} {}", shaky.stdout, shaky.stderr);
+    assert!(!shaky.stderr.contains("--stop-on"), "seven of eight fail, but never eleven in a row: {}", shaky.stderr);
+}
+
+#[test]
+fn connections_are_no_more_than_asked_for_and_are_told() {
+    use crate::support::http_server::{Act, HttpServer, good_answer};
+    let server = HttpServer::start(|_| vec![Act::Wait(std::time::Duration::from_millis(1)), Act::Send(good_answer())]);
+    let folder = tempfile::tempdir().unwrap();
+    let summary = folder.path().join("s.json");
+    let load = "-m m --async --concurrency-range 6 --request-count 60 --max-trials 1 --max-connections 2";
+    let program = crate::support::Program::new().args(load).arg("-u").arg(server.url());
+    let run = program.arg("--summary-file").arg(&summary).run();
+    let told: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
+    let level = &told["levels"][0];
+    assert_eq!((&level["connections"], &told["max_connections"]), (&2.into(), &2.into()), "{}", run.stderr);
+    assert!(level["threads"].as_u64().is_some_and(|threads| (1..=2).contains(&threads)), "{}", level["threads"]);
+    assert!(told["ended"].as_str() > told["began"].as_str(), "{} {}", told["began"], told["ended"]);
+}

@@ -1,0 +1,51 @@
+//! Several runs of one file, by the whole program.
+
+use serde_json::Value;
+
+use super::*;
+use crate::support::http_server::{Act, HttpServer, Received, good_answer};
+use crate::support::{Program, turns};
+
+fn good(_: &Received) -> Vec<Act> {
+    vec![Act::Send(good_answer())]
+}
+
+fn requests(path: PathBuf) -> Value {
+    let result: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).expect("the result is whole");
+    result["levels"][0]["client"]["requests"].clone()
+}
+
+#[test]
+fn every_run_is_done_and_the_gravest_code_counts() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let text = format!(
+        "model: m\nurl: {}\nruns:\n  first: {{request-count: 40, summary-file: F/first.json}}\n  gate:\n    extends: first\n    \
+         summary-file: F/gate.json\n    require: throughput>=100000000\n  last: {{request-count: 50, summary-file: F/last.json}}\n",
+        server.url()
+    );
+    let file = Config::of("");
+    let folder = file.path().parent().unwrap().to_owned();
+    fs::write(file.path(), text.replace('F', &folder.display().to_string())).unwrap();
+    let run = Program::new().args("--config").arg(file.path()).run();
+    assert_eq!(run.code(), 6, "{} {}", run.stdout, run.stderr);
+    for said in ["run 'first' (1 of 3)", "run 'gate' (2 of 3)", "run 'last' (3 of 3)"] {
+        assert!(run.stderr.contains(said), "{}", run.stderr);
+    }
+    for name in ["first", "gate", "last"] {
+        assert!(folder.join(format!("{name}.json")).exists(), "{name}");
+    }
+    assert_ne!(requests(folder.join("last.json")), Value::Null);
+
+    let run = Program::new().args("--run gate --require throughput>=0 --config").arg(file.path()).run();
+    assert_eq!(run.code(), 0, "{} {}", run.stdout, run.stderr);
+    assert!(!run.stderr.contains("run 'gate'"), "{}", run.stderr);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_before_anything_is() {
+    let file = Config::of("model: m\ncsv: a.csv\nruns: {a: {}, b: {async: true, sync: true}}\n");
+    assert!(file.error(&[]).starts_with("--run 'b': "), "{}", file.error(&[]));
+    let file = Config::of("model: m\ncsv: a.csv\nruns: {a: {}, b: {seed: 2}}\n");
+    assert_eq!(file.error(&[]), "--csv=a.csv: the runs 'a' and 'b' would replace each other's file; give each its own");
+}

@@ -1,0 +1,94 @@
+//! Payloads in JSON, by a .proto file.
+
+use serde_json::{Value, json};
+
+use super::{ONE, framed, generator, program, service, steps};
+use crate::grpc_faults::peer::{answer, data, field, message, response_headers, trailers};
+
+const PROTO: &str = r#"syntax = "proto3";
+package demo;
+import "words.proto";
+message Line { string text = 1; repeated int32 numbers = 2; demo.words.Mark mark = 3; }
+service Echo { rpc Say(stream Line) returns (stream Line); }
+"#;
+
+fn written(folder: &tempfile::TempDir) -> String {
+    let (file, include) = (folder.path().join("echo.proto"), folder.path().join("shared"));
+    std::fs::create_dir_all(&include).unwrap();
+    std::fs::write(&file, PROTO).unwrap();
+    std::fs::write(
+        include.join("words.proto"),
+        "syntax = \"proto3\"; package demo.words; enum Mark { NONE = 0; END = 1; }",
+    )
+    .unwrap();
+    format!("--proto {} --proto-include {}", file.display(), include.display())
+}
+
+#[test]
+fn payloads_are_sent_as_messages_and_answers_exported_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let proto = written(&folder);
+    let file = steps(
+        &folder,
+        &json!([
+            {"payload": {"text": "hi", "numbers": [1, 300]}},
+            {"payload": [{"text": "a"}, {"mark": "END"}, {}]},
+            {"message_generator": generator(&[&field(1, b"raw")])},
+        ]),
+    );
+    let (url, calls) = service(|call| {
+        let two = [data(call.stream, &message(&field(1, b"pong"))), data(call.stream, &message(&[24, 1]))].concat();
+        [response_headers(call.stream), two, trailers(call.stream, "0")].concat()
+    });
+    let export = folder.path().join("export.json");
+    let flags =
+        format!("{ONE} {proto} --request-count 6 --input-data {file} --profile-export-file {}", export.display());
+    let finished = program(&url, &flags).run();
+    assert_eq!(finished.report().level().client_number("Request count"), 6.0, "{finished:#?}");
+    let bodies = [
+        framed(&[&[&field(1, b"hi")[..], &[18, 3, 1, 0xac, 2]].concat()]),
+        framed(&[&field(1, b"a"), &[24, 1], &[]]),
+        framed(&[&field(1, b"raw")]),
+    ];
+    for (number, call) in calls.lock().unwrap().iter().enumerate() {
+        assert_eq!(call.body, bodies[number % 3], "call {number}");
+    }
+    let export: Value = serde_json::from_slice(&std::fs::read(&export).unwrap()).unwrap();
+    assert_eq!(export["service_kind"], "dynamic_grpc");
+    let requests = export["experiments"][0]["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 6);
+    for request in requests {
+        let answers: Vec<Value> = (request["response_outputs"].as_array().unwrap().iter())
+            .map(|output| serde_json::from_str(output["response"].as_str().unwrap()).unwrap())
+            .collect();
+        assert_eq!(answers, [json!({"text": "pong"}), json!({"mark": "END"})], "{request}");
+    }
+    let sent: Value = serde_json::from_str(requests[0]["request_inputs"]["payload"].as_str().unwrap()).unwrap();
+    assert_eq!(sent, json!({"text": "hi", "numbers": [1, 300]}));
+}
+
+#[test]
+fn what_does_not_fit_the_description_is_refused_or_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let proto = written(&folder);
+    let (url, _) = service(|call| answer(call.stream, &[10, 9, b'x']));
+    for (step, words) in [
+        (json!({"payload": {"txt": "hi"}}), &["stream 0, step 0", "demo.Line", "txt"][..]),
+        (json!({"payload": [{}, {"numbers": ["many"]}]}), &["stream 0, step 0", "demo.Line"]),
+        (json!({"payload": []}), &["stream 0, step 0"]),
+        (json!({}), &["stream 0, step 0", "neither payload nor message_generator"]),
+        (json!({"payload": {}, "message_generator": "true"}), &["both payload and message_generator"]),
+    ] {
+        let file = steps(&folder, &json!([step]));
+        program(&url, &format!("{proto} --request-count 3 --input-data {file}")).run().refusal(words);
+    }
+    let file = steps(&folder, &json!([{"payload": {}}]));
+    let finished =
+        program(&url, &format!("{ONE} {proto} --request-count 3 --max-errors 100% --input-data {file}")).run();
+    assert!(
+        finished.stdout.contains("3 x Unexpected response: a message of the answer is no demo.Line"),
+        "{finished:#?}"
+    );
+    let flags = format!("--request-count 3 --input-data {file}");
+    program(&url, &flags).run().refusal(&["payload", "message_generator"]);
+}

@@ -1,0 +1,153 @@
+//! HTTPS: which certificates are taken, and what is said of those that are not.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use triton_bench::backends::kserve_http::HttpBackend;
+use triton_bench::plan::{Compression, ConnectionPlan, CredentialFile, Protocol, TensorFormat, Tls};
+
+use crate::support::authority::Authority;
+use crate::support::http_server::{Act, HttpServer, good_answer};
+use crate::support::load::{Run, RunSpec};
+
+/// A server that shows a certificate; with `clients`, only to clients whose certificate the authority signed.
+fn serve(authority: &Authority, issued: &(rcgen::Certificate, KeyPair), clients: bool) -> HttpServer {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = authority.server_config(issued, clients);
+    HttpServer::start_with(listener, Some(config), |_| vec![Act::Send(good_answer())])
+}
+
+fn trusting(authority: &Authority) -> Tls {
+    Tls { ca_certificates: Some(authority.file("ca.pem")), ..Tls::default() }
+}
+
+fn connection(server: &HttpServer, host: &str, tls: Tls) -> ConnectionPlan {
+    let port = server.url().rsplit(':').next().unwrap().to_owned();
+    ConnectionPlan {
+        protocol: Protocol::Http {
+            inputs: TensorFormat::Served,
+            outputs: TensorFormat::Served,
+            compression: Compression::None,
+        },
+        url: format!("https://{host}:{port}"),
+        headers: Vec::new(),
+        tls,
+        server_wait: Duration::ZERO,
+        reconnect: false,
+        client_timeout: None,
+    }
+}
+
+/// Runs a load; the error where there is none.
+fn reach(server: &HttpServer, host: &str, tls: Tls) -> Result<(), String> {
+    for slots in [1, 4] {
+        let backend =
+            HttpBackend::connect(&connection(server, host, tls.clone()), None).map_err(|error| error.to_string())?;
+        // Large enough for many TLS records.
+        let spec = RunSpec { slots, requests: 12, watch: true, values: vec![0.25; 100_000], ..RunSpec::default() };
+        let mut run = Run::open(&backend, "m", &spec).map_err(|error| error.to_string())?;
+        let counter = run.finish(Duration::from_secs(10));
+        assert_eq!(counter.succeeded(), 12, "{}", counter.texts());
+    }
+    Ok(())
+}
+
+fn refused(result: Result<(), String>, text: &str) {
+    let error = result.expect_err("the certificate must be refused");
+    assert!(error.contains("TLS error") && error.contains(text), "{error}");
+}
+
+#[test]
+fn certificates_are_checked_as_far_as_asked() {
+    let authority = Authority::new();
+    let good = serve(&authority, &authority.issue(&["localhost"], 2090), false);
+    assert_eq!(reach(&good, "localhost", trusting(&authority)), Ok(()));
+    refused(reach(&good, "127.0.0.1", trusting(&authority)), "not valid for name");
+    let any_host = Tls { skip_host_verification: true, ..trusting(&authority) };
+    assert_eq!(reach(&good, "127.0.0.1", any_host), Ok(()));
+    let stranger = Authority::new();
+    refused(reach(&good, "localhost", trusting(&stranger)), "UnknownIssuer");
+    let any_peer = Tls { skip_peer_verification: true, ..Tls::default() };
+    assert_eq!(reach(&good, "localhost", any_peer.clone()), Ok(()));
+    refused(reach(&good, "127.0.0.1", any_peer), "not valid for name");
+    let anyone = Tls { skip_peer_verification: true, skip_host_verification: true, ..Tls::default() };
+    assert_eq!(reach(&good, "127.0.0.1", anyone), Ok(()));
+}
+
+#[test]
+fn expired_certificates_are_refused() {
+    let authority = Authority::new();
+    let server = serve(&authority, &authority.issue(&["localhost"], 2001), false);
+    refused(reach(&server, "localhost", trusting(&authority)), "expired");
+    let any_host = Tls { skip_host_verification: true, ..trusting(&authority) };
+    refused(reach(&server, "localhost", any_host), "expired");
+}
+
+#[test]
+fn a_self_signed_certificate_may_be_trusted_itself() {
+    let authority = Authority::new();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let file = authority.file("self.pem");
+    std::fs::write(&file, certificate.pem()).unwrap();
+    let server = serve(&authority, &(certificate, key), false);
+    let tls = Tls { ca_certificates: Some(file), ..Tls::default() };
+    assert_eq!(reach(&server, "localhost", tls.clone()), Ok(()));
+    refused(reach(&server, "127.0.0.1", tls), "not valid for name");
+}
+
+#[test]
+fn clients_show_certificates_in_pem_and_der() {
+    let authority = Authority::new();
+    let server = serve(&authority, &authority.issue(&["localhost"], 2090), true);
+    let (certificate, key) = authority.issue(&["client"], 2090);
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(authority.file(name), bytes).unwrap();
+        authority.file(name)
+    };
+    let pem = [write("client.pem", certificate.pem().as_bytes()), write("key.pem", key.serialize_pem().as_bytes())];
+    let der = [write("client.der", certificate.der()), write("key.der", &key.serialize_der())];
+    for (files, is_der) in [(pem, false), (der, true)] {
+        let [certificate, key] = files.map(|path| Some(CredentialFile { path, der: is_der }));
+        let tls = Tls { client_certificate: certificate, private_key: key, ..trusting(&authority) };
+        assert_eq!(reach(&server, "localhost", tls), Ok(()));
+    }
+    assert!(reach(&server, "localhost", trusting(&authority)).is_err());
+}
+
+fn rejection(server: &HttpServer, tls: Tls) -> String {
+    HttpBackend::connect(&connection(server, "localhost", tls), None).err().expect("the files are unusable").to_string()
+}
+
+#[test]
+fn unusable_files_are_named() {
+    let authority = Authority::new();
+    let server = serve(&authority, &authority.issue(&["localhost"], 2090), false);
+    let text = authority.file("text");
+    std::fs::write(&text, "hello").unwrap();
+    let with_ca = |path: &Path| Tls { ca_certificates: Some(path.to_owned()), ..Tls::default() };
+    assert!(rejection(&server, with_ca(&text)).contains("no certificate in it"));
+    assert!(rejection(&server, with_ca(&authority.file("missing"))).contains("missing': No such file"));
+    let file = |der| Some(CredentialFile { path: text.clone(), der });
+    let lone = Tls { client_certificate: file(false), ..trusting(&authority) };
+    assert!(rejection(&server, lone).contains("pass both or none"));
+    for der in [false, true] {
+        let both = Tls { client_certificate: file(der), private_key: file(der), ..trusting(&authority) };
+        assert!(rejection(&server, both).contains("text'"));
+    }
+}
+
+#[test]
+fn a_server_without_tls_is_told_apart() {
+    let server = HttpServer::start(|_| vec![Act::Send(good_answer())]);
+    let authority = Authority::new();
+    let error = rejection(&server, trusting(&authority));
+    assert!(
+        error.contains("no server answers at https://localhost:") && error.contains("Connection closed"),
+        "{error}"
+    );
+}

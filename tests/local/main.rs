@@ -1,0 +1,26 @@
+//! What needs no Triton: the program on servers that do what a test says, its command line and files, the library, the source.
+
+mod architecture;
+mod cli;
+mod config;
+mod data;
+mod data_cost;
+mod declarations;
+mod doctor;
+mod dynamic_grpc;
+mod grpc_faults;
+mod http_bounds;
+mod http_faults;
+mod http_tls;
+mod line_service;
+mod many_steps;
+mod openai;
+mod other_servers;
+mod results;
+mod scripted;
+#[path = "../support/mod.rs"]
+mod support;
+mod test_runs;
+mod tfserving;
+mod torchserve;
+mod trace_summary;

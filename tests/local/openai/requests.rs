@@ -1,0 +1,213 @@
+//! What is sent, and what is reported of answers that are no streams.
+
+use std::collections::HashSet;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::support::Export;
+use crate::support::authority::Authority;
+
+/// A server that writes down what it gets.
+fn recording(seen: &Arc<Mutex<Vec<Received>>>) -> impl Fn(&Received) -> Vec<Act> + Send + Sync + use<> {
+    let seen = Arc::clone(seen);
+    move |request| {
+        seen.lock().unwrap().push(request.clone());
+        answer(request)
+    }
+}
+
+#[test]
+fn payloads_arrive_as_they_are_in_every_load() {
+    let payloads = Payloads::of(&[CHAT, r#"{ "model" : "other", "n": 1.50 , "text":"\u00e9\n" }"#]);
+    for load in [
+        "--concurrency-range 1",
+        "--async --concurrency-range 4",
+        "--request-rate-range 40",
+        "--stage rate:400:20req --stage concurrency:2:20req",
+    ] {
+        let seen = Arc::default();
+        let server = HttpServer::start(recording(&seen));
+        let base = format!("http://{}/base/", server.url());
+        let count = if load.contains("--stage") { "" } else { "--request-count 40" };
+        let run = bare(&base).args("--input-data").arg(payloads.path("payloads.json"));
+        let finished = run.args(&format!("{load} {count} -H Authorization:Bearer -H X-Own:1")).run();
+        finished.report_even_if_late();
+        let seen = seen.lock().unwrap();
+        assert!(seen.len() >= 40, "{load}: {}", seen.len());
+        let bodies: HashSet<&[u8]> = seen.iter().map(|request| &request.body[..]).collect();
+        let other = r#"{"model":"other","n":1.5,"text":"é\n"}"#;
+        assert_eq!(bodies, HashSet::from([CHAT.as_bytes(), other.as_bytes()]), "{load}");
+        for request in &*seen {
+            assert!(request.head.starts_with("POST /base/v1/chat/completions HTTP/1.1\r\n"), "{}", request.head);
+            assert_eq!(request.field("content-type"), Some("application/json"));
+            assert_eq!((request.field("authorization"), request.field("x-own")), (Some("Bearer"), Some("1")));
+            assert_eq!((request.field("expect"), request.field("transfer-encoding")), (None, None));
+        }
+    }
+}
+
+#[test]
+fn the_report_has_the_clients_half() {
+    let payloads = Payloads::of(&[CHAT]);
+    let server = HttpServer::start(answer);
+    let files = |name: &str| payloads.path(name);
+    let run = payloads.on(&server).args("--async --concurrency-range 2 --request-count 30 -f");
+    let run = run.arg(files("out.csv")).args("--profile-export-file").arg(files("export.json")).run();
+    let text = &run.stdout;
+    assert_eq!(run.code(), 0, "{run:#?}");
+    assert!(text.contains("  Service Kind: OPENAI\n") && !text.contains("Batch size:"), "{text}");
+    assert!(text.contains("Request count: 30\n") && !text.contains("Server:"), "{text}");
+    let csv = std::fs::read_to_string(files("out.csv")).unwrap();
+    let header = csv.lines().next().unwrap();
+    assert!(header.starts_with("Concurrency,Inferences/Second,Client Send,Client Recv,p50 latency"), "{header}");
+    let export = Export::read(&files("export.json"));
+    assert_eq!((&export.0["service_kind"], &export.0["endpoint"]), (&"openai".into(), &"v1/chat/completions".into()));
+    let requests = export.experiments()[0]["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 30);
+    for request in requests {
+        assert_eq!(request["request_inputs"], serde_json::json!({ "payload": CHAT }));
+        assert_eq!(request["response_outputs"].as_array().unwrap().len(), 1);
+        let response = request["response_outputs"][0]["response"].as_str().unwrap();
+        assert!(response.starts_with("{\"choices\":[{\"message\""), "{response}");
+    }
+}
+
+#[test]
+fn fields_are_set_where_they_are_asked_for() {
+    let payloads = Payloads::of(&[CHAT]);
+    let seen = Arc::default();
+    let server = HttpServer::start(recording(&seen));
+    let run = bare(&server.url()).args("--input-data").arg(payloads.path("payloads.json"));
+    run.args("--streaming --request-parameter max_tokens:9:int --request-count 3").run().report();
+    let expected = format!(
+        "{},\"max_tokens\":9,\"stream\":true,\"stream_options\":{{\"include_usage\":true}}}}",
+        CHAT.strip_suffix('}').unwrap()
+    );
+    assert!(seen.lock().unwrap().iter().all(|request| request.body == expected.as_bytes()), "{seen:?}");
+}
+
+#[test]
+fn a_mix_names_its_adapters_in_the_payloads() {
+    let payloads = Payloads::of(&[CHAT]);
+    let seen = Arc::default();
+    let server = HttpServer::start(recording(&seen));
+    let mix = Program::new().args("--service-kind openai --endpoint v1/chat/completions --on-disturbance mark");
+    let mix = mix.args(&format!("-u {} --model-mix lora-a:0.5,lora-b?temperature=hot:0.5 --input-data", server.url()));
+    let run = mix.arg(payloads.path("payloads.json")).args("--request-count 60").run();
+    run.report();
+    let bodies: HashSet<String> =
+        seen.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
+    let named = |model: &str| CHAT.replace("\"model\":\"m\"", &format!("\"model\":\"{model}\""));
+    let hot = named("lora-b").replace("]}", "],\"temperature\":\"hot\"}");
+    assert_eq!(bodies, HashSet::from([named("lora-a"), hot]));
+    assert!(run.stdout.contains("lora-a") && run.stdout.contains("lora-b"), "{}", run.stdout);
+}
+
+#[test]
+fn connections_are_encrypted_and_made_again() {
+    let payloads = Payloads::of(&[CHAT]);
+    let authority = Authority::new();
+    let config = authority.server_config(&authority.issue(&["localhost"], 2090), false);
+    let server = HttpServer::start_with(TcpListener::bind("127.0.0.1:0").unwrap(), Some(config), answer);
+    let port = server.url().split_once(':').unwrap().1.to_owned();
+    for load in ["--concurrency-range 1", "--async --concurrency-range 3"] {
+        let run = bare(&format!("https://localhost:{port}")).args("--input-data").arg(payloads.path("payloads.json"));
+        let run = run.args("--ssl-https-ca-certificates-file").arg(authority.file("ca.pem"));
+        let report = run.args(&format!("{load} --request-count 20")).run().report();
+        assert_eq!(report.level().client_number("Request count"), 20.0);
+    }
+    let untrusted = bare(&format!("https://localhost:{port}")).args("--input-data").arg(payloads.path("payloads.json"));
+    untrusted.run().failure(&["UnknownIssuer", "--ssl-https-ca-certificates-file"]);
+    let fickle = HttpServer::start(|request: &Received| {
+        let mut acts = answer(request);
+        if request.ordinal % 10 == 9 {
+            acts.push(Act::Close);
+        }
+        acts
+    });
+    let kept = payloads.on(&fickle).args("--request-count 60 --reconnect --max-errors 100%").run();
+    assert_eq!(kept.code(), 0, "{kept:#?}");
+    let late = HttpServer::start(|_: &Received| vec![Act::Wait(std::time::Duration::from_millis(300))]);
+    let late = payloads.on(&late).args("--request-count 3 --client-timeout-us 20000").run();
+    assert!(late.code() == 3 && late.stdout.contains("Deadline exceeded: no answer within 20000 us"), "{late:#?}");
+}
+
+/// A tokenizer of single characters.
+#[test]
+fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokenizer.json");
+    let vocabulary: serde_json::Map<String, serde_json::Value> =
+        " abcdefghijklmnopqrstuvwxyz".chars().zip(0..).map(|(c, number)| (c.to_string(), number.into())).collect();
+    let model = serde_json::json!({"type": "BPE", "vocab": vocabulary, "merges": [], "fuse_unk": false, "byte_fallback": false,
+        "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null});
+    let whole = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": model});
+    std::fs::write(&file, whole.to_string()).unwrap();
+    let seen = Arc::default();
+    let server = HttpServer::start(recording(&seen));
+    let run = bare(&server.url())
+        .args("--prompt-tokens uniform:7:40 --request-count 30 --num-prompts 30 --tokenizer")
+        .arg(&file);
+    let run = run.run();
+    run.report();
+    assert!(!run.stderr.contains("--prompt-tokens"), "{}", run.stderr);
+    let lengths: HashSet<usize> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|request| {
+            let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            body["messages"][0]["content"].as_str().unwrap().len()
+        })
+        .collect();
+    assert!(lengths.len() > 10 && lengths.iter().all(|length| (7..=40).contains(length)), "{lengths:?}");
+    let none = bare(&server.url()).args("--prompt-tokens 5 --tokenizer /dev/zero").run();
+    none.failure_after_notes(&["--tokenizer /dev/zero", "it is no file"]);
+}
+
+#[test]
+fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
+    let bodies = |flags: &str| {
+        let seen = Arc::default();
+        let server = HttpServer::start(recording(&seen));
+        let run = bare(&server.url()).args(&format!("--prompt-tokens 20:5 --request-count 30 {flags}")).run();
+        run.report();
+        assert!(run.stderr.contains("prompts are of 20 words on average"), "{}", run.stderr);
+        let seen = seen.lock().unwrap();
+        seen.iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect::<Vec<_>>()
+    };
+    let three = bodies("--output-tokens 7 --num-prompts 3");
+    let different: HashSet<&String> = three.iter().collect();
+    assert_eq!(different.len(), 3, "{three:?}");
+    for body in &three {
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["model"], &body["max_tokens"]), (&"m".into(), &7.into()));
+        let words = body["messages"][0]["content"].as_str().unwrap().split(' ').count();
+        assert!((1..60).contains(&words), "{body}");
+    }
+    assert_eq!(three, bodies("--output-tokens 7 --num-prompts 3"));
+    assert_ne!(three, bodies("--output-tokens 7 --num-prompts 3 --seed 2"));
+}
+
+#[test]
+fn a_trace_sets_the_length_of_outputs() {
+    let payloads = Payloads::of(&[CHAT]);
+    let trace = payloads.path("trace.csv");
+    std::fs::write(&trace, "offset_ms,ContextTokens,GeneratedTokens\n0,5,11\n10,5,22\n20,5,33\n").unwrap();
+    let seen = Arc::default();
+    let server = HttpServer::start(recording(&seen));
+    let run = bare(&server.url()).args("--input-data").arg(payloads.path("payloads.json"));
+    run.args("--trace-parameter max_tokens --trace-replay").arg(&trace).run().report_even_if_late();
+    let mut lengths: Vec<u64> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|request| {
+            serde_json::from_slice::<serde_json::Value>(&request.body).unwrap()["max_tokens"].as_u64().unwrap()
+        })
+        .collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [11, 22, 33]);
+}

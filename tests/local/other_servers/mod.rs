@@ -1,0 +1,19 @@
+//! Servers of KServe v2 that are not Triton: MLServer, the KServe Python server, OpenVINO Model Server. They tell no
+//! configurations, keep no statistics, know no binary tensors over HTTP, and have their own ideas of streams.
+
+mod grpc;
+mod http;
+
+use crate::support::{Finished, Program};
+
+/// The program on model `m` of the server at `url`, with data that say what must come back.
+fn program(url: &str, flags: &str) -> Program {
+    Program::new().args("--on-disturbance mark -m m -u").arg(url).args(flags)
+}
+
+/// What is said of a server once.
+fn said_once(finished: &Finished) -> &str {
+    let said: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("the server at")).collect();
+    let [line] = said[..] else { panic!("not one line: {}", finished.stderr) };
+    line
+}

@@ -1,0 +1,186 @@
+//! What makes a run of the tests fail: deaths by a signal, though a later try passed, and what a test needs and does not find.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::skip::MAY_SKIP;
+use crate::support::watched::DEATHS;
+use crate::support::{Program, Repository, TritonServer};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Runs shell commands as `scripts/test` does, with the deaths noted in `file`.
+fn script(folder: &Path, file: &Path, commands: &str) -> Output {
+    let lines = format!(
+        "set -euo pipefail\nsource '{ROOT}/scripts/lib/common.sh'\nsource '{ROOT}/scripts/lib/deaths.sh'\n\
+         watch_deaths '{}'\n{commands}",
+        file.display()
+    );
+    let mut bash = Command::new("bash");
+    // What nextest and cargo tell this test is not meant for those that it starts.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("NEXTEST") || name.starts_with("CARGO_")) {
+        if name != "CARGO_HOME" {
+            bash.env_remove(name);
+        }
+    }
+    bash.args(["-c", &lines]).current_dir(folder).output().unwrap()
+}
+
+/// A package with one test, which dies in its first try and passes in the second.
+fn dying_once() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("src")).unwrap();
+    fs::write(path("Cargo.toml"), "[package]\nname = 'dying'\nversion = '0.0.0'\nedition = '2024'\n[workspace]\n")
+        .unwrap();
+    let test = r#"
+#[test]
+fn dies_once() {
+    if !std::path::Path::new("tried").exists() {
+        std::fs::write("tried", "").unwrap();
+        std::process::abort();
+    }
+}
+"#;
+    fs::write(path("src/lib.rs"), test).unwrap();
+    folder
+}
+
+#[test]
+fn a_test_that_dies_in_its_first_try_fails_the_run() {
+    let package = dying_once();
+    let deaths = package.path().join("target/deaths");
+    // nextest tries again by itself; without it there is only one try.
+    let run = "if have cargo-nextest; then cargo nextest run --offline --retries 1 \"${NOTING_DEATHS[@]}\"; \
+        else cargo test --offline \"${NOTING_DEATHS[@]}\" || cargo test --offline \"${NOTING_DEATHS[@]}\"; fi\n\
+        echo passed\nno_deaths";
+    let first = script(package.path(), &deaths, run);
+    let said = String::from_utf8_lossy(&first.stderr);
+    assert_eq!(String::from_utf8_lossy(&first.stdout).trim().lines().last(), Some("passed"), "{said}");
+    assert_eq!(first.status.code(), Some(1), "{said}");
+    assert!(said.contains("died by signal 6"), "{said}");
+    // Nobody dies in the next run, which begins anew.
+    let second = script(package.path(), &deaths, run);
+    assert_eq!(second.status.code(), Some(0), "{}", String::from_utf8_lossy(&second.stderr));
+}
+
+#[test]
+fn a_test_that_fails_is_no_death() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deaths");
+    let note = format!("'{ROOT}/scripts/lib/note-death'");
+    let run = script(folder.path(), &file, &format!("{note} sh -c 'exit 101' || echo $?\n{note} true\nno_deaths"));
+    assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(0), &b"101\n"[..]));
+    let run = script(folder.path(), &file, &format!("{note} sh -c 'kill -SEGV $$' || echo $?\nno_deaths"));
+    assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(1), &b"139\n"[..]));
+}
+
+/// This program again, with one of its tests that are started by another.
+fn helper(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]);
+    command
+}
+
+/// Waits for a server that is not there, which takes as long as it is let.
+fn waiting() -> Program {
+    Program::new().args("-m m -u localhost:9 --server-wait 50")
+}
+
+/// Run by the test below in a process of its own, whose deaths are noted elsewhere.
+#[test]
+#[ignore = "started by the test below"]
+fn programs_that_die() {
+    let ours = waiting().start();
+    ours.signal(9);
+    ours.finish();
+    let kill = |id: u32| assert!(Command::new("kill").args(["-ABRT", &id.to_string()]).status().unwrap().success());
+    let finished = waiting().start();
+    kill(finished.id());
+    assert!(catch_unwind(AssertUnwindSafe(|| finished.finish())).is_err(), "a death goes unnoticed");
+    let dropped = waiting().start();
+    kill(dropped.id());
+    let stat = format!("/proc/{}/stat", dropped.id());
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(dropped);
+}
+
+#[test]
+fn a_program_that_dies_is_noted_whatever_the_test_makes_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let deaths = folder.path().join("deaths");
+    let run = helper("test_runs::programs_that_die").env(DEATHS, &deaths).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let noted = fs::read_to_string(&deaths).unwrap();
+    assert_eq!(noted.matches(": died by signal 6: ").count(), 2, "{noted}");
+    assert_eq!(noted.lines().count(), 2, "what the test itself kills is no death: {noted}");
+}
+
+#[test]
+fn only_what_is_held_to_the_clock_is_tried_again() {
+    let rules = fs::read_to_string(Path::new(ROOT).join(".config/nextest.toml")).unwrap();
+    let tried_again: Vec<&str> = rules.split("[[").filter(|rule| rule.contains("\nretries")).collect();
+    let [rule] = tried_again[..] else { panic!("not one rule: {tried_again:?}") };
+    assert!(rule.contains("filter = 'test(/(^|::)(measured::|timed_)/)'\n"), "{rule}");
+    assert_eq!(rules.matches("retries").count(), 1, "{rules}");
+}
+
+#[test]
+#[ignore = "started by the test below"]
+fn a_test_that_needs_a_server() {
+    let Some(_server) = TritonServer::start(&Repository::of(&[])) else { return };
+}
+
+#[test]
+fn what_a_test_needs_is_there_or_it_fails() {
+    let empty = tempfile::tempdir().unwrap();
+    for (allowed, passes) in [(None, false), (Some("0"), false), (Some("1"), true)] {
+        let mut test = helper("test_runs::a_test_that_needs_a_server");
+        test.env("TRITON_SERVER_DIRECTORY", empty.path()).env_remove(MAY_SKIP);
+        let run = test.envs(allowed.map(|value| (MAY_SKIP, value))).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.success(), passes, "{allowed:?}: {said}");
+        assert!(said.contains("bin/tritonserver does not exist"), "{said}");
+    }
+}
+
+/// A copy of `scripts/check-soundness` with checks that end with these codes.
+fn checks(codes: &[(&str, i32)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = folder.path().join("scripts");
+    fs::create_dir_all(scripts.join("soundness")).unwrap();
+    symlink(Path::new(ROOT).join("scripts/lib"), scripts.join("lib")).unwrap();
+    fs::copy(Path::new(ROOT).join("scripts/check-soundness"), scripts.join("check-soundness")).unwrap();
+    for (name, code) in codes {
+        let check = scripts.join("soundness").join(name);
+        fs::write(&check, format!("#!/bin/sh\nexit {code}\n")).unwrap();
+        fs::set_permissions(&check, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_check_that_could_not_run_has_not_passed() {
+    let folder = checks(&[("bad", 1), ("good", 0), ("lacking", 77)]);
+    let script = folder.path().join("scripts/check-soundness");
+    for (names, code, words) in [
+        (&[][..], 1, "bad FAILED good passed lacking skipped"),
+        (&["good"], 0, "good passed"),
+        (&["good", "lacking"], 77, "good passed lacking skipped"),
+        (&["--lenient", "lacking"], 0, "lacking skipped"),
+        (&["--lenient", "bad", "lacking"], 1, "bad FAILED lacking skipped"),
+        (&["none"], 1, ""),
+    ] {
+        let run = Command::new(&script).args(names).output().unwrap();
+        let table = String::from_utf8_lossy(&run.stdout);
+        let rows: Vec<&str> = table.lines().skip(1).flat_map(|row| row.split_whitespace().take(2)).collect();
+        assert_eq!((run.status.code(), rows.join(" ").as_str()), (Some(code), words), "{names:?}: {run:?}");
+    }
+}

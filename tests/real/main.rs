@@ -1,0 +1,20 @@
+//! What runs against a real Triton, in the program's own process and over the network.
+
+mod cuda;
+mod grpc_server;
+mod http_triton;
+mod in_process;
+mod input_data;
+mod load_modes;
+mod ranks;
+mod remote;
+mod report;
+mod request_options;
+mod shared_memory;
+#[path = "../support/mod.rs"]
+mod support;
+mod terminal;
+mod tune;
+mod validation;
+mod variants;
+mod waterfall;

@@ -1,0 +1,62 @@
+//! The command `models`: what a repository and a server offer.
+
+use super::PROTOCOLS;
+use crate::support::{Model, Program, Repository, TritonServer, triton, turns};
+
+/// What is listed of a model: its line and those of its tensors.
+fn block<'a>(list: &'a str, name: &str) -> Vec<&'a str> {
+    let mut lines = list.lines().skip_while(|line| !line.starts_with(&format!("{name}: ")));
+    let first = lines.next().unwrap_or_else(|| panic!("no {name} in:\n{list}"));
+    std::iter::once(first).chain(lines.take_while(|line| line.starts_with(' '))).collect()
+}
+
+fn repository() -> Repository {
+    let broken = Model::identity("broken").backend("absent");
+    Repository::of(&[Model::identity("a").batches(8), Model::identity("b").versions(&[1]), broken])
+}
+
+fn in_process(repository: &Repository) -> Program {
+    let program = Program::new().args("models --model-repository").arg(repository.path());
+    program.args("--triton-server-directory").arg(triton())
+}
+
+#[test]
+fn a_repository_and_a_server_list_the_same_models() {
+    let _turn = turns::shared();
+    let repository = repository();
+    let local = in_process(&repository).run();
+    assert_eq!(local.code(), 0, "{}", local.stderr);
+    let listed = block(&local.stdout, "a");
+    assert!(listed[0].ends_with("version 1, batches of up to 8"), "{}", local.stdout);
+    assert!(listed[1].contains("input") && listed[1].contains("INPUT0") && listed[1].contains("FP32"), "{listed:?}");
+    assert!(listed[2].contains("output") && listed[2].contains("OUTPUT0"), "{listed:?}");
+    let [broken] = block(&local.stdout, "broken")[..] else { panic!("{}", local.stdout) };
+    assert!(broken.contains("absent"), "{broken}");
+    let server = TritonServer::start_with(&repository, &["--exit-on-error=false", "--strict-readiness=false"]);
+    let Some(server) = server else { return };
+    for protocol in PROTOCOLS {
+        let said = Program::new().args(&format!("models -i {protocol} -u {}", server.url(protocol))).run();
+        assert_eq!(said.code(), 0, "{}", said.stderr);
+        for name in ["a", "b"] {
+            assert_eq!(block(&said.stdout, name), block(&local.stdout, name), "{protocol}");
+        }
+        assert!(block(&said.stdout, "broken")[0].contains("unavailable"), "{}", said.stdout);
+    }
+}
+
+#[test]
+fn one_model_may_be_asked_for() {
+    let _turn = turns::shared();
+    let repository = repository();
+    let one = in_process(&repository).args("-m b").run();
+    assert_eq!(one.code(), 0, "{}", one.stderr);
+    assert!(one.stdout.starts_with("b: ") && !one.stdout.contains("\na: "), "{}", one.stdout);
+    in_process(&repository).args("-m c").run().failure(&["-m 'c'", "no such model"]);
+}
+
+#[test]
+fn a_server_that_lists_no_models_is_an_error() {
+    Program::new().args("models --service-kind tfserving").run().refusal(&["--service-kind tfserving", "KServe"]);
+    Program::new().args("models -u 127.0.0.1:1 --server-wait 0").run().refusal(&["no server answers at"]);
+    Program::new().named_perf_analyzer().args("models").run().failure(&["triton-bench models"]);
+}

@@ -1,0 +1,62 @@
+//! Servers that are not there yet, or go away and come back.
+
+use std::thread;
+use std::time::Duration;
+
+use super::PROTOCOLS;
+use crate::support::{Model, Repository, TritonServer, turns};
+
+#[test]
+fn timed_the_servers_counters_are_those_since_its_restart() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    for protocol in PROTOCOLS {
+        // One that has not counted anything yet.
+        let Some(mut server) = TritonServer::start(&repository) else { return };
+        let load = "--reconnect --max-errors 1 -p 8000 -r 1 --concurrency-range 2";
+        let running = server.program(protocol, "m").args(load).start();
+        thread::sleep(Duration::from_millis(1500));
+        server.kill();
+        server.restart();
+        // One window of one cannot be stable.
+        let report = running.finish().report_with(2);
+        assert!(report.level().client_number("Failed request count") >= 1.0, "{}", report.text);
+        // It answered again before the window ended.
+        assert!(report.level().server_number("Inference count") >= 1.0, "{protocol}: {}", report.text);
+    }
+}
+
+#[test]
+fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let Some(mut server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        let load = "--async --reconnect --max-errors 1 -p 500 -r 8 --precision p99:0.01%";
+        let running = server.program(protocol, "m").args(load).start();
+        thread::sleep(Duration::from_millis(1000));
+        server.kill();
+        thread::sleep(Duration::from_millis(1200));
+        server.restart();
+        let finished = running.finish();
+        let report = finished.report_with(2);
+        assert!(report.level().client_number("Failed request count") >= 1.0, "{}", report.text);
+        let left_out = "figures of that time are left out (--reconnect)";
+        assert!(finished.stderr.contains(left_out), "{protocol}: {}", finished.stderr);
+        assert!(!finished.stderr.contains("ended early"), "{protocol}: {}", finished.stderr);
+        server.wait_until_ready();
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_waited_for() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let Some(mut server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        server.kill();
+        server.program(protocol, "m").args("-p 200 --server-wait 0").run().refusal(&["Connection refused"]);
+        server.restart();
+        server.program(protocol, "m").args("--server-wait 60 --request-count 10").run().report();
+    }
+}

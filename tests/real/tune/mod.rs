@@ -1,0 +1,7 @@
+//! `triton-bench tune`, end to end: models whose truth is known, in Triton in the program's own process.
+
+mod endings;
+mod found;
+mod isolation;
+mod laws;
+mod network;

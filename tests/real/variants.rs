@@ -1,0 +1,194 @@
+//! `--variant`, from outside, against real Triton in process.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Finished, Model, Program, Repository, triton, turns};
+
+/// A server's models are all in a repository of each command line; what requests are for is the variants' matter.
+fn program(repository: &Repository) -> Program {
+    let program = Program::in_process(&triton(), &repository.path());
+    program.args("-p 200 --concurrency-range 1 --rounds 6")
+}
+
+fn variant(program: Program, words: &str) -> Program {
+    program.arg("--variant").arg(words)
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The word of a figure of the first comparison.
+fn verdict<'a>(result: &'a Value, of: &Value) -> &'a str {
+    figure(result, of)["verdict"].as_str().unwrap()
+}
+
+fn figure<'a>(result: &'a Value, of: &Value) -> &'a Value {
+    let figures = result["variants"]["cells"][0]["comparisons"][0]["figures"].as_array().unwrap();
+    figures.iter().find(|figure| figure["of"] == *of).unwrap_or_else(|| panic!("no {of}: {figures:?}"))
+}
+
+fn assert_narrow(finished: &Finished) {
+    for line in finished.stdout.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn timed_models_side_by_side_are_compared_level_by_level() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("short", 2), Model::sleeping("long", 6)]);
+    let (csv, summary) = (repository.file("out.csv"), repository.file("out.json"));
+    let run = variant(variant(program(&repository), "one:-m short"), "other three:-m long -H 'a: b c' -i http");
+    let run = run.args("--concurrency-range 1:2 --require p50<+5% --require throughput>1@concurrency:2 -f").arg(&csv);
+    let finished = run.arg("--summary-file").arg(&summary).run();
+    assert_eq!(finished.code(), 6, "{}{}", finished.stdout, finished.stderr);
+    for part in ["concurrency 1: other three is worse than one", "concurrency 2: ", "one (the reference): -m short"] {
+        assert!(finished.stdout.contains(part), "{part}: {}", finished.stdout);
+    }
+    assert!(finished.stdout.contains("p50<+5%: does not hold, 'other three', concurrency 1: "), "{}", finished.stdout);
+    let held = finished.stdout.matches("throughput>1@concurrency:2: holds").count();
+    assert_eq!(held, 2, "a bound is for every variant: {}", finished.stdout);
+    let table = finished.stdout.split("Requirements:").next().unwrap();
+    table.lines().for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
+    let result = json(&summary);
+    assert_eq!(result["exit_code"], 6);
+    let variants = &result["variants"];
+    assert_eq!(variants["variants"][1]["flags"], "-m long -H 'a: b c' -i http");
+    assert_eq!(variants["cells"].as_array().unwrap().len(), 2);
+    let cell = &variants["cells"][1];
+    assert_eq!(cell["loads"][0]["value"], 2);
+    let orders: Vec<String> =
+        cell["rounds"].as_array().unwrap().iter().take(3).map(|round| round["order"].to_string()).collect();
+    assert_eq!(orders, ["[0,1]", "[1,0]", "[0,1]"]);
+    let p50 = serde_json::json!({"percentile": 50.0});
+    assert_eq!(verdict(&result, &p50), "worse");
+    assert!(figure(&result, &p50)["p"].as_f64().unwrap() <= 0.0313, "{result}");
+    let rows = fs::read_to_string(&csv).unwrap();
+    let lines: Vec<&str> = rows.lines().collect();
+    assert_eq!(lines.len(), 5, "two levels of two variants: {rows}");
+    assert!(lines[0].starts_with("Concurrency,Input Bytes,Variant,Flags,Rounds,"), "{rows}");
+    assert!(lines[1].starts_with("1,64,one,'-m short,6,0,") && lines[2].contains(",worse,"), "{rows}");
+}
+
+#[test]
+fn timed_what_differs_in_the_server_is_loaded_anew_for_each_turn() {
+    let _turn = turns::shared();
+    let [one, other] = [2, 6].map(|delay| {
+        let repository = Repository::of(&[]);
+        let model = Model::sleeping("m", delay);
+        repository.add(&repository.counting(model));
+        repository
+    });
+    let base = Program::in_process(&triton(), &one.path()).args("-m m -p 150 --rounds 3 --restarts 2");
+    let summary = one.file("out.json");
+    let flags = format!("far:--model-repository '{}'", other.path().display());
+    let finished = variant(variant(base, "near:"), &flags).arg("--summary-file").arg(&summary).run();
+    assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
+    let result = json(&summary);
+    let ratio = figure(&result, &serde_json::json!({"percentile": 50.0}))["ratio"].as_f64().unwrap();
+    assert!((2.0..4.0).contains(&ratio), "{ratio}: {}", finished.stdout);
+    let rounds = result["variants"]["cells"][0]["rounds"].as_array().unwrap();
+    let starts: Vec<u64> = rounds.iter().map(|round| round["start"].as_u64().unwrap()).collect();
+    assert_eq!(starts, [1, 1, 1, 2, 2, 2]);
+    assert!(one.was_loaded("m") && other.was_loaded("m"), "models were left behind");
+    assert_narrow(&finished);
+}
+
+#[test]
+fn a_variant_that_fails_is_said_and_the_other_is_reported() {
+    let _turn = turns::shared();
+    let broken = Model::identity("broken").parameter("fail_every", "1");
+    let repository = Repository::of(&[Model::sleeping("fine", 2), broken]);
+    let finished = variant(variant(program(&repository), "fine:-m fine"), "broken:-m broken").run();
+    assert_eq!(finished.code(), 3, "{}{}", finished.stdout, finished.stderr);
+    assert!(finished.stdout.contains("broken: failed in round 1, which does not count: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("nothing to compare"), "{}", finished.stdout);
+}
+
+#[test]
+fn an_interrupt_leaves_what_was_measured() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("a", 2), Model::sleeping("b", 2)]);
+    let summary = repository.file("out.json");
+    let run = variant(variant(program(&repository).args("--rounds 1000"), "a:-m a"), "b:-m b");
+    let running = run.arg("--summary-file").arg(&summary).start();
+    let rounds = || {
+        let text = fs::read_to_string(&summary).ok()?;
+        let result: Value = serde_json::from_str(&text).ok()?;
+        Some(result["variants"]["cells"][0]["rounds"].as_array()?.len())
+    };
+    let started = std::time::Instant::now();
+    while rounds().is_none_or(|rounds| rounds < 2) {
+        assert!(started.elapsed().as_secs() < 50, "no rounds");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    running.signal(2);
+    let finished = running.finish();
+    assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
+    assert!(finished.stdout.contains("concurrency 1: b is "), "{}", finished.stdout);
+    assert!(rounds().unwrap() >= 2);
+}
+
+#[test]
+fn mistakes_name_the_variant_and_come_before_anything_runs() {
+    let repository = Repository::of(&[Model::identity("m")]);
+    let refused = |flags: &str, words: &[&str]| {
+        let base = Program::on(&repository, "m");
+        variant(variant(base, "fine:-b 2"), flags).run().refusal(words);
+    };
+    refused("odd:--concurency-range 2", &["--variant 'odd'", "concurency-range"]);
+    refused("odd:-b 0", &["--variant 'odd'", "-b '0'"]);
+    refused("odd:--triton-server-directory /elsewhere", &["--variant 'odd'", "/elsewhere", "compare"]);
+    refused("odd:-f x.csv", &["--variant 'odd'", "-f", "outside"]);
+    refused("odd:--concurrency-range 1:3", &["--variant 'odd'", "as many"]);
+    refused("odd:--concurrency-range 1:0 -l 5", &["--variant 'odd'", "with an end"]);
+    refused("odd:--stage rate:5:1s", &["--variant 'odd'", "--stage"]);
+    refused("fine:-b 3", &["--variant 'fine'", "two of that name"]);
+    refused("odd", &["--variant 'odd'", "NAME:'FLAGS'"]);
+    variant(Program::on(&repository, "m"), "alone:-b 2").run().refusal(&["--variant 'alone'", "two or more"]);
+    let both = variant(variant(Program::on(&repository, "m"), "a:-b 1"), "b:-b 2").args("--matrix memory").run();
+    both.refusal(&["--matrix", "--variant"]);
+    let missing = variant(variant(Program::on(&repository, "m"), "a:-b 1"), "b:-m nowhere").run();
+    assert_eq!(missing.code(), 99, "{}", missing.stdout);
+    assert!(missing.stderr.contains("nowhere"), "{}", missing.stderr);
+}
+
+/// Holds loads to the clock.
+mod measured {
+    use super::*;
+
+    /// Latency of the median: what a stall of the machine hides least.
+    const P50: &str = "--percentile 50 -p 500 --rounds 8";
+
+    #[test]
+    fn a_tenth_more_service_time_is_worse_by_a_tenth() {
+        let _turn = turns::alone();
+        let model = |name: &str, us: &str| Model::identity(name).parameter("delay_us", us);
+        let repository = Repository::of(&[model("a", "10000"), model("b", "11000")]);
+        let summary = repository.file("out.json");
+        let run = variant(variant(program(&repository).args(P50), "a:-m a"), "b:-m b");
+        let finished = run.arg("--summary-file").arg(&summary).run();
+        let result = json(&summary);
+        let p50 = serde_json::json!({"percentile": 50.0});
+        let ratio = figure(&result, &p50)["ratio"].as_f64().unwrap();
+        assert!((1.08..=1.12).contains(&ratio), "{ratio}: {}", finished.stdout);
+        assert_eq!(verdict(&result, &p50), "worse", "{}", finished.stdout);
+    }
+
+    #[test]
+    fn what_is_alike_is_never_worse_or_better() {
+        let _turn = turns::alone();
+        let repository = Repository::of(&[Model::identity("m")]);
+        for seed in 1..=4 {
+            let base = program(&repository).args(P50).args(&format!("-m m -p 200 --order random --seed {seed}"));
+            let finished = variant(variant(base, "a:"), "b:").run();
+            assert_eq!(finished.code(), 0, "{}", finished.stderr);
+            let first = finished.stdout.lines().find(|line| line.starts_with("concurrency 1: ")).unwrap();
+            assert!(first.contains("b is the same as a") || first.contains("b is undecided"), "{}", finished.stdout);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! A test that has its process to itself, for what is known of the process as a whole.
+
+use std::process::Command;
+
+/// Set in the process that [`alone`] starts.
+const ALONE: &str = "TRITON_BENCH_TEST_ALONE";
+
+/// Does `act` in a process that runs the test of this name, its whole path, and no other. For the test to call itself.
+pub fn alone(test: &str, act: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return act();
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    let run = again.args([test, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let said = [run.stdout, run.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+}
