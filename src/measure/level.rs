@@ -212,14 +212,16 @@ impl<'a> Trials<'a> {
         self.slicer = Slicer::new(start, Stamp::NEVER);
         self.slicer.put_off(self.run.recorder.end_window(self.slicer.end()));
         let (mut trend, mut stall) = (BacklogTrend::of(self.run.sending), StallWatch::of(self.run.load));
-        while !self.running.is_finished()
-            && !self.is_interrupted()
-            && !self.measurement.fails_too_often(&self.run.recorder, start)
-        {
-            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed());
+        loop {
+            // In this order: the last requests may all have failed.
+            let is_over = self.running.is_finished() || self.is_interrupted();
+            if self.measurement.fails_too_often(&self.run.recorder, start) || is_over {
+                break;
+            }
+            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
             trend.look(elapsed, self.running.under_way());
             self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher);
-            stall.look(elapsed, completed.all(), self.running.under_way());
+            stall.look(elapsed, completed, self.running.under_way());
             self.measurement.watcher.progress(&|| self.moment(None, start));
             thread::sleep(COUNT_POLL);
         }
@@ -302,11 +304,8 @@ impl<'a> Trials<'a> {
             if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok(end);
             }
-            if self.is_full(start)
-                || self.is_interrupted()
-                || self.running.is_finished()
-                || self.measurement.fails_too_often(&self.run.recorder, start)
-            {
+            let is_over = self.is_full(start) || self.is_interrupted() || self.running.is_finished();
+            if self.measurement.fails_too_often(&self.run.recorder, start) || is_over {
                 return Ok(self.end_now());
             }
             let look_up = if timed { WINDOW_POLL } else { COUNT_POLL };

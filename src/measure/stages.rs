@@ -301,7 +301,9 @@ impl RunningStage {
             }
             if self.load.is_finished() {
                 self.load.settle_if_stranded();
-                let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded();
+                // The last requests may all have failed since the last look.
+                let fails = measurement.fails_too_often(&self.level.recorder, self.load.started());
+                let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded() && !fails;
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
             let mut trend = self.trend.get();

@@ -44,8 +44,20 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let (csv, summary) = (repository.file("out.csv"), repository.file("out.json"));
     let run = variant(variant(program(&repository), "one:-m short"), "other three:-m long -H 'a: b c' -i http");
     let run = run.args("--concurrency-range 1:2 --require p50<+5% --require throughput>1@concurrency:2 -f").arg(&csv);
+    let (svg, page, markdown) = (repository.file("c.svg"), repository.file("r.html"), repository.file("r.md"));
+    let run = run.args("--percentiles 50,75,90 --svg").arg(format!("comparison:{}", svg.display()));
+    let run = run.arg("--report").arg(&page).arg("--markdown").arg(&markdown);
     let finished = run.arg("--summary-file").arg(&summary).run();
     assert_eq!(finished.code(), 6, "{}{}", finished.stdout, finished.stderr);
+    let done: Vec<&str> = finished.stderr.lines().filter(|line| line.ends_with(" is done")).collect();
+    assert_eq!(done, ["triton-bench: cell 1/2 is done", "triton-bench: cell 2/2 is done"], "{}", finished.stderr);
+    let picture = fs::read_to_string(&svg).unwrap();
+    for row in ["c 1 throughput", "c 2 p50"] {
+        assert!(picture.contains(row) && fs::read_to_string(&page).unwrap().contains(row), "{row}: {picture}");
+    }
+    assert!(picture.contains("% worse"), "{picture}");
+    let table = fs::read_to_string(&markdown).unwrap();
+    assert!(table.contains("| p50&lt;+5% | other three, c 1 | ") && table.contains("**does not hold**"), "{table}");
     for part in ["concurrency 1: other three is worse than one", "concurrency 2: ", "one (the reference): -m short"] {
         assert!(finished.stdout.contains(part), "{part}: {}", finished.stdout);
     }
@@ -66,6 +78,7 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     assert_eq!(orders, ["[0,1]", "[1,0]", "[0,1]"]);
     let p50 = serde_json::json!({"percentile": 50.0});
     assert_eq!(verdict(&result, &p50), "worse");
+    assert_eq!(verdict(&result, &serde_json::json!({"percentile": 75.0})), "worse");
     assert!(figure(&result, &p50)["p"].as_f64().unwrap() <= 0.0313, "{result}");
     let rows = fs::read_to_string(&csv).unwrap();
     let lines: Vec<&str> = rows.lines().collect();

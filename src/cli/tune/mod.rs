@@ -409,7 +409,7 @@ pub(super) mod tests {
             ("--search buffer_manager_thread_count=1.5", "buffer_manager_thread_count: 1.5"),
             ("--search instance_group[18446744073709551615].count=1,2", "at most 255"),
             ("--search instance_group[4000000000].count=1,2", "at most 255"),
-            ("--search preferred_batch_size=[4,8", "brackets"),
+            ("--search dynamic_batching.preferred_batch_size=[4,8", "brackets"),
         ] {
             let error = parse(&format!("{BASE} {line}")).expect_err(line).to_string();
             assert!(error.contains(word), "{line}: {error}");

@@ -60,7 +60,7 @@ fn what_was_measured_is_kept_where_standard_output_breaks() {
     let stages = "--stage concurrency:1:100ms --stage concurrency:2:100ms -f";
     let path = repository.file("b.csv");
     let stages = Program::on(&repository, "m").args(stages).arg(&path).heard_until("Random seed").run();
-    stages.failure(&["standard output cannot be written"]);
+    stages.failure_after_notes(&["standard output cannot be written"]);
     assert_eq!(table(&path).len(), 2, "the stage that could not be printed ends the run, and is kept");
 }
 
