@@ -217,15 +217,17 @@ fn why(search: &Search<'_, '_>, answer: &Answer, candidates: &[CandidateResult])
     let place = search.planner.candidates()[number].place.clone();
     let largest =
         search.search.iter().zip(&winner.values).find(|(searched, _)| searched.setting.to_string() == "max_batch_size");
+    let times = format!(
+        "{:.1} ms in the queue, {:.1} ms of computing",
+        figures.means.queue_us / 1e3,
+        figures.means.compute_us / 1e3
+    );
     if figures.means.executed_batch > 0.0 {
         let of =
             largest.and_then(|(_, value)| value.as_u64()).map_or_else(String::new, |largest| format!(" of {largest}"));
-        let times = format!(
-            "{:.1} ms in the queue, {:.1} ms of computing",
-            figures.means.queue_us / 1e3,
-            figures.means.compute_us / 1e3
-        );
         lines.push(format!("batches of {:.1}{of} were executed; {times}", figures.means.executed_batch));
+    } else if figures.means.queue_us + figures.means.compute_us > 0.0 {
+        lines.push(format!("{times}, of all models that it calls"));
     }
     for (dimension, searched) in search.search.iter().enumerate() {
         let Some(place) = &place else { break };

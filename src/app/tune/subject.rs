@@ -17,8 +17,9 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::load::LoadShape;
-use crate::measure::summary::LevelSummary;
+use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::model::ModelId;
+use crate::model::statistics::CountedTime;
 use crate::plan::{LoadMode, Plan, Range, TunePlan};
 use crate::report::Interrupts;
 use crate::result::{Figures, LatencyAt, VisitFigures};
@@ -302,25 +303,32 @@ fn closed_throughput(level: &LevelSummary, concurrency: u32) -> f64 {
 fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
     let client = &level.client;
     let at = |percentile: f64| LatencyAt { percentile, latency_ns: client.latency.percentile_ns(percentile) as f64 };
-    let delta = level.server.as_ref().map(|server| &server.delta);
-    let us = |time: fn(&crate::model::statistics::ModelStatistics) -> crate::model::statistics::CountedTime| {
-        delta.map(time).filter(|time| time.count > 0).map_or(0.0, |time| time.ns as f64 / time.count as f64 / 1e3)
-    };
-    let executions = delta.map_or(0, |delta| delta.executions);
+    let (queue_us, compute_us, executed_batch) = level.server.as_ref().map_or_else(Default::default, in_the_server);
     Figures {
         throughput: client.throughput(),
         latency_ns: at(plan.percentile()).latency_ns,
         percentiles: plan.percentiles().into_iter().map(at).collect(),
         mean_ns: client.latency.mean_ns(),
         errors: client.failed_share(),
-        queue_us: us(|delta| delta.queue),
-        compute_us: us(crate::model::statistics::ModelStatistics::compute),
-        executed_batch: delta
-            .filter(|_| executions > 0)
-            .map_or(0.0, |delta| delta.inferences as f64 / executions as f64),
+        queue_us,
+        compute_us,
+        executed_batch,
         batch_size: client.batch_size,
         ..Figures::default()
     }
+}
+
+/// Microseconds in the queue and of computing, and the average batch. Of what calls other models the times are theirs, and there is no
+/// one batch.
+fn in_the_server(server: &ServerSummary) -> (f64, f64, f64) {
+    if !server.composing.is_empty() {
+        let times = server.times();
+        return (times.queue_us as f64, times.compute_us as f64, 0.0);
+    }
+    let delta = &server.delta;
+    let us = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 / 1e3 } else { 0.0 };
+    let batch = if delta.executions > 0 { delta.inferences as f64 / delta.executions as f64 } else { 0.0 };
+    (us(delta.queue), us(delta.compute()), batch)
 }
 
 #[cfg(test)]

@@ -151,7 +151,10 @@ fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     };
     let mut runs = wanted.into_iter().map(run).collect::<Result<Vec<_>>>()?;
     Ok(match runs.len() {
-        0 => Applied::One(merge(file.common(), &words), file.notes),
+        0 => {
+            let notes = displaced(&file.common(), &words);
+            Applied::One(merge(file.common(), &words), file.notes.into_iter().chain(notes).collect())
+        }
         1 => Applied::One(runs.remove(0).1, file.notes),
         _ => Applied::Runs(runs),
     })
@@ -191,6 +194,16 @@ fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     file.chain(own.cloned()).collect()
 }
 
+/// What is said of settings in whose place another flag of the command line is: a mix of adapters, say, where it names a model.
+fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
+    let mut names: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
+    names.dedup();
+    let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
+    let by = |name: &&str| given.iter().find(|given| **given != *name && stands_for(given, name));
+    let told = |name: &str| by(&name).map(|by| format!("--{by} takes the place of the file's {name}"));
+    names.into_iter().filter_map(told).collect()
+}
+
 /// What is said of words that belong to no flag, which often are a value torn apart: where that may be a header, which may
 /// hold a credential, they are not shown.
 fn stray(words: &[OsString], private: bool) -> Option<String> {
@@ -215,4 +228,20 @@ fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_not_dropped_without_a_word() {
+        let mix =
+            |part: &str| Setting { name: "model-mix".to_owned(), words: vec![format!("--model-mix={part}").into()] };
+        let settings = [mix("a:0.5"), mix("b:0.5")];
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let told = displaced(&settings, &words("--url=localhost --model=m"));
+        assert_eq!(told, ["--model takes the place of the file's model-mix"]);
+        assert!(displaced(&settings, &words("--model-mix=c:1 --url=localhost")).is_empty());
+    }
 }

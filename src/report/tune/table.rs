@@ -10,6 +10,10 @@ use crate::result::{CandidateResult, TuneFigures, TuneResult};
 
 /// Columns of a line.
 const WIDTH: usize = 80;
+/// What a line has beside settings, the longest verdict included.
+const FIGURES: usize = 46;
+/// A column of a setting has so many at least.
+const NARROW: usize = 4;
 /// Most candidates that are shown of those that were left behind; files have all.
 const MOST_SHOWN: usize = 12;
 
@@ -72,7 +76,7 @@ pub fn table(result: &TuneResult) -> String {
         let values = result.candidates.iter().map(|candidate| cells(candidate)[column].chars().count());
         values.chain([names[column].chars().count()]).max().unwrap_or(0).min(14)
     };
-    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let widths = fitted((0..names.len()).map(width).collect());
     let mut text = format!("Candidates of {}, best first\n", result.model);
     let columns = |cells: &[String]| {
         cells.iter().zip(&widths).map(|(cell, width)| format!("{:>width$} ", cut(cell, *width))).collect::<String>()
@@ -187,6 +191,16 @@ fn cut(text: &str, width: usize) -> String {
     }
 }
 
+/// The widths of the columns of settings, the widest of which give way where all do not fit beside the figures and the verdict.
+fn fitted(mut widths: Vec<usize>) -> Vec<usize> {
+    while widths.iter().map(|width| width + 1).sum::<usize>() > WIDTH - FIGURES
+        && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW)
+    {
+        *widest -= 1;
+    }
+    widths
+}
+
 /// A line of the table; where the settings take more than there is room for, it is cut.
 fn line(text: &str) -> String {
     format!("{}\n", cut(text.trim_end(), WIDTH))
@@ -283,6 +297,8 @@ pub mod sample {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -306,6 +322,23 @@ Better than yours: throughput +3100.0 % [+3090.0, +3110.0]
   Searched for 41 of 60 s
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn settings_give_way_to_the_verdict() {
+        let mut result = sample::result();
+        result.settings =
+            ["a:instance_group[].count", "b:instance_group[].count", "b:dynamic_batching"].map(str::to_owned).to_vec();
+        for candidate in &mut result.candidates {
+            candidate.values = vec![json!(1), json!(2), json!({"preferred_batch_size": [4, 8]})];
+        }
+        let text = table(&result);
+        assert!(
+            text.contains("batch  verdict\n") && text.contains("  winner\n") && text.contains("  dropped\n"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(fitted(vec![14; 9]), [4; 9], "no narrower");
     }
 
     #[test]
