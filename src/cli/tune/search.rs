@@ -34,12 +34,10 @@ fn setting(path: &str) -> Result<Setting, String> {
     if let Some(setting) = server {
         return Ok(Setting::Server(setting));
     }
-    let (model, path) = match path.split_once(':') {
-        Some((model, path)) if !model.is_empty() => (Some(model.to_owned()), Path::parse(path)?),
-        _ => (None, Path::parse(path)?),
-    };
-    path.kind().map_err(|rule| format!("{path}: {rule}"))?;
-    Ok(Setting::Model(model, path))
+    match path.split_once(':') {
+        Some((model, path)) if !model.is_empty() => Ok(Setting::Model(Some(model.to_owned()), Path::parse(path)?)),
+        _ => Ok(Setting::Model(None, Path::parse(path)?)),
+    }
 }
 
 /// The rule of a setting that a value breaks; of the models' only what they are, the rest is the server's to judge.
@@ -49,7 +47,7 @@ fn rule_of(setting: &Setting, value: &Value) -> Option<String> {
         (!holds).then(|| format!("a whole number from {low} to {high}"))
     };
     match setting {
-        Setting::Model(_, path) => of_kind(path.kind().ok().flatten()?, value).map(str::to_owned),
+        Setting::Model(_, path) => of_kind(path.kind()?, value).map(str::to_owned),
         Setting::BatchSize => whole(1, u64::from(u32::MAX)),
         Setting::Concurrency => whole(1, u64::from(MAX_CONCURRENCY)),
         Setting::Server(ServerSetting::RateLimit) => {
