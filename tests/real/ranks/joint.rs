@@ -39,19 +39,24 @@ pub fn summary(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The program with flags, that sends these data and exports all requests.
+pub fn sending(repository: &Repository, flags: &str, data: &str) -> Program {
+    fs::write(repository.file("data.json"), data).unwrap();
+    Program::on(repository, "m")
+        .args(flags)
+        .args("--input-data")
+        .arg(repository.file("data.json"))
+        .args("--profile-export-file")
+        .arg(repository.file("all.json"))
+}
+
 /// Runs flags in one process and in so many, and returns what both have sent and said.
 fn both(flags: &str, data: &str, ranks: usize) -> [(Vec<Export>, Finished); 2] {
     [(1, None), (ranks, Some(Mpi::Mpich))].map(|(ranks, mpi)| {
         let model =
             if flags.contains("sequence") { Model::accumulator("m").instances(8) } else { Model::identity("m") };
         let repository = Repository::of(&[model]);
-        fs::write(repository.file("data.json"), data).unwrap();
-        let program = Program::on(&repository, "m")
-            .args(flags)
-            .args("--input-data")
-            .arg(repository.file("data.json"))
-            .args("--profile-export-file")
-            .arg(repository.file("all.json"));
+        let program = sending(&repository, flags, data);
         let run = match mpi {
             Some(mpi) => program.ranks(mpi, ranks).run(),
             None => program.run(),

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::joint::{rows, summary};
+use super::joint::{rows, sending, summary};
 use super::mpi::Mpi;
 use crate::support::{Export, Finished, Model, Program, Repository};
 
@@ -52,15 +52,7 @@ fn run(model: Model, flags: &str, mpi: Option<(Mpi, usize)>) -> Written {
 
 fn run_with((model, data): (Model, String), flags: &str, mpi: Option<(Mpi, usize)>) -> Written {
     let repository = Repository::of(&[model]);
-    fs::write(repository.file("data.json"), data).unwrap();
-    let program = Program::on(&repository, "m")
-        .args(flags)
-        .args("--input-data")
-        .arg(repository.file("data.json"))
-        .args("--summary-file")
-        .arg(repository.file("result.json"))
-        .args("--profile-export-file")
-        .arg(repository.file("all.json"));
+    let program = sending(&repository, flags, &data).args("--summary-file").arg(repository.file("result.json"));
     let run = match mpi {
         Some((mpi, ranks)) => program.ranks(mpi, ranks).run(),
         None => program.run(),
