@@ -28,16 +28,17 @@ pub enum Order {
 }
 
 impl Rounds {
-    /// The order of round `number`, from 0, of so many variants: their numbers.
+    /// The order of round `number`, from 0, of so many variants: their numbers. Every second round goes back the way that the one
+    /// before it came, so that each variant is as often early as late, and neither drift nor what its predecessor left behind
+    /// is taken for a difference.
     pub fn order_of(&self, number: usize, variants: usize, run_seed: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..variants).collect();
-        match self.order {
-            Order::Abba if number % 2 == 1 => order.reverse(),
-            Order::Abba => {}
-            Order::Random => {
-                let stream = seed::derive(run_seed, Purpose::Rounds);
-                order.sort_by_key(|&variant| seed::hash(seed::hash(stream, number as u64), variant as u64));
-            }
+        if self.order == Order::Random {
+            let stream = seed::hash(seed::derive(run_seed, Purpose::Rounds), number as u64 / 2);
+            order.sort_by_key(|&variant| seed::hash(stream, variant as u64));
+        }
+        if number % 2 == 1 {
+            order.reverse();
         }
         order
     }
@@ -72,7 +73,9 @@ mod tests {
         let orders = |seed| (0..1_000).map(|number| random.order_of(number, 2, seed)).collect::<Vec<_>>();
         assert_eq!(orders(5), orders(5));
         assert_ne!(orders(5), orders(6));
-        let first = orders(5).iter().filter(|order| order[0] == 0).count();
-        assert!((440..=560).contains(&first), "{first}");
+        let there = orders(5).iter().step_by(2).filter(|order| order[0] == 0).count();
+        assert!((210..=290).contains(&there), "{there}");
+        let first = orders(5)[..8].iter().filter(|order| order[0] == 0).count();
+        assert_eq!(first, 4, "each is first as often as last");
     }
 }
