@@ -20,7 +20,9 @@ const MOST_REPEATED: usize = 4;
 /// # Errors
 /// What keeps a level from being measured; those before it are in the result.
 pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
-    match walk(runner, result) {
+    let walked = walk(runner, result);
+    result.interrupted = runner.is_interrupted();
+    match walked {
         Ok(()) => {
             let is_periodic = result.periodic.is_some();
             result.server_gone = !is_periodic && runner.session.backend.is_gone();

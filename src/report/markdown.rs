@@ -8,6 +8,7 @@ use crate::measure::outcome::Outcome;
 use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
+use crate::record::Generated;
 use crate::report::figures::{MARGIN, Shown, level, rate, short, time};
 use crate::report::requirements::{cells, word};
 use crate::report::{Interrupts, html, percentiles};
@@ -15,6 +16,35 @@ use crate::result::Checked;
 use crate::result::compare::{Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stdio::shown;
+
+/// A column that only some results have.
+#[derive(Clone, Copy)]
+struct Further {
+    name: &'static str,
+    cell: fn(&LevelSummary) -> Option<String>,
+}
+
+const FURTHER: [Further; 3] = [
+    Further {
+        name: "goodput/s",
+        cell: |level| {
+            level.client.goodput().map(|(good, share)| format!("{} ({} %)", rate(good), short(100.0 * share)))
+        },
+    },
+    Further { name: "output tokens/s", cell: |level| generated(level).map(|_| rate(level.client.token_throughput())) },
+    Further {
+        name: "first token p99",
+        cell: |level| {
+            let first = &generated(level)?.first_token;
+            (first.count() > 0).then(|| time(first.percentile_ns(99.0) as f64))
+        },
+    },
+];
+
+/// What a level generated, where it did.
+fn generated(level: &LevelSummary) -> Option<&Generated> {
+    level.client.generated.as_deref().filter(|generated| generated.counted + generated.by_chunks > 0)
+}
 
 /// Writes it to a file, which appears when it is whole.
 ///
@@ -32,6 +62,9 @@ pub fn text(results: &[Shown<'_>]) -> String {
         let of =
             if results.len() > 1 { format!("{}: {}", inert(&one.name), models.join(", ")) } else { models.join(", ") };
         let _ = writeln!(text, "### {of}\n");
+        if one.result.interrupted {
+            let _ = writeln!(text, "{}\n", html::INTERRUPTED);
+        }
         text += &one.result.variants.as_ref().map_or_else(|| levels(one), variants);
         text.push('\n');
         text += &requirements(&one.result.requirements);
@@ -47,16 +80,23 @@ pub fn text(results: &[Shown<'_>]) -> String {
 fn levels(one: &Shown<'_>) -> String {
     let percentiles = percentiles(&one.result.setup.measurement);
     let names: String = percentiles.iter().map(|percentile| format!(" p{percentile} |")).collect();
-    let mut text = format!("| load | inferences/s | mean |{names} failed | outcome |\n|---|---:|---:|");
-    text += &"---:|".repeat(percentiles.len() + 1);
+    let further: Vec<Further> = FURTHER
+        .into_iter()
+        .filter(|further| one.result.levels.iter().any(|level| (further.cell)(level).is_some()))
+        .collect();
+    let more: String = further.iter().map(|further| format!(" {} |", further.name)).collect();
+    let mut text = format!("| load | inferences/s | mean |{names}{more} failed | outcome |\n|---|---:|---:|");
+    text += &"---:|".repeat(percentiles.len() + further.len() + 1);
     text += "---|\n";
     for summary in &one.result.levels {
         let all = std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
         let latencies: String = all.map(|of| format!(" {} |", figure(summary, of, time))).collect();
         let throughput = figure(summary, Statistic::Throughput, rate);
+        let cells = further.iter().map(|further| (further.cell)(summary).unwrap_or_else(|| "–".to_owned()));
+        let more: String = cells.map(|cell| format!(" {cell} |")).collect();
         let failed = short(100.0 * summary.client.failed_share());
         let name = level(summary.load) + &batch(one.result.telling_batch_size(summary));
-        let _ = writeln!(text, "| {name} | {throughput} |{latencies} {failed} % | {} |", Outcome::of(summary));
+        let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::of(summary));
     }
     text
 }
@@ -176,6 +216,19 @@ mod tests {
                 && text.contains(row),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_kept_its_limits_has_a_column_where_there_are_limits() {
+        let level = |load, good| {
+            let mut level = sample::level(LevelLoad::Concurrency(load), 1_000, 2_000_000);
+            level.client.good = good;
+            level
+        };
+        let text = text(&[Shown::of("a", &plans::result(&plans::setup(), &[level(1, None), level(2, Some(250))]))]);
+        let heading = "| load | inferences/s | mean | p50 | p90 | p95 | p99 | goodput/s | failed | outcome |\n";
+        assert!(text.contains(heading) && text.contains(" 2 ms | – | 0 % | valid |"), "{text}");
+        assert!(text.contains(" 2 ms | 250 (25 %) | 0 % | valid |"), "{text}");
     }
 
     #[test]

@@ -102,6 +102,8 @@ struct ResultFile<'a> {
     requirements: &'a [Checked],
     /// Whether the server went away while it was measured.
     server_gone: bool,
+    /// Whether the user ended it: what is missing was not measured.
+    interrupted: bool,
 }
 
 impl Serialize for RunResult {
@@ -117,6 +119,7 @@ impl Serialize for RunResult {
             variants: self.variants.as_ref().map(VariantsFile::of),
             requirements: &self.requirements,
             server_gone: self.server_gone,
+            interrupted: self.interrupted,
         };
         file.serialize(serializer)
     }

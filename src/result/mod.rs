@@ -52,6 +52,9 @@ pub struct RunResult {
     pub requirements: Vec<Checked>,
     /// Whether the server went away while it was measured.
     pub server_gone: bool,
+    /// Whether the user ended it: what is missing was not measured.
+    #[serde(default)]
+    pub interrupted: bool,
 }
 
 impl RunResult {
@@ -78,6 +81,7 @@ impl RunResult {
             variants: None,
             requirements: Vec::new(),
             server_gone: false,
+            interrupted: false,
         }
     }
 }

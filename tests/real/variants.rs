@@ -67,7 +67,7 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let table = finished.stdout.split("Requirements:").next().unwrap();
     table.lines().for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
     let result = json(&summary);
-    assert_eq!(result["exit_code"], 6);
+    assert_eq!((&result["exit_code"], &result["interrupted"]), (&6.into(), &false.into()));
     let variants = &result["variants"];
     assert_eq!(variants["variants"][1]["flags"], "-m long -H 'a: b c' -i http");
     assert_eq!(variants["cells"].as_array().unwrap().len(), 2);
@@ -144,6 +144,7 @@ fn an_interrupt_leaves_what_was_measured() {
     assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("concurrency 1: b is "), "{}", finished.stdout);
     assert!(rounds().unwrap() >= 2);
+    assert_eq!(json(&summary)["interrupted"], true);
 }
 
 #[test]
@@ -162,6 +163,9 @@ fn mistakes_name_the_variant_and_come_before_anything_runs() {
     refused("odd:--stage rate:5:1s", &["--variant 'odd'", "--stage"]);
     refused("fine:-b 3", &["--variant 'fine'", "two of that name"]);
     refused("odd", &["--variant 'odd'", "NAME:'FLAGS'"]);
+    Program::on(&repository, "m").args("--svg comparison:c.svg").run().refusal(&["--svg comparison", "add --variant"]);
+    let drawn = Program::on(&repository, "m").args("--svg spectrum:s.svg");
+    variant(variant(drawn, "a:-b 1"), "b:-b 2").run().refusal(&["--svg spectrum", "--svg comparison:FILE"]);
     variant(Program::on(&repository, "m"), "alone:-b 2").run().refusal(&["--variant 'alone'", "two or more"]);
     let both = variant(variant(Program::on(&repository, "m"), "a:-b 1"), "b:-b 2").args("--matrix memory").run();
     both.refusal(&["--matrix", "--variant"]);

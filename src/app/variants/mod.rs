@@ -51,6 +51,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
         note!("no round had been measured yet, so that there is nothing to report");
         return Ok(exit::INTERRUPTED);
     }
+    result.interrupted = comparison.is_interrupted();
     result.judge_variants(&plan.gate, ended.is_err() || comparison.is_interrupted());
     let printed = screen.print(&report::requirements::text(&result.requirements));
     let written = if ended.is_ok() || has_rounds { write(plan, interrupts, &result, None) } else { Ok(()) };

@@ -2,7 +2,7 @@
 
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, has_several_levels, loads, shown_range};
-use crate::plan::{Draft, LoadMode};
+use crate::plan::{Draft, LoadMode, Picture};
 
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
@@ -186,10 +186,32 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| foreign_picture(draft).is_some(),
+        message: |draft| {
+            let word = foreign_picture(draft).map_or("", Picture::word);
+            match draft.plan.rounds {
+                Some(_) => {
+                    format!("--svg {word}: is of levels; of variants there is the comparison: --svg comparison:FILE")
+                }
+                None => format!(
+                    "--svg {word}: is of variants, or of several results: add --variant, or make it afterwards with \
+                     triton-bench report A.json B.json --svg {word}:FILE"
+                ),
+            }
+        },
+    },
+    Rule {
         broken: |draft| !draft.plan.matrix_sizes.is_empty() && draft.plan.matrix.is_none(),
         message: |draft| format!("{} is for --matrix: add that, or leave it out", draft.given.show("--matrix-sizes")),
     },
 ];
+
+/// A picture that the run's result has nothing for, whatever it comes to: variants have rounds in place of levels.
+fn foreign_picture(draft: &Draft) -> Option<Picture> {
+    let compares = draft.plan.rounds.is_some();
+    let mut figures = draft.plan.output.pages.figures.iter().map(|file| file.figure);
+    figures.find(|figure| (*figure == Picture::Comparison) != compares)
+}
 
 fn has_range(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })

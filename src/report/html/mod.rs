@@ -72,6 +72,9 @@ pub fn put((path, interrupts): (&Path, Interrupts), bytes: &[u8]) -> io::Result<
     file.finish()
 }
 
+/// What is said of a result whose run the user ended.
+pub const INTERRUPTED: &str = "Interrupted: what had not been measured by then is missing.";
+
 /// That a file cannot be written.
 pub fn refused(flag: &str, path: &Path, error: &io::Error) -> Error {
     let space = if flag.ends_with(':') { "" } else { " " };
@@ -193,6 +196,7 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
             @if page.results.len() > 1 {
                 p.sub { (page.results.len()) " results, each held against " b { (page.results[0].name) } }
             }
+            @if one.result.interrupted { p.sub { b { (INTERRUPTED) } } }
             (tiles(one.result))
         }
     }

@@ -384,9 +384,16 @@ fn timed_a_termination_is_an_interrupt() {
 fn an_interrupt_ends_the_range() {
     let _turn = turns::shared();
     let repository = sleeping(10);
-    let running = long_run(&repository, "--concurrency-range 1:8");
+    let (summary, page, table) = (repository.file("r.json"), repository.file("r.html"), repository.file("r.md"));
+    let files =
+        format!("--summary-file {} --report {} --markdown {}", summary.display(), page.display(), table.display());
+    let running = long_run(&repository, &format!("--concurrency-range 1:8 {files}"));
     running.signal(SIGINT);
     assert_eq!(running.finish().report().values(), [1.0]);
+    let text = |path| fs::read_to_string(path).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text(summary)).unwrap();
+    assert_eq!(result["interrupted"], true, "{result}");
+    assert!([page, table].map(text).iter().all(|text| text.contains("Interrupted: what had not been measured")));
 }
 
 #[test]
