@@ -67,7 +67,9 @@ impl Recorder {
         self.bank(source, sample.end).record(sample);
     }
 
-    /// Records a failed request that ended at `end`; a cancelled one apart, where requests are cancelled at all.
+    /// Records a failed request that ended at `end`; a cancelled one apart, where requests are cancelled at all. Cold, or the call
+    /// takes registers from the requests that succeed.
+    #[cold]
     pub fn fail(&self, source: Source, end: Stamp, error: &InferError) {
         self.bank(source, end).fail(error);
         if let Some(streak) = self.streak.as_ref().filter(|_| !(self.spec.cancels && error.is_cancelled())) {
