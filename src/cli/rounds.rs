@@ -33,7 +33,7 @@ pub struct RoundsArgs {
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 10_000))]
     rounds: usize,
 
-    /// In which order a round measures: there and back again, or drawn from --seed
+    /// In which order a round measures: there and back again, the way there drawn from --seed with `random`
     #[arg(long, value_name = "abba|random", default_value = "abba",
         value_parser = one_of(&[("abba", Order::Abba), ("random", Order::Random)]))]
     order: Order,

@@ -40,8 +40,12 @@ impl Budget {
     /// What a trial of `candidate` with this unit takes at least, as far as is known: what nobody has measured may be as quick as
     /// the quickest.
     pub fn least_price_of(&self, candidate: usize, unit_s: f64) -> f64 {
-        let least = || self.extras_s.values().copied().min_by(f64::total_cmp).unwrap_or(USUAL_EXTRA_S);
-        unit_s + self.extras_s.get(&candidate).copied().unwrap_or_else(least)
+        self.extras_s.get(&candidate).map_or_else(|| self.least_price(unit_s), |extra_s| unit_s + extra_s)
+    }
+
+    /// What a trial with this unit takes of the quickest that was measured.
+    pub fn least_price(&self, unit_s: f64) -> f64 {
+        unit_s + self.extras_s.values().copied().min_by(f64::total_cmp).unwrap_or(USUAL_EXTRA_S)
     }
 
     /// What a trial of `candidate` with this unit is expected to take.

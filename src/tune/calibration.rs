@@ -51,6 +51,15 @@ impl Calibration {
         effects.fold(self.at_base, |(score, violation), (more, worse)| (score + more, violation + worse))
     }
 
+    /// The point whose every setting is the best of those along it.
+    pub fn most_promising(&self) -> Place {
+        let best = |effects: &Vec<(f64, f64)>| {
+            let numbered = effects.iter().enumerate().rev();
+            numbered.max_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other)).map_or(0, |(index, _)| index)
+        };
+        self.effects.iter().map(best).collect()
+    }
+
     /// Whether a point was itself looked at.
     pub fn saw(&self, place: &Place) -> bool {
         place.iter().zip(&self.base).filter(|(one, other)| one != other).count() <= 1

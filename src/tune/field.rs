@@ -36,14 +36,12 @@ impl Outlook<'_> {
         let mut promising = Vec::new();
         let mut excluded = Vec::new();
         for place in self.space.places() {
-            if let Some(setting) = self.failed_setting(&place) {
-                excluded.push((place, format!("{setting} could not be loaded")));
-                continue;
-            }
-            let predicted = self.calibration.predict(&place);
-            match self.against(&place, predicted) {
+            match self.exclusion(&place) {
                 Some(reason) => excluded.push((place, reason)),
-                None => promising.push((place, predicted)),
+                None => {
+                    let predicted = self.calibration.predict(&place);
+                    promising.push((place, predicted));
+                }
             }
         }
         promising.sort_by(|(_, (one, above)), (_, (other, over))| {
@@ -71,7 +69,7 @@ impl Outlook<'_> {
     }
 
     /// The setting that a point has in common with one that could not be loaded because of it alone.
-    fn failed_setting(&self, place: &Place) -> Option<String> {
+    pub fn failed_setting(&self, place: &Place) -> Option<String> {
         let base = self.space.base();
         let alone = |(dimension, index): (usize, &usize)| {
             let mut other = base.clone();
@@ -83,6 +81,14 @@ impl Outlook<'_> {
     }
 
     /// Why a point is not measured, if there is a reason.
+    pub fn exclusion(&self, place: &Place) -> Option<String> {
+        match self.failed_setting(place) {
+            Some(setting) => Some(format!("{setting} could not be loaded")),
+            None => self.against(place, self.calibration.predict(place)),
+        }
+    }
+
+    /// What the calibration says against a point.
     fn against(&self, place: &Place, (score, violation): (f64, f64)) -> Option<String> {
         if !self.calibration.knows(place) {
             return None;

@@ -9,6 +9,7 @@ mod budget;
 mod calibration;
 mod field;
 mod finish;
+mod narrowing;
 mod planner;
 mod race;
 mod racing;

@@ -20,6 +20,7 @@ pub(super) enum SearchStage {
     Looking,
     Calibrating,
     Repeating,
+    Narrowing,
     Racing,
     Stepping,
     Confirming,
@@ -40,6 +41,8 @@ pub struct Planner {
     pub(super) round: usize,
     pub(super) trials: u64,
     pub(super) rung: usize,
+    /// Whether single looks have closed in on the best.
+    pub(super) has_narrowed: bool,
     /// Those in the race or beside the best one.
     pub(super) members: Vec<usize>,
     /// Those that are confirmed, the present one first.
@@ -60,6 +63,7 @@ impl Planner {
             round: 0,
             trials: 0,
             rung: 0,
+            has_narrowed: false,
             members: Vec::new(),
             finalists: Vec::new(),
             space,
@@ -110,8 +114,9 @@ impl Planner {
             if self.is_affordable(&trial) {
                 return Some(trial);
             }
-            // What the present one is held against comes first.
-            if trial.candidate != 0 || !self.is_alone() {
+            // What the present one is held against comes first, and others may race without it.
+            let is_needless = trial.candidate == 0 && (self.is_alone() || self.stage == SearchStage::Racing);
+            if !is_needless {
                 self.queue.clear();
             }
         }
@@ -186,7 +191,13 @@ impl Planner {
             _ if trial.candidate != 0 && self.is_alone() => self.budget.left(),
             // Without the far end of a setting nothing is predicted of it.
             SearchStage::Calibrating if self.has_unseen_ends() => self.budget.for_ends(),
-            SearchStage::Calibrating | SearchStage::Repeating => self.budget.for_calibration(),
+            // Settings that are seen in part only are closed in on from the best, not looked along.
+            SearchStage::Calibrating => {
+                self.budget.for_calibration() - self.queue.len() as f64 * self.budget.price(trial.unit_s)
+            }
+            // How far two looks are apart decides what is far behind.
+            SearchStage::Repeating => self.budget.for_ends(),
+            SearchStage::Narrowing => self.for_narrowing(),
             SearchStage::Racing => self.budget.for_race(self.reserve()),
             SearchStage::Stepping => self.budget.for_steps(self.reserve()),
             _ => self.budget.left(),
@@ -239,7 +250,7 @@ impl Planner {
             SearchStage::Start => self.look(),
             SearchStage::Looking => self.calibrate(),
             SearchStage::Calibrating => self.look_again(),
-            SearchStage::Repeating => self.line_up(),
+            SearchStage::Repeating | SearchStage::Narrowing => self.narrow(),
             SearchStage::Racing => self.judge_rung(),
             SearchStage::Stepping => self.judge_steps(),
             SearchStage::Confirming => self.judge_confirmation(),

@@ -2,18 +2,18 @@
 
 use crate::tune::answer::{leader, meets};
 use crate::tune::calibration::{Calibration, DOUBT};
-use crate::tune::field::{Excluded, LEAST_RACING, MOST_RACING, Outlook};
+use crate::tune::field::{LEAST_RACING, MOST_RACING, Outlook};
 use crate::tune::planner::{KEPT, Planner, SearchStage};
 use crate::tune::race::{Standings, is_violated, median, repeatability};
 use crate::tune::space::Place;
 use crate::tune::trial::{Fate, Phase, Visit};
 
 /// Spaces up to this size race without a calibration.
-const SMALL: usize = 12;
+pub(super) const SMALL: usize = 12;
 /// How often one point is looked at in the calibration.
 const LOOKS: usize = 3;
 /// Fewest and most rounds of a rung.
-const ROUNDS: (usize, usize) = (2, 8);
+pub(super) const ROUNDS: (usize, usize) = (2, 8);
 /// Units double from rung to rung so often.
 const DOUBLINGS: usize = 2;
 /// A candidate leaves the race where this says that it is worse; of all comparisons of a rung together.
@@ -57,12 +57,15 @@ impl Planner {
 
     /// Chooses who races.
     pub(super) fn line_up(&mut self) {
-        let field = if self.space.len() > SMALL { self.outlook() } else { None };
+        let field = if self.space.len() > SMALL { self.with_outlook(|outlook| outlook.choose()) } else { None };
         let (chosen, excluded) = field.unwrap_or_else(|| (self.spread(), Vec::new()));
+        let chosen = if self.has_narrowed { self.line_up_seen() } else { chosen };
         for (place, reason) in excluded {
             let number = self.number(place);
+            // A look at the point itself goes before what is predicted of it.
+            let is_seen = self.has_narrowed && !self.candidates[number].visits.is_empty();
             let candidate = &mut self.candidates[number];
-            if number != 0 && candidate.is_open() {
+            if number != 0 && candidate.is_open() && !is_seen {
                 candidate.fate = Fate::RuledOut(reason);
             }
         }
@@ -90,7 +93,8 @@ impl Planner {
         (left / ROUNDS.0 as f64 / self.budget.price(self.settings.unit_s)) as usize
     }
 
-    pub(super) fn outlook(&self) -> Option<(Vec<Place>, Vec<Excluded>)> {
+    /// Calls `act` with what is known before the race; none where not even the base was measured.
+    pub(super) fn with_outlook<T>(&self, act: impl FnOnce(&Outlook<'_>) -> T) -> Option<T> {
         let found = |place: &Place| {
             let visits = &self.candidates[*self.numbers.get(place)?].visits;
             let count = visits.len() as f64;
@@ -111,7 +115,7 @@ impl Planner {
             noise: (noise(|visit| visit.score), noise(|visit| visit.violation)),
             room: self.room(),
         };
-        Some(outlook.choose())
+        Some(act(&outlook))
     }
 
     pub(super) fn queue_rung(&mut self) {

@@ -137,6 +137,7 @@ fn fate(
         (_, true, _) if !meets => is("worse", Some("misses a constraint".to_owned())),
         (_, true, _) => is("not worse", None),
         (Fate::Dropped { reason, .. }, _, true) => is("not measured", Some(reason.clone())),
+        (Fate::Dropped { rung: 0, reason }, ..) => is("dropped", Some(reason.clone())),
         (Fate::Dropped { rung, reason }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
         (_, _, true) => is("not measured", None),
         _ => is("dropped", Some("no time to measure it again".to_owned())),

@@ -1,0 +1,138 @@
+//! [`Planner`]: where there is no time to look along every setting, the best is closed in on by halves.
+//!
+//! The ends of a setting tell nothing of a best value between them. So single looks go from the best point that is known to the middle
+//! of the gaps beside it, the widest gap of all settings first, until its neighbours are known or the time is over. The race is
+//! then among the best of those that were seen.
+
+use std::cmp::Ordering;
+
+use crate::tune::answer::meets;
+use crate::tune::field::{LEAST_RACING, Outlook};
+use crate::tune::planner::{KEPT, Planner, SearchStage};
+use crate::tune::race::median;
+use crate::tune::racing::{ROUNDS, SMALL};
+use crate::tune::space::{Place, Space};
+use crate::tune::trial::Phase;
+
+/// Points along a setting, beside the best, that nobody has tried.
+struct Gap {
+    /// How many of the setting's values they are, as a share of these.
+    share: f64,
+    /// The one in their middle.
+    middle: Place,
+    /// Whether the next one beyond them was tried.
+    is_between: bool,
+}
+
+impl Planner {
+    /// Goes on to the race, by way of the best's surroundings where the calibration has not seen every setting.
+    pub(super) fn narrow(&mut self) {
+        self.stage = SearchStage::Narrowing;
+        let place = if self.is_narrowed() { self.next_look() } else { None };
+        let Some(place) = place else { return self.line_up() };
+        self.has_narrowed = true;
+        let number = self.number(place);
+        self.queue_round(&[number], Phase::Calibration, self.settings.unit_s);
+    }
+
+    /// Seconds left for single looks: the best of them must be able to race after them, and these are quick.
+    pub(super) fn for_narrowing(&self) -> f64 {
+        let rung = (ROUNDS.0 * KEPT) as f64 * self.budget.least_price(self.settings.unit_s);
+        self.budget.for_race(self.reserve()) - rung
+    }
+
+    /// The best of those that were seen, for the race; the others are dropped.
+    pub(super) fn line_up_seen(&mut self) -> Vec<Place> {
+        let mut seen: Vec<usize> = (1..self.candidates.len()).filter(|number| self.is_seen(*number)).collect();
+        seen.sort_by(|one, other| ahead(self.standing(*other), self.standing(*one)));
+        let others = seen.split_off(self.room().clamp(KEPT, LEAST_RACING).min(seen.len()));
+        let score = |number: usize| self.mean_score(number).unwrap_or(f64::NEG_INFINITY);
+        let best = seen.first().map_or(0.0, |best| score(*best));
+        let reason = |number: usize| match meets(&self.candidates[number], |_| true) {
+            true => format!("at {:.0} % of the best at a first look", (score(number) - best).exp() * 100.0),
+            false => "misses a constraint at a first look".to_owned(),
+        };
+        let reasons: Vec<(usize, String)> = others.into_iter().map(|number| (number, reason(number))).collect();
+        reasons.into_iter().for_each(|(number, reason)| self.drop_candidate(number, reason));
+        seen.into_iter().filter_map(|number| self.candidates[number].place.clone()).collect()
+    }
+
+    /// Whether there was no time to look along every setting of a large space, and there is for a further look.
+    fn is_narrowed(&self) -> bool {
+        self.space.len() > SMALL
+            && !self.space.axes(&self.space.base()).iter().all(|place| self.is_tried(place))
+            && self.budget.least_price(self.settings.unit_s) <= self.for_narrowing()
+    }
+
+    /// The point that is looked at next: the one that promises most, then the middle of the widest gap beside the best.
+    fn next_look(&self) -> Option<Place> {
+        self.with_outlook(|outlook| {
+            let promising = Some(outlook.calibration.most_promising());
+            let promising = promising.filter(|place| !self.is_tried(place) && outlook.exclusion(place).is_none());
+            promising.or_else(|| self.widest_gap(outlook))
+        })?
+    }
+
+    fn widest_gap(&self, outlook: &Outlook<'_>) -> Option<Place> {
+        let seen = (0..self.candidates.len()).filter(|number| self.is_seen(*number));
+        let placed = seen.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
+        let (_, centre) = placed.max_by(|(one, _), (other, _)| ahead(*one, *other))?;
+        let gaps = (0..centre.len()).flat_map(|dimension| self.gaps(outlook.space, &centre, dimension));
+        // What is predicted is a line between ends, and says nothing against a peak between two points of this one.
+        let is_open = |gap: &Gap| match gap.is_between {
+            true => outlook.failed_setting(&gap.middle).is_none(),
+            false => outlook.exclusion(&gap.middle).is_none(),
+        };
+        // The first of those that are as wide.
+        let widest = gaps.filter(is_open).fold(None, |widest: Option<Gap>, gap| match widest {
+            Some(widest) if widest.share >= gap.share => Some(widest),
+            _ => Some(gap),
+        });
+        widest.map(|gap| gap.middle)
+    }
+
+    /// The gaps below and above `centre` along a setting; none where the neighbour was tried, or is no value.
+    fn gaps(&self, space: &Space, centre: &Place, dimension: usize) -> Vec<Gap> {
+        let (own, count) = (centre[dimension], space.dimensions[dimension].values.len());
+        let at = |index: usize| {
+            let mut place = centre.clone();
+            place[dimension] = index;
+            place
+        };
+        let is_tried = |index: &usize| self.is_tried(&at(*index));
+        let (below, above) = ((0..own).rev().find(is_tried), (own + 1..count).find(is_tried));
+        // Beyond an end that nobody has seen lies the edge.
+        let down = own - below.map_or(0, |index| index + 1);
+        let up = above.unwrap_or(count) - own - 1;
+        let gap = |untried: usize, middle: usize, is_between: bool| {
+            (untried > 0).then(|| Gap { share: untried as f64 / count as f64, middle: at(middle), is_between })
+        };
+        let gaps = [gap(down, own - down.div_ceil(2), below.is_some()), gap(up, own + up.div_ceil(2), above.is_some())];
+        gaps.into_iter().flatten().collect()
+    }
+
+    /// Whether a candidate was measured and works.
+    fn is_seen(&self, number: usize) -> bool {
+        !self.candidates[number].has_failed() && !self.candidates[number].visits.is_empty()
+    }
+
+    /// Whether a point was measured, or could not be.
+    fn is_tried(&self, place: &Place) -> bool {
+        let of = |number: &usize| &self.candidates[*number];
+        self.numbers.get(place).map(of).is_some_and(|known| known.has_failed() || !known.visits.is_empty())
+    }
+
+    /// What a candidate is ordered by: those that meet the constraints by their scores, before the others by how far they are off.
+    fn standing(&self, number: usize) -> (bool, f64) {
+        let candidate = &self.candidates[number];
+        match meets(candidate, |_| true) {
+            true => (true, self.mean_score(number).unwrap_or(f64::NEG_INFINITY)),
+            false => (false, -median(&candidate.violations(|_| true))),
+        }
+    }
+}
+
+/// Orders standings; scores are numbers.
+fn ahead(one: (bool, f64), other: (bool, f64)) -> Ordering {
+    one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+}
