@@ -1,5 +1,5 @@
 //! The servers of `scripts/compare-upstream services`: they answer as fast as they can and compute nothing, so that what is measured is
-//! the client. TorchServe and KServe over HTTP/1.1 (a thread for each connection), TensorFlow Serving and KServe over gRPC (the `h2`
+//! the client. TorchServe, OpenAI's chat completions and KServe over HTTP/1.1 (a thread for each connection), TensorFlow Serving and KServe over gRPC (the `h2`
 //! crate on one thread). Prints both ports, and runs until it is ended. `GET /count` tells how many inferences there were.
 
 use std::io::{Read, Write};
@@ -34,6 +34,8 @@ fn answer_http(mut socket: TcpStream) -> std::io::Result<()> {
     let field = format!("Inference-Header-Content-Length: {}\r\n", tensor.len());
     let inferred = reply(&field, &[&tensor[..], &[0; 64]].concat());
     let predicted = reply("", &[b'5'; 64]);
+    let chat = br#"{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"five"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}"#;
+    let completed = reply("Content-Type: application/json\r\n", chat);
     let (mut held, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     loop {
         let (head, length) = loop {
@@ -46,12 +48,14 @@ fn answer_http(mut socket: TcpStream) -> std::io::Result<()> {
             }
         };
         let line = &held[..head];
-        if line.starts_with(b"POST /predictions/") {
+        if line.starts_with(b"POST ") {
             INFERENCES.fetch_add(1, Ordering::Relaxed);
-            socket.write_all(&predicted)?;
-        } else if line.starts_with(b"POST ") {
-            INFERENCES.fetch_add(1, Ordering::Relaxed);
-            socket.write_all(&inferred)?;
+            let path = &line[b"POST ".len()..];
+            socket.write_all(match path {
+                _ if path.starts_with(b"/predictions/") => &predicted,
+                _ if path.starts_with(b"/v1/") => &completed,
+                _ => &inferred,
+            })?;
         } else {
             socket.write_all(&told(&String::from_utf8_lossy(line)))?;
         }

@@ -1,6 +1,7 @@
-"""Rate and the client's processor time per request over TorchServe and TensorFlow Serving, beside the program's own figures over KServe
-with the same bytes, and beside perf_analyzer. All clients meet the same server (examples/answers.rs), which computes nothing, in
-rounds that take turns. perf_analyzer only knows synchronous calls here: a thread for each request that is outstanding."""
+"""Rate and the client's processor time per request over TorchServe, OpenAI's chat completions (without streaming) and TensorFlow Serving,
+beside the program's own figures over KServe with about the same bytes, and beside perf_analyzer. All clients meet the same server
+(examples/answers.rs), which computes nothing, in rounds that take turns. perf_analyzer knows asynchronous calls to OpenAI's services only: to
+the others it has a thread for each request that is outstanding."""
 
 import json
 import os
@@ -20,8 +21,9 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 OUTSTANDING = (1, 4, 16)
 KSERVE = "KServe"
 # Most processor time beside our own over KServe; least rate and most processor time beside upstream.
-KSERVE_CPU_TARGET = {"torchserve": 1.3, "tfserving": 1.2}
+KSERVE_CPU_TARGET = {"torchserve": 1.3, "openai": 1.3, "tfserving": 1.2}
 RATE_TARGET, CPU_TARGET = 2.0, 0.3
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "How many fingers has a hand?"}], "max_tokens": 16}
 # As many bytes as a tensor FP32 [1, 16] and the head of its message.
 FILE_BYTES = 64
 
@@ -57,6 +59,7 @@ def _running():
         folder = Path(name)
         (folder / "file").write_bytes(bytes(FILE_BYTES))
         (folder / "torchserve.json").write_text(json.dumps({"data": [{"TORCHSERVE_INPUT": [str(folder / "file")]}]}))
+        (folder / "openai.json").write_text(json.dumps({"data": [{"payload": [CHAT]}]}))
         process = start([str(TARGET / "release/examples/answers")])
         try:
             ports = process.stdout.readline().split()
@@ -75,14 +78,18 @@ def _command(programs, name, case, server, seconds):
         str(program), "-m", "m", "-u", url, "--concurrency-range", str(case.outstanding),
         "-r", str(WINDOWS), "-s", ANY_STABILITY, "-p", str(round(seconds * 1000 / WINDOWS)),
     ]  # fmt: skip
-    if name != UPSTREAM:
+    if name != UPSTREAM or case.service == "openai":
         command.append("--async")
     if grpc:
         command += ["-i", "grpc"]
     if name == KSERVE:
         return command
     command += ["--service-kind", case.service]
-    return [*command, "-b", "1"] if grpc else [*command, "--input-data", str(server.folder / "torchserve.json")]
+    if grpc:
+        return [*command, "-b", "1"]
+    if case.service == "openai":
+        command += ["--endpoint", "v1/chat/completions"]
+    return [*command, "--input-data", str(server.folder / f"{case.service}.json")]
 
 
 def _children_seconds():
@@ -155,7 +162,7 @@ def study(programs, arguments):
               "us to KServe", "rate to upstream", "us to upstream"]  # fmt: skip
     rows = [_row(case) for case in cases]
     text = (
-        "## Other services\n\nFP32 [1, 16] over TensorFlow Serving's gRPC, a file of as many bytes over TorchServe, beside the same tensor over"
+        "## Other services\n\nFP32 [1, 16] over TensorFlow Serving's gRPC, a file of as many bytes over TorchServe, a short chat over OpenAI's, beside the same tensor over"
         f" KServe's gRPC and HTTP; one server that computes nothing, on the same processors. Medians (and extremes) of {arguments.rounds}"
         f" interleaved rounds of {arguments.seconds:g} s; us is the client's processor time per request.\n\n"
         f"{table(header, [row for row, _ in rows])}"

@@ -343,19 +343,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::wire::protobuf::{put_bytes, put_number, put_varint};
-
-    fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
-        let mut out = Vec::new();
-        fields.iter().for_each(|(field, bytes)| put_bytes(&mut out, *field, bytes));
-        out
-    }
-
-    fn numbers(fields: &[(u32, u64)]) -> Vec<u8> {
-        let mut out = Vec::new();
-        fields.iter().for_each(|&(field, value)| put_number(&mut out, field, value));
-        out
-    }
+    use crate::backends::kserve_grpc::proto::tests::{message, numbers};
+    use crate::wire::protobuf::put_varint;
 
     #[test]
     fn metadata_are_read_packed_or_not() {

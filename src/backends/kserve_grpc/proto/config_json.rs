@@ -115,20 +115,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::backends::kserve_grpc::proto::tests::{message, numbers};
     use crate::model::ConfigMark;
-    use crate::wire::protobuf::{put_bytes, put_number};
-
-    fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
-        let mut out = Vec::new();
-        fields.iter().for_each(|(field, bytes)| put_bytes(&mut out, *field, bytes));
-        out
-    }
-
-    fn numbers(fields: &[(u32, u64)]) -> Vec<u8> {
-        let mut out = Vec::new();
-        fields.iter().for_each(|(field, number)| put_number(&mut out, *field, *number));
-        out
-    }
 
     #[test]
     fn a_message_and_the_json_of_the_same_configuration_have_one_hash() {

@@ -6,6 +6,8 @@ mod contents;
 pub mod control;
 mod infer;
 mod parameter;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, TensorFlags, TensorMetadata};
 pub use infer::{InferReply, StreamReply};
