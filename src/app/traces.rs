@@ -23,7 +23,10 @@ pub fn summarise(wanted: &TraceFiles) -> Result<u8> {
     }
     let mut all = Vec::new();
     for path in &wanted.files {
-        let traces = read(path)?;
+        let (traces, is_unended) = read(path)?;
+        if is_unended {
+            note!("{}: it has no end, as while its server runs: what is in it so far was read", path.display());
+        }
         screen.print(&file(path, &traces, wanted)?)?;
         if wanted.export.is_some() {
             all.extend(groups(&traces));

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -47,17 +47,23 @@ struct Entry {
     timestamps: Vec<Moment>,
 }
 
-/// The traces of a file, in order of their `id`.
+/// The traces of a file, in order of their `id`, and whether the file lacks its end: a server writes whole traces whenever its
+/// settings change, and the end of the list when it stops.
 ///
 /// # Errors
 /// Where the file cannot be read, or is no list of traces; the message names the file and the place in it.
-pub fn read(path: &Path) -> Result<Vec<Trace>> {
+pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     let refused = |what: String| Error::input(format!("trace file '{}': {what}", path.display()));
-    let file = File::open(path).map_err(|error| refused(error.to_string()))?;
-    let entries: Vec<Entry> = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
-        refused(format!("{error}; it must be a JSON list as Triton writes it, which ends when the server stops"))
-    })?;
-    Ok(joined(entries))
+    let open = || File::open(path).map(BufReader::new).map_err(|error| refused(error.to_string()));
+    match serde_json::from_reader(open()?) {
+        Ok(entries) => Ok((joined(entries), false)),
+        Err(error) => {
+            let ended = if error.is_eof() { serde_json::from_reader(open()?.chain(&b"]"[..])).ok() } else { None };
+            let entries =
+                ended.ok_or_else(|| refused(format!("{error}; it must be a JSON list as Triton writes it")))?;
+            Ok((joined(entries), true))
+        }
+    }
 }
 
 fn joined(entries: Vec<Entry>) -> Vec<Trace> {

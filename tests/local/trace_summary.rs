@@ -130,6 +130,21 @@ fn json_and_perfetto_have_what_the_text_has() {
     assert!(refusal(&summary(&["--slowest", "many"], &[&files[0]])).contains("--slowest 'many'"));
 }
 
+/// A server ends its list when it stops; what it has written before are whole traces.
+#[test]
+fn the_file_of_a_server_that_runs_is_read_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let whole = |text: &str| {
+        fs::write(&path, text).unwrap();
+        summary(&[], &[&path])
+    };
+    let (ended, unended) = (whole(OLD), whole(OLD.trim_end_matches(']').trim_end()));
+    assert_eq!((text(&ended), unended.status.code()), (text(&unended), Some(0)));
+    let said = String::from_utf8(unended.stderr).unwrap();
+    assert!(ended.stderr.is_empty() && said.contains("trace.json: it has no end"), "{said}");
+}
+
 #[test]
 fn what_is_no_trace_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
