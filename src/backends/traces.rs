@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::plan::TraceSettings;
+use crate::plan::{TraceLevel, TraceSettings};
 use crate::stdio::note;
 
 /// Settings by name, each with its words (several for the level alone); `None` follows the server's own.
@@ -30,6 +30,8 @@ pub struct ChangedTraces {
     server: Arc<dyn TraceControl>,
     model: String,
     before: TraceValues,
+    /// Where the server writes what it traces, if it does and says.
+    written: Option<String>,
 }
 
 impl ChangedTraces {
@@ -44,7 +46,9 @@ impl ChangedTraces {
             TraceValues::new()
         });
         server.put_traces(model, &values).map_err(|error| explained(error, settings))?;
-        Ok(Self { server, model: model.to_owned(), before })
+        let traces = settings.levels.as_ref().is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));
+        let written = server.traces(Some(model)).ok().filter(|_| traces).and_then(|now| written(&now));
+        Ok(Self { server, model: model.to_owned(), before, written })
     }
 }
 
@@ -55,7 +59,20 @@ impl Drop for ChangedTraces {
         {
             note!("{error}; the trace settings of model '{}' are not put back", self.model);
         }
+        // What was traced is written when the settings change.
+        if let Some(files) = &self.written {
+            let model = &self.model;
+            note!("the server's traces of model '{model}', on its machine: triton-bench trace-summary {files}");
+        }
     }
+}
+
+/// The files that settings let a server write: one, or one for every so many traces.
+fn written(settings: &TraceValues) -> Option<String> {
+    let word = |name: &str| settings.get(name)?.as_ref()?.first().filter(|word| !word.is_empty());
+    let file = word("trace_file")?;
+    let is_split = word("log_frequency").is_some_and(|frequency| frequency != "0");
+    Some(if is_split { format!("{file}.*") } else { file.clone() })
 }
 
 /// Settings as servers know them.
@@ -114,6 +131,14 @@ mod tests {
 
     fn word(name: &str, word: &str) -> (String, Option<Vec<String>>) {
         (name.to_owned(), Some(vec![word.to_owned()]))
+    }
+
+    #[test]
+    fn the_files_are_named_that_traces_are_in() {
+        let of = |values: &[(&str, &str)]| written(&values.iter().map(|(name, value)| word(name, value)).collect());
+        assert_eq!(of(&[("trace_file", "/t.json"), ("log_frequency", "0")]).as_deref(), Some("/t.json"));
+        assert_eq!(of(&[("trace_file", "/t.json"), ("log_frequency", "50")]).as_deref(), Some("/t.json.*"));
+        assert_eq!((of(&[("trace_file", "")]), of(&[])), (None, None));
     }
 
     #[test]

@@ -82,7 +82,10 @@ fn traced_requests_are_in_the_servers_file_and_its_settings_are_put_back() {
     let own = server.get("/v2/models/m/trace/setting").unwrap();
     let own = own.split_once("\r\n\r\n").unwrap().1;
     for (protocol, request) in [("http", "HTTP infer request"), ("grpc", "GRPC infer request")] {
-        server.program(protocol, "m").args(flags).args("--trace-count 2").run().report();
+        let traced = server.program(protocol, "m").args(flags).args("--trace-count 2").run();
+        traced.report();
+        let told = format!("triton-bench trace-summary {}.*", file.display());
+        assert!(traced.stderr.contains(&told), "{}", traced.stderr);
         let file = repository.file(if protocol == "http" { "trace.json.0" } else { "trace.json.1" });
         let summary = Program::new().args("trace-summary").arg(&file).run();
         assert_eq!(summary.code(), 0, "{}", summary.stderr);
@@ -95,4 +98,13 @@ fn traced_requests_are_in_the_servers_file_and_its_settings_are_put_back() {
         let settings = server.get("/v2/models/m/trace/setting").unwrap();
         assert_eq!(settings.split_once("\r\n\r\n").unwrap().1, own, "{protocol}");
     }
+    // A single file is the server's to end when it stops, but what was traced is in it.
+    let whole = "--request-count 4 --trace-level TIMESTAMPS --trace-rate 1";
+    let traced = server.program("http", "m").args(whole).run();
+    traced.report();
+    let told = format!("triton-bench trace-summary {}\n", file.display());
+    assert!(traced.stderr.contains(&told), "{}", traced.stderr);
+    let summary = Program::new().args("trace-summary").arg(&file).run();
+    assert_eq!(summary.code(), 0, "{}", summary.stderr);
+    assert!(summary.stdout.contains("Summary for m (1): trace count = 4\n"), "{}", summary.stdout);
 }
