@@ -42,9 +42,11 @@ fn completions(called: &Called, words: Words<'_>) -> Result<Command> {
         let rule = "completions takes the name of a shell";
         let shell = shell.ok_or_else(|| Error::usage(format!("{rule}: {}", shells())))?;
         // The others take flags alone.
-        let command = if name == NAMES[0] { with_commands(called) } else { called.run.clone().no_binary_name(false) };
+        let commands = called.commands.iter().filter(|_| name == NAMES[0]);
+        let commands = commands.map(|word| told(word.name, &(word.flags)()));
+        let mut command = told(NAMES[0], &called.run).disable_help_subcommand(true).subcommands(commands);
         let mut text = Vec::new();
-        clap_complete::generate(shell, &mut { command }, name, &mut text);
+        clap_complete::generate(shell, &mut command, name, &mut text);
         Ok(Command::Help(String::from_utf8_lossy(&text).into_owned()))
     })
 }
@@ -58,6 +60,13 @@ fn man(called: &Called, words: Words<'_>) -> Result<Command> {
         rendered.map_err(|error| Error::output(format!("the manual page cannot be made: {error}")))?;
         Ok(Command::Help(String::from_utf8_lossy(&page).into_owned()))
     })
+}
+
+/// A command without the flags that are taken but not told, such as old spellings, which a shell would offer.
+fn told(name: &'static str, command: &clap::Command) -> clap::Command {
+    let flags = command.get_arguments().filter(|arg| arg.is_positional() || !arg.is_hide_set()).cloned();
+    let told = clap::Command::new(name).args(flags).disable_help_flag(command.is_disable_help_flag_set());
+    command.get_about().cloned().into_iter().fold(told, clap::Command::about)
 }
 
 /// The flags of a run, and all commands with theirs.

@@ -173,6 +173,7 @@ fn shells_and_man_know_every_flag_and_command() {
             assert!(text.contains(name) && text.contains("concurrency-range"), "{shell} {name}: {text}");
         }
         let text = printed(&format!("completions {shell}"));
+        assert!(!text.contains("old-end-concurrency"), "{shell}: flags that no help tells are not offered");
         for flag in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long()) {
             assert!(text.contains(flag), "{shell} --{flag}");
         }
