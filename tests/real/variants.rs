@@ -197,18 +197,15 @@ mod measured {
     }
 
     #[test]
-    fn what_is_alike_is_rarely_worse_or_better() {
+    fn what_is_alike_is_never_worse_or_better() {
         let _turn = turns::alone();
         let repository = Repository::of(&[Model::identity("m")]);
-        let is_alarm = |seed: &u32| {
+        for seed in 1..=4 {
             let base = program(&repository).args(P50).args(&format!("-m m -p 200 --order random --seed {seed}"));
             let finished = variant(variant(base, "a:"), "b:").run();
             assert_eq!(finished.code(), 0, "{}", finished.stderr);
             let first = finished.stdout.lines().find(|line| line.starts_with("concurrency 1: ")).unwrap();
-            !first.contains("b is the same as a") && !first.contains("b is undecided")
-        };
-        // One of twenty is by chance, as the confidence of the interval says; two of six are not.
-        let alarms: Vec<u32> = (1..=6).filter(is_alarm).collect();
-        assert!(alarms.len() <= 1, "with the seeds {alarms:?}");
+            assert!(first.contains("b is the same as a") || first.contains("b is undecided"), "{}", finished.stdout);
+        }
     }
 }
