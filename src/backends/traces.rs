@@ -47,7 +47,8 @@ impl ChangedTraces {
         });
         server.put_traces(model, &values).map_err(|error| explained(error, settings))?;
         let traces = settings.levels.as_ref().is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));
-        let written = server.traces(Some(model)).ok().filter(|_| traces).and_then(|now| written(&now));
+        let now = if traces { server.traces(Some(model)).ok() } else { None };
+        let written = now.as_ref().and_then(written);
         Ok(Self { server, model: model.to_owned(), before, written })
     }
 }
