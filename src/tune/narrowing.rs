@@ -28,7 +28,7 @@ impl Planner {
     /// Goes on to the race, by way of the best's surroundings where the calibration has not seen every setting.
     pub(super) fn narrow(&mut self) {
         self.stage = SearchStage::Narrowing;
-        let place = if self.is_narrowed() { self.next_look() } else { None };
+        let place = if self.must_narrow() { self.next_look() } else { None };
         let Some(place) = place else { return self.line_up() };
         self.has_narrowed = true;
         let number = self.number(place);
@@ -58,7 +58,7 @@ impl Planner {
     }
 
     /// Whether there was no time to look along every setting of a large space, and there is for a further look.
-    fn is_narrowed(&self) -> bool {
+    fn must_narrow(&self) -> bool {
         self.space.len() > SMALL
             && !self.space.axes(&self.space.base()).iter().all(|place| self.is_tried(place))
             && self.budget.least_price(self.settings.unit_s) <= self.for_narrowing()
