@@ -1,4 +1,4 @@
-//! What became of the requirements (`--require`): lines of the report, and JUnit's XML.
+//! What became of the requirements (`--require`): the table of the report, and JUnit's XML.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -13,31 +13,55 @@ use crate::report::{Interrupts, SafeFile, level_and_batch};
 use crate::result::{Checked, Judgement, RunResult, Unit};
 use crate::stdio::{acts, shown};
 
-/// The lines, with an empty one at the end; nothing where there are no requirements.
+/// The table, with an empty line at the end; nothing where there are no requirements.
 pub fn text(all: &[Checked]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let mut text = "Requirements:\n".to_owned();
-    for checked in all {
-        let word = if checked.passes { "holds" } else { "does not hold" };
-        let _ = writeln!(text, "  {}: {}{}", shown(&checked.text), word, details(checked));
+    let rows: Vec<[String; COLUMNS.len()]> = all.iter().map(row).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].as_str()).chain([COLUMNS[column]]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+    let line = |cells: &[&str]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("  {cell:<width$}"));
+        padded.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    let mut text = "Requirements:\n".to_owned() + &line(&COLUMNS);
+    text.extend(rows.iter().map(|row| line(&row.each_ref().map(String::as_str))));
+    let mut told = Vec::new();
+    for note in all.iter().filter_map(|checked| checked.note.as_deref()) {
+        if !told.contains(&note) {
+            told.push(note);
+            let _ = writeln!(text, "  {note}");
+        }
     }
-    text.push('\n');
-    text
+    text + "\n"
 }
 
-/// `, concurrency 4: 12.3 ms, 95% confidence 12.0 to 12.9 [undecided]`.
+/// The columns of the table.
+const COLUMNS: [&str; 5] = ["requirement", "level", "value", "95% confidence", "outcome"];
+
+fn row(checked: &Checked) -> [String; COLUMNS.len()] {
+    let (value, interval) = cells(checked);
+    let value = if value.is_empty() { "none".to_owned() } else { value };
+    [shown(&checked.text).into_owned(), about(checked), value, interval, word(checked).to_owned()]
+}
+
+/// The variant, where there are several, and the level that a requirement was held against.
+fn about(checked: &Checked) -> String {
+    let variant = checked.variant.as_ref().map(|name| format!("'{}'", shown(name)));
+    let level = level(checked).unwrap_or_else(|| "no level".to_owned());
+    variant.into_iter().chain([level]).collect::<Vec<_>>().join(", ")
+}
+
+/// `concurrency 4: 12.3 ms, 95% confidence 12.0 to 12.9 [undecided]`.
 fn details(checked: &Checked) -> String {
-    let mut text = checked.variant.as_ref().map(|name| format!(", '{}'", shown(name))).unwrap_or_default();
-    text += &level(checked).map(|level| format!(", {level}")).unwrap_or_default();
-    if let Some(value) = checked.value {
-        let show = |value: f64| number(value, checked.unit, reference(checked));
-        let known = checked.interval.map_or_else(
-            || "not known how well".to_owned(),
-            |known| format!("95% confidence {} to {}", show(known.low), show(known.high)),
-        );
-        let _ = write!(text, ": {}, {known}", show(value));
+    let mut text = about(checked);
+    if checked.value.is_some() {
+        let (value, interval) = cells(checked);
+        let _ = write!(text, ": {value}, 95% confidence {interval}");
     }
     if checked.outcome == Judgement::Undecided {
         text.push_str(" [undecided]");
@@ -52,11 +76,12 @@ fn level(checked: &Checked) -> Option<String> {
     checked.level.map(|load| level_and_batch(load, checked.batch_size))
 }
 
-/// The value of a requirement and its interval, for a table.
+/// The value of a requirement, with its unit, and its interval, for a table.
 pub fn cells(checked: &Checked) -> (String, String) {
-    let show = |value: f64| number(value, checked.unit, reference(checked));
+    let show = |value: f64| number(value, checked.unit);
+    let value = checked.value.map(|value| show(value) + &unit(checked));
     let interval = checked.interval.map(|known| format!("{} to {}", show(known.low), show(known.high)));
-    (checked.value.map(show).unwrap_or_default(), interval.unwrap_or_else(|| "not known".to_owned()))
+    (value.unwrap_or_default(), interval.unwrap_or_else(|| "not known".to_owned()))
 }
 
 /// What became of it, in words.
@@ -69,17 +94,21 @@ pub fn word(checked: &Checked) -> &'static str {
     }
 }
 
-/// What a change is held against.
-fn reference(checked: &Checked) -> &'static str {
-    if checked.variant.is_some() { "reference" } else { "baseline" }
+fn number(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::PerSecond => significant(value).to_string(),
+        Unit::Nanoseconds => significant(value / 1e3).to_string(),
+        Unit::Share => format!("{}%", significant(100.0 * value)),
+        Unit::Ratio => format!("{value:.3}"),
+    }
 }
 
-fn number(value: f64, unit: Unit, reference: &str) -> String {
-    match unit {
-        Unit::PerSecond => format!("{} infer/sec", significant(value)),
-        Unit::Nanoseconds => format!("{} usec", significant(value / 1e3)),
-        Unit::Share => format!("{}%", significant(100.0 * value)),
-        Unit::Ratio => format!("{value:.3} of the {reference}'s"),
+fn unit(checked: &Checked) -> String {
+    match checked.unit {
+        Unit::PerSecond => " infer/sec".to_owned(),
+        Unit::Nanoseconds => " usec".to_owned(),
+        Unit::Share => String::new(),
+        Unit::Ratio => format!(" of the {}'s", if checked.variant.is_some() { "reference" } else { "baseline" }),
     }
 }
 
@@ -117,7 +146,7 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
         let (name, class) = (plain(&checked.text), plain(&format!("{model}{variant} {level}")));
         let case = [("name", name.as_str()), ("classname", class.as_str())];
         writer.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
-        let told = plain(details(checked).trim_start_matches(", "));
+        let told = plain(&details(checked));
         let element = if checked.passes { "system-out" } else { "failure" };
         writer.write_event(Event::Start(BytesStart::new(element)))?;
         writer.write_event(Event::Text(BytesText::new(&told)))?;
@@ -159,17 +188,26 @@ mod tests {
     }
 
     #[test]
-    fn each_has_its_line() {
+    fn each_has_its_line_and_each_note_is_told_once() {
         let note = Some("so that".to_owned());
         let open = Checked { outcome: Judgement::Undecided, interval: None, note, ..checked() };
-        let none = Checked { text: "errors<1%".to_owned(), level: None, value: None, passes: false, ..checked() };
+        let none = Checked {
+            text: "errors<1%".to_owned(),
+            level: None,
+            value: None,
+            interval: None,
+            passes: false,
+            ..checked()
+        };
         let ratio = Checked { unit: Unit::Ratio, value: Some(1.25), interval: None, ..checked() };
         let expected = "\
 Requirements:
-  p99<20ms: holds, concurrency 4: 12345.7 usec, 95% confidence 12000 usec to 13000 usec
-  p99<20ms: holds, concurrency 4: 12345.7 usec, not known how well [undecided] (so that)
-  errors<1%: does not hold
-  p99<20ms: holds, concurrency 4: 1.250 of the baseline's, not known how well
+  requirement  level          value                    95% confidence  outcome
+  p99<20ms     concurrency 4  12345.7 usec             12000 to 13000  holds
+  p99<20ms     concurrency 4  12345.7 usec             not known       undecided, passes
+  errors<1%    no level       none                     not known       does not hold
+  p99<20ms     concurrency 4  1.250 of the baseline's  not known       holds
+  so that
 
 ";
         assert_eq!(text(&[checked(), open, none, ratio]), expected);

@@ -248,6 +248,12 @@ fn a_result_goes_into_a_pipe_once_and_into_no_other_result() {
     program(&server).args("--summary-file /dev/full").run().failure(&["--summary-file /dev/full: cannot be written"]);
 }
 
+/// The cells of a requirement's row in the table of a report.
+fn row_of<'a>(stdout: &'a str, requirement: &str) -> Vec<&'a str> {
+    let row = stdout.lines().find(|line| line.starts_with(&format!("  {requirement} ")));
+    row.unwrap_or_default().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
 #[test]
 fn what_is_required_decides_the_exit_code() {
     let _turn = turns::shared();
@@ -258,12 +264,19 @@ fn what_is_required_decides_the_exit_code() {
     counted("--summary-file").arg(&result).run().report();
     let held = counted("--require p50<60s --require throughput>0 --require errors<10% --junit").arg(&xml).run();
     assert_eq!(held.code(), 0, "{}{}", held.stdout, held.stderr);
-    assert!(held.stdout.contains("\nRequirements:\n  p50<60s: holds, concurrency 1: "), "{}", held.stdout);
+    assert_eq!(row_of(&held.stdout, "requirement"), ["requirement", "level", "value", "95% confidence", "outcome"]);
+    for (requirement, word) in
+        [("p50<60s", "undecided, passes"), ("throughput>0", "undecided, passes"), ("errors<10%", "holds")]
+    {
+        let row = row_of(&held.stdout, requirement);
+        assert!(row.get(1) == Some(&"concurrency 1") && row.last() == Some(&word), "{row:?} of {}", held.stdout);
+    }
     assert!(fs::read_to_string(&xml).unwrap().contains("tests=\"3\" failures=\"0\""));
     let flags = "--require p50<1ns --require avg<1s@concurrency:7 --junit";
     let broken = counted(flags).arg(&xml).run();
     assert_eq!(broken.code(), 6, "{}{}", broken.stdout, broken.stderr);
-    assert!(broken.stdout.contains("p50<1ns: does not hold") && broken.stdout.contains("there is no such level"));
+    assert_eq!(row_of(&broken.stdout, "p50<1ns").last(), Some(&"undecided, fails"), "{}", broken.stdout);
+    assert!(broken.stdout.contains("\n  there is no such level\n"), "{}", broken.stdout);
     assert!(fs::read_to_string(&xml).unwrap().contains("tests=\"2\" failures=\"2\""));
     assert_eq!(counted(flags).arg(&xml).named_perf_analyzer().run().code(), 0, "a code that its callers do not know");
     let compared = counted("--require p50<+100000% --baseline").arg(&result).run();
