@@ -17,6 +17,7 @@ pub mod tfserving;
 pub mod tokens;
 pub mod torchserve;
 pub mod traces;
+pub mod triton_json;
 
 pub use offers::Offer;
 

@@ -3,7 +3,6 @@
 mod canonical;
 pub mod configuration;
 mod dtype;
-mod json;
 mod mark;
 pub mod schema;
 mod spec;
@@ -11,6 +10,5 @@ pub mod statistics;
 
 pub use canonical::{real, word};
 pub use dtype::DataType;
-pub use json::{ConfigJson, MetadataJson};
 pub use mark::ConfigMark;
 pub use spec::{ModelId, ModelSpec, Scheduler, TensorSpec};

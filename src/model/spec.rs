@@ -1,13 +1,9 @@
-//! [`ModelSpec`], read from the metadata and configuration JSON that Triton's C API and HTTP endpoint share.
+//! [`ModelSpec`]: what load, data and report need to know of a model. Each service fills it from what its server tells.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::error::{Error, Result};
-use crate::model::json::{ConfigJson, Dimension, Kind, MetadataJson, SettingsJson, StepJson, TensorJson};
 use crate::model::{ConfigMark, DataType};
 
 /// A model by name and, if asked for, version. No version means the latest that is ready.
@@ -148,110 +144,14 @@ impl ModelSpec {
         }
         self
     }
-
-    /// Reads `metadata` (as of `/v2/models/M`) and `config` (as of `/v2/models/M/config`) of model `id`.
-    ///
-    /// # Errors
-    /// Where a member is missing or has another form than the protocol's; the message names it.
-    pub fn from_json(id: &ModelId, metadata: &Value, config: &Value) -> Result<Self> {
-        let refuse = |what, error| Error::server(format!("model '{id}': its {what} cannot be read: {error}"));
-        let metadata = MetadataJson::deserialize(metadata).map_err(|error| refuse("metadata", error))?;
-        let mark = ConfigMark::of(config);
-        let config = ConfigJson::deserialize(config).map_err(|error| refuse("configuration", error))?;
-        Ok(Self { config: mark, ..Self::new(id, metadata, &config)? })
-    }
-
-    /// The same of JSON that was read already.
-    ///
-    /// # Errors
-    /// Where a tensor has an unknown datatype.
-    pub fn new(id: &ModelId, metadata: MetadataJson, config: &ConfigJson) -> Result<Self> {
-        let scheduler = match config {
-            config if config.sequence_batching.is_some() => Scheduler::Sequence,
-            config if config.ensemble_scheduling.is_some() => Scheduler::Ensemble,
-            config if config.dynamic_batching.is_some() => Scheduler::Dynamic,
-            _ => Scheduler::Default,
-        };
-        let max_batch_size = config.max_batch_size.unsigned();
-        let batched = max_batch_size > 0;
-        Ok(Self {
-            id: id.clone(),
-            versions: metadata.versions,
-            platform: metadata.platform,
-            max_batch_size,
-            inputs: tensors(id, metadata.inputs, &config.input, batched)?,
-            outputs: tensors(id, metadata.outputs, &config.output, batched)?,
-            scheduler,
-            sequences: scheduler == Scheduler::Sequence,
-            decoupled: config.model_transaction_policy.decoupled,
-            response_cache: config.response_cache.enable,
-            composing: config.ensemble_scheduling.as_ref().map_or_else(Vec::new, |ensemble| composing(&ensemble.step)),
-            config: ConfigMark::default(),
-        })
-    }
 }
 
 /// Batches that a model may take of which nobody says how large they may be.
 const ANY_BATCH: u64 = u32::MAX as u64;
 
-fn tensors(id: &ModelId, metadata: Vec<TensorJson>, config: &[SettingsJson], batched: bool) -> Result<Vec<TensorSpec>> {
-    let settings: HashMap<&str, &SettingsJson> = config.iter().rev().map(|item| (item.name.as_str(), item)).collect();
-    metadata.into_iter().map(|entry| tensor(id, entry, &settings, batched)).collect()
-}
-
-fn tensor(
-    id: &ModelId,
-    entry: TensorJson,
-    settings: &HashMap<&str, &SettingsJson>,
-    batched: bool,
-) -> Result<TensorSpec> {
-    let TensorJson { name, datatype: Kind(datatype), shape } = entry;
-    let datatype = datatype.map_err(|word| {
-        Error::server(format!("model '{id}': tensor '{name}' has datatype '{word}', which this program does not know"))
-    })?;
-    let settings = settings.get(name.as_str());
-    // Metadata have the batch dimension in front of shape tensors, too, though these are never batched.
-    let shape = shape.into_iter().map(|Dimension(dimension)| dimension).skip(usize::from(batched)).collect();
-    Ok(TensorSpec {
-        datatype,
-        shape,
-        optional: settings.is_some_and(|item| item.optional),
-        shape_tensor: settings.is_some_and(|item| item.is_shape_tensor),
-        name,
-    })
-}
-
-fn composing(steps: &[StepJson]) -> Vec<ModelId> {
-    let mut known = HashSet::new();
-    let id = |step: &StepJson| ModelId {
-        name: step.model_name.clone(),
-        version: u64::try_from(step.model_version.signed()).ok().filter(|&version| version > 0),
-    };
-    steps.iter().map(id).filter(|id| known.insert(id.clone())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn batch_dimension_is_dropped_and_flags_are_read() {
-        let metadata = json!({"name": "m", "versions": ["1"], "platform": "", "inputs": [
-            {"name": "A", "datatype": "FP32", "shape": [-1, 16]},
-            {"name": "S", "datatype": "INT32", "shape": [-1, 2]}],
-            "outputs": [{"name": "B", "datatype": "BYTES", "shape": [-1, -1]}]});
-        let config = json!({"max_batch_size": 8, "dynamic_batching": {},
-            "input": [{"name": "A", "optional": true}, {"name": "S", "is_shape_tensor": true}]});
-        let spec = ModelSpec::from_json(&ModelId::latest("m"), &metadata, &config).unwrap();
-        assert_eq!(spec.inputs[0].shape, [16]);
-        assert!(spec.inputs[0].optional);
-        assert_eq!(spec.inputs[0].fixed_bytes(), Some(64));
-        assert_eq!(spec.inputs[1].shape, [2]);
-        assert_eq!(spec.outputs[0].shape, [-1]);
-        assert_eq!(spec.outputs[0].fixed_bytes(), None);
-        assert_eq!(spec.scheduler, Scheduler::Dynamic);
-    }
 
     #[test]
     fn without_a_configuration_open_first_dimensions_are_batches_if_asked() {
@@ -267,14 +167,5 @@ mod tests {
             let fixed = of(inputs, vec![]);
             assert_eq!(fixed.clone().unconfigured(true), fixed);
         }
-    }
-
-    #[test]
-    fn ensemble_steps_are_named_once() {
-        let config = json!({"max_batch_size": 0, "ensemble_scheduling": {"step": [
-            {"model_name": "a", "model_version": -1}, {"model_name": "b", "model_version": "3"}, {"model_name": "a", "model_version": -1}]}});
-        let spec = ModelSpec::from_json(&ModelId::latest("e"), &json!({}), &config).unwrap();
-        assert_eq!(spec.scheduler, Scheduler::Ensemble);
-        assert_eq!(spec.composing, [ModelId::latest("a"), ModelId { name: "b".into(), version: Some(3) }]);
     }
 }

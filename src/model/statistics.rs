@@ -1,20 +1,12 @@
 //! Server-side counters of models: cumulative snapshots as Triton reports them, and differences between two of them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Add;
 
 use schemars::JsonSchema;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::error::{Error, Result};
 use crate::model::ModelId;
-use crate::model::json::{Number, or_default};
-
-/// Most models and versions that one answer of a server is believed to tell of.
-const MOST_MODELS: usize = 100_000;
 
 /// Most sizes of batches that one answer is believed to tell of one model.
 pub const MOST_BATCHES: usize = 10_000;
@@ -135,23 +127,13 @@ impl ModelStatistics {
 }
 
 /// Counters of all models that were asked about, keyed by name and version as the server writes them.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(from = "SnapshotJson")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatisticsSnapshot {
     /// By (name, version).
     pub models: BTreeMap<(String, String), ModelStatistics>,
 }
 
 impl StatisticsSnapshot {
-    /// Reads the statistics JSON that the C API and the HTTP endpoint share. Members that an older server lacks are 0.
-    ///
-    /// # Errors
-    /// Where there is no list `model_stats`, or it does not hold statistics.
-    pub fn from_json(json: &Value) -> Result<Self> {
-        Self::deserialize(json)
-            .map_err(|error| Error::server(format!("the server's statistics cannot be read: {error}")))
-    }
-
     /// What every model counted since `earlier`; a model that was not there then counted from 0.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -210,136 +192,9 @@ fn growth(before: u64, after: u64) -> u64 {
     if difference > i64::MAX as u64 { 0 } else { difference }
 }
 
-#[derive(Deserialize)]
-struct SnapshotJson {
-    #[serde(deserialize_with = "by_model")]
-    model_stats: BTreeMap<(String, String), ModelStatistics>,
-}
-
-impl From<SnapshotJson> for StatisticsSnapshot {
-    fn from(json: SnapshotJson) -> Self {
-        Self { models: json.model_stats }
-    }
-}
-
-#[derive(Deserialize)]
-struct ModelJson {
-    name: String,
-    #[serde(default, deserialize_with = "or_default")]
-    version: String,
-    #[serde(default)]
-    inference_count: Number,
-    #[serde(default)]
-    execution_count: Number,
-    #[serde(default, deserialize_with = "or_default")]
-    inference_stats: TimesJson,
-    #[serde(default, deserialize_with = "or_default")]
-    batch_stats: Vec<BatchJson>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BatchJson {
-    batch_size: Number,
-    compute_infer: CountedJson,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TimesJson {
-    success: CountedJson,
-    fail: CountedJson,
-    queue: CountedJson,
-    compute_input: CountedJson,
-    compute_infer: CountedJson,
-    compute_output: CountedJson,
-    cache_hit: CountedJson,
-    cache_miss: CountedJson,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct CountedJson {
-    count: Number,
-    ns: Number,
-}
-
-impl CountedJson {
-    fn read(self) -> CountedTime {
-        CountedTime { count: self.count.unsigned(), ns: self.ns.unsigned() }
-    }
-}
-
-impl From<&ModelJson> for ModelStatistics {
-    fn from(json: &ModelJson) -> Self {
-        let times = &json.inference_stats;
-        Self {
-            inferences: json.inference_count.unsigned(),
-            executions: json.execution_count.unsigned(),
-            success: times.success.read(),
-            fail: times.fail.read(),
-            queue: times.queue.read(),
-            compute_input: times.compute_input.read(),
-            compute_infer: times.compute_infer.read(),
-            compute_output: times.compute_output.read(),
-            cache_hit: times.cache_hit.read(),
-            cache_miss: times.cache_miss.read(),
-            batches: (json.batch_stats.iter().take(MOST_BATCHES))
-                .map(|row| (row.batch_size.unsigned(), row.compute_infer.count.unsigned()))
-                .collect(),
-        }
-    }
-}
-
-/// Reads a list of models one by one.
-fn by_model<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<(String, String), ModelStatistics>, D::Error> {
-    struct Models;
-
-    impl<'de> Visitor<'de> for Models {
-        type Value = BTreeMap<(String, String), ModelStatistics>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of models")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut models = BTreeMap::new();
-            while let Some(entry) = list.next_element::<ModelJson>()? {
-                let statistics = ModelStatistics::from(&entry);
-                models.insert((entry.name, entry.version), statistics);
-                if models.len() > MOST_MODELS {
-                    return Err(A::Error::custom(format!("more than {MOST_MODELS} models")));
-                }
-            }
-            Ok(models)
-        }
-    }
-
-    deserializer.deserialize_seq(Models)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn numbers_strings_and_missing_members() {
-        let json = json!({"model_stats": [{"name": "m", "version": "2", "inference_count": "12", "execution_count": 7,
-            "inference_stats": {"success": {"count": "3", "ns": 18446744073709551615_u64}, "queue": {"count": 3, "ns": 1e3},
-                "compute_input": {"count": -4, "ns": null}}}]});
-        let snapshot = StatisticsSnapshot::from_json(&json).unwrap();
-        let model = &snapshot.models[&("m".to_owned(), "2".to_owned())];
-        assert_eq!((model.inferences, model.executions), (12, 7));
-        assert_eq!(model.success, CountedTime { count: 3, ns: u64::MAX });
-        assert_eq!(model.queue, CountedTime { count: 3, ns: 1000 });
-        assert_eq!(model.compute_input, CountedTime::default());
-        assert_eq!(model.cache_hit, CountedTime::default());
-        assert!(StatisticsSnapshot::from_json(&json!({"error": "x"})).is_err());
-        assert!(StatisticsSnapshot::from_json(&json!([])).is_err());
-    }
 
     #[test]
     fn differences_are_clamped() {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use triton_bench::backend::{CorrelationForm, ParameterValue};
+use triton_bench::backends::triton_json;
 use triton_bench::cli::{self, Command};
 use triton_bench::error::ErrorKind;
 use triton_bench::exit::Codes;
@@ -692,7 +693,7 @@ fn model(config: &str, shape: &str) -> ModelSpec {
     let shape = if batched { format!("[-1,{shape}]") } else { format!("[{shape}]") };
     let metadata = format!(r#"{{"inputs":[{{"name":"IN","datatype":"FP32","shape":{shape}}}],"outputs":[]}}"#);
     let read = |text: &str| serde_json::from_str(text).expect("test data are JSON");
-    ModelSpec::from_json(&ModelId::latest("m"), &read(&metadata), &read(config)).expect("test data are a model")
+    triton_json::model(&ModelId::latest("m"), &read(&metadata), &read(config)).expect("test data are a model")
 }
 
 #[test]

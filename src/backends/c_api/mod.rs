@@ -22,6 +22,7 @@ use crate::backend::{
     SlotId, Threading,
 };
 use crate::backends::offers::{Offer, names};
+use crate::backends::triton_json;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
@@ -113,7 +114,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
 }
 
 fn describe(server: &Server, id: &ModelId) -> Result<ModelSpec> {
-    ModelSpec::from_json(id, &server.model_metadata(id)?, &server.model_config(id)?)
+    triton_json::model(id, &server.model_metadata(id)?, &server.model_config(id)?)
 }
 
 fn index(server: &Server) -> Result<Vec<IndexEntry>> {
@@ -209,7 +210,7 @@ impl Backend for TritonInProcess {
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
-        StatisticsSnapshot::from_json(&self.server.model_statistics(id)?)
+        triton_json::statistics(&self.server.model_statistics(id)?)
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {

@@ -39,11 +39,12 @@ use crate::backends::extensions::Extensions;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
 use crate::backends::traces::{TraceControl, TraceValues};
+use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, tls_advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
-use crate::model::{ConfigJson, ConfigMark, ModelId, ModelSpec};
+use crate::model::{ConfigMark, ModelId, ModelSpec};
 use crate::plan::{ConnectionPlan, Protocol, TensorFormat, TraceSettings};
 
 /// Port of Triton's HTTP endpoint, where `-u` names none.
@@ -264,8 +265,8 @@ impl Backend for HttpBackend {
         let config = self.config(id)?;
         self.extensions.say_what_lacks(&endpoint.http_url(), config.is_some(), self.falls_back);
         match config {
-            Some((config, mark)) => Ok(ModelSpec { config: mark, ..ModelSpec::new(id, metadata, &config)? }),
-            None => Ok(ModelSpec::new(id, metadata, &ConfigJson::default())?.unconfigured(self.batches)),
+            Some((config, mark)) => Ok(ModelSpec { config: mark, ..model_of(id, metadata, &config)? }),
+            None => Ok(model_of(id, metadata, &ConfigJson::default())?.unconfigured(self.batches)),
         }
     }
 
@@ -279,14 +280,15 @@ impl Backend for HttpBackend {
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let path = model_path(&self.format.endpoint, id, "/stats");
         let what = format!("statistics of model '{id}'");
-        self.control.get_json(&path, &what, Patience::Sample)
+        self.control.get_json::<StatisticsJson>(&path, &what, Patience::Sample).map(Into::into)
     }
 
     fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
         let path = format!("{}/v2/models/stats", self.format.endpoint.prefix);
         let answer = self.control.get(&path, Patience::Sample);
         let answer = answer.map_err(|error| self.control.error("statistics of all models", &error))?;
-        Ok(if answer.refusal().is_some() { None } else { serde_json::from_slice(&answer.body).ok() })
+        let read = || serde_json::from_slice::<StatisticsJson>(&answer.body).ok().map(Into::into);
+        Ok(if answer.refusal().is_some() { None } else { read() })
     }
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {

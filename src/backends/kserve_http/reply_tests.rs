@@ -3,7 +3,8 @@ use std::io::Write;
 use super::*;
 use crate::backends::kserve_http::body::Longest;
 use crate::backends::kserve_http::outputs::ReplyOutputs;
-use crate::model::{MetadataJson, ModelId, ModelSpec, TensorSpec};
+use crate::backends::triton_json::{MetadataJson, model_of};
+use crate::model::{ModelId, ModelSpec, TensorSpec};
 
 /// Longest body of these tests.
 const MOST: u64 = 1 << 20;
@@ -169,7 +170,7 @@ fn replies_are_held_against_the_model_where_that_is_wanted() {
         shape_tensor: false,
     };
     let config = serde_json::from_str(r#"{"max_batch_size":0}"#).unwrap();
-    let mut model = ModelSpec::new(&ModelId::latest("m"), MetadataJson::default(), &config).unwrap();
+    let mut model = model_of(&ModelId::latest("m"), MetadataJson::default(), &config).unwrap();
     let head = head(Some(BINARY.len()));
     let body = kept(&head, BINARY.as_bytes(), false);
     let check = |model: &ModelSpec, body: &Kept, total: u64| {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{OutputView, Response};
-use crate::backends::kserve_grpc;
+use crate::backends::{kserve_grpc, triton_json};
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
 use crate::measure::summary::{
     DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, ServerSummary, sample,
 };
-use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
+use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{GapDistribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
 use crate::record::{RawRecord, TestOutputs};
@@ -461,7 +461,7 @@ fn server_figures_are_upstreams() {
     for (model, fixture) in [("ident", fixture!("statistics_ident.json")), ("outer", fixture!("statistics_outer.json"))]
     {
         let fixture: serde_json::Value = serde_json::from_str(fixture).unwrap();
-        let snapshot = |key: &str| StatisticsSnapshot::from_json(&fixture[key]).unwrap();
+        let snapshot = |key: &str| triton_json::statistics(&fixture[key]).unwrap();
         let delta = snapshot("after").since(&snapshot("before"));
         let summary = Models { roots: &[], specs: &specs, bls: &[] }.summary(&delta, &ModelId::latest(model)).unwrap();
         let run = Run::of(|run| run.server(summary));

@@ -1,0 +1,8 @@
+//! What Triton's C API and its HTTP endpoint tell in the same JSON: metadata, configurations and statistics.
+
+mod model;
+mod number;
+mod statistics;
+
+pub use model::{ConfigJson, MetadataJson, model, model_of};
+pub use statistics::{StatisticsJson, statistics};
