@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::app::levels;
+use crate::app::resume::Earlier;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::backends::Connected;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
-use crate::measure::summary::LevelSummary;
 use crate::observe::Observers;
 use crate::ranks::Ranks;
 use crate::report::{Interrupts, console};
@@ -32,7 +32,7 @@ pub fn further(
     session: &mut Session,
     screen: &Screen,
     (interrupts, codes): (Interrupts, Codes),
-    (earlier, baseline, ranks): (&[LevelSummary], Option<&RunResult>, Option<&Ranks>),
+    (earlier, baseline, ranks): (&Earlier, Option<&RunResult>, Option<&Ranks>),
     result: &mut RunResult,
 ) -> Result<()> {
     let sizes: Vec<u64> = session.plan.data.batch_sizes.iter().skip(1).copied().collect();

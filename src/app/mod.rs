@@ -45,6 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::affinity;
+use crate::app::resume::Earlier;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -85,7 +86,6 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
     outputs::check(&plan)?;
-    resume::check_kind(&plan)?;
     dashboard::check(&plan)?;
     check_devices(&plan)?;
     plan.variants.iter().try_for_each(|Variant { name, plan, .. }| {
@@ -116,17 +116,14 @@ fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
 /// Measures level after level, and reports.
 fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): Way<'_>) -> Result<u8> {
     let baseline = baseline(&plan)?;
-    let mut earlier = resume::read(&plan)?;
+    let mut earlier = Earlier::read(&plan)?;
     let mut session = open(plan, (connect, ranks))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
     let setup = Arc::clone(&session.setup);
-    if let Some(earlier) = &mut earlier {
-        resume::check(session.plan.output.resume.as_deref(), earlier, &setup)?;
-    }
+    earlier.check(&setup)?;
     check_baseline(&session.plan, baseline.as_ref(), &setup)?;
-    let earlier = earlier.map(|earlier| earlier.levels).unwrap_or_default();
     let screen = Screen::of(&session.plan, codes)?;
     introduce(&session, codes, &screen)?;
     let observers = match session.observers() {
@@ -149,11 +146,10 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
         ranks,
     };
     let ended = levels::run(&runner, &mut result);
-    let beside = (&*earlier, baseline.as_ref(), ranks);
+    let beside = (&earlier, baseline.as_ref(), ranks);
     let ended = ended.and_then(|()| batches::further(&mut session, &screen, (acted_on, codes), beside, &mut result));
     // What an earlier run has measured stays, wherever this one ended.
-    let unreached: Vec<_> = runner::unreached(&earlier, &result).into_iter().cloned().collect();
-    result.levels.extend(unreached);
+    result.levels.extend(earlier.unreached(&result));
     screen.end();
     // What was measured is kept, whatever became of standard output or of another file.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };

@@ -29,11 +29,31 @@ use crate::stdio::note;
 /// How often it is looked whether the load has ended.
 const INTERRUPT_POLL: Duration = Duration::from_millis(5);
 
-/// Plays the load to its end, and prints the table.
+/// Plays the load to its end, unless an earlier run has, and prints the table.
 ///
 /// # Errors
 /// Where it cannot be started, or a client breaks.
 pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> Result<()> {
+    let played = match runner.earlier.periodic() {
+        Some(before) => {
+            note!("the periodic load: measured before (--resume)");
+            before.clone()
+        }
+        None => {
+            if runner.earlier.is_there() {
+                note!(
+                    "the periodic load: not finished before, and measured from its start: its batches build on each other"
+                );
+            }
+            play(runner, periodic)?
+        }
+    };
+    let played = result.periodic.insert(played);
+    report::periodic::failures(played).for_each(|line| note!("{line}"));
+    runner.screen.print(&(report::periodic::text(played) + &runner.losses()))
+}
+
+fn play(runner: &Runner<'_>, periodic: &Periodic) -> Result<PeriodicResult> {
     let shape = PeriodicLoop {
         start: periodic.start,
         end: periodic.end,
@@ -84,9 +104,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
     } else {
         Outcome::Valid
     };
-    let periodic = result.periodic.insert(PeriodicResult { batches, requests, errors, outcome });
-    report::periodic::failures(periodic).for_each(|line| note!("{line}"));
-    runner.screen.print(&(report::periodic::text(periodic) + &runner.losses()))
+    Ok(PeriodicResult { batches, requests, errors, outcome })
 }
 
 /// What a process tells of its part.

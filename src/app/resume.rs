@@ -1,77 +1,159 @@
-//! `--resume`: goes on after the last finished level of an earlier run of the same plan.
+//! `--resume`: goes on with an earlier run of the same plan, whose result answers for what it holds.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::outcome::Outcome;
+use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::measure::sweep::{StepTaken, SweepStep};
 use crate::plan::{Flag, LoadMode, OF_OUTPUT, OF_THE_GATE, Plan};
 use crate::result::compare::differences;
-use crate::result::{RunResult, Setup};
+use crate::result::variants::{Cell, VariantIdentity};
+use crate::result::{PeriodicResult, RunResult, Setup};
 use crate::stdio::shown;
 
-/// Finds out before anything is done that a run of this kind cannot be gone on with.
-///
-/// # Errors
-/// Where the plan has one go on.
-pub fn check_kind(plan: &Plan) -> Result<()> {
-    let Some(path) = &plan.output.resume else { return Ok(()) };
-    let kind = match plan.load.mode {
-        _ if plan.matrix.is_some() => "a matrix",
-        _ if plan.rounds.is_some() => "a comparison of variants",
-        LoadMode::Sweep { .. } => "a sweep, whose rates are found anew each time,",
-        LoadMode::Periodic(_) => "a periodic load",
-        _ => return Ok(()),
-    };
-    let rule = "cannot be gone on with: measure anew, with --summary-file for the result";
-    Err(Error::usage(format!("--resume {}: {kind} {rule}", path.display())))
-}
+/// What an earlier run of the same plan has finished; nothing where the plan goes on with none.
+#[derive(Default)]
+pub struct Earlier(Option<(PathBuf, RunResult)>);
 
-/// The finished levels of the run that the plan goes on with, none where it does not; the plan must be that run's.
-///
-/// # Errors
-/// Where the file is no result, or is of another plan: the difference is named.
-pub fn read(plan: &Plan) -> Result<Option<RunResult>> {
-    let Some(path) = &plan.output.resume else { return Ok(None) };
-    let mut earlier = RunResult::read(path)?;
-    let refuse = |what: String| {
-        let next = "give the same flags, or measure anew without --resume";
-        Error::usage(format!("--resume {}: {what}; {next}", path.display()))
-    };
-    let differences = between(&earlier.setup.flags, &plan.words.flags);
-    if !differences.is_empty() {
-        return Err(refuse(format!("it is of another plan: {}", differences.join(", "))));
+impl Earlier {
+    /// What the run has finished that the plan goes on with; the plan must be that run's.
+    ///
+    /// # Errors
+    /// Where the file is no result, or is of another plan: the difference is named.
+    pub fn read(plan: &Plan) -> Result<Self> {
+        let Some(path) = &plan.output.resume else { return Ok(Self::default()) };
+        let mut result = RunResult::read(path)?;
+        let refuse = |what: String| {
+            let next = "give the same flags, or measure anew without --resume";
+            Err(Error::usage(format!("--resume {}: {what}; {next}", path.display())))
+        };
+        let differences = between(&result.setup.flags, &plan.words.flags);
+        if !differences.is_empty() {
+            return refuse(format!("it is of another plan: {}", differences.join(", ")));
+        }
+        while result.levels.last().is_some_and(|level| !is_finished(level)) {
+            result.levels.pop();
+        }
+        if let LoadMode::Sweep { .. } = plan.load.mode {
+            if result.sweep_steps.is_empty() && !result.levels.is_empty() {
+                return refuse("it does not hold the search that the rates of its sweep follow from".to_owned());
+            }
+            cut(&mut result.sweep_steps, &result.levels);
+        }
+        Ok(Self(Some((path.clone(), result))))
     }
-    while earlier.levels.last().is_some_and(|level| !is_finished(level)) {
-        earlier.levels.pop();
-    }
-    Ok(Some(earlier))
-}
 
-/// Finds out that what is measured now is what was measured then, as far as only the server tells; moves the earlier levels' stamps
-/// to just before the run, whose clock is another one after a restart of the machine.
-///
-/// # Errors
-/// Where it is not: the difference is named.
-pub fn check(path: Option<&Path>, earlier: &mut RunResult, setup: &Setup) -> Result<()> {
-    let mut found = differences(&earlier.setup, setup);
-    for (then, now) in earlier.setup.models.iter().zip(&setup.models) {
-        if let (Some(one), Some(other)) = (&then.config_hash, &now.config_hash)
-            && one != other
-        {
-            found.push(format!("the configuration of model '{}' has changed", shown(&now.name)));
+    /// Finds out that what is measured now is what was measured then, as far as only the server tells; moves the earlier levels'
+    /// stamps to just before the run, whose clock is another one after a restart of the machine.
+    ///
+    /// # Errors
+    /// Where it is not: the difference is named.
+    pub fn check(&mut self, setup: &Setup) -> Result<()> {
+        let Some((_, earlier)) = &mut self.0 else { return Ok(()) };
+        let mut found = differences(&earlier.setup, setup);
+        for (then, now) in earlier.setup.models.iter().zip(&setup.models) {
+            if let (Some(one), Some(other)) = (&then.config_hash, &now.config_hash)
+                && one != other
+            {
+                found.push(format!("the configuration of model '{}' has changed", shown(&now.name)));
+            }
+        }
+        put_before(&mut earlier.levels, setup.began_stamp);
+        self.refuse_other(&found)
+    }
+
+    /// Finds out that these variants are those of then.
+    ///
+    /// # Errors
+    /// Where they are not: the difference is named.
+    pub fn check_variants(&self, now: &[VariantIdentity]) -> Result<()> {
+        let Some(then) = self.result().and_then(|result| result.variants.as_ref()) else { return Ok(()) };
+        let usable = |all: &[VariantIdentity]| {
+            let usable = all.iter().filter(|variant| variant.problem.is_none());
+            usable.map(|variant| format!("'{}'", shown(&variant.name))).collect::<Vec<_>>().join(", ")
+        };
+        let names = |all: &[VariantIdentity]| all.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>();
+        let (before, after) = (usable(&then.variants), usable(now));
+        match before == after && names(&then.variants) == names(now) {
+            true => Ok(()),
+            false => self.refuse_other(&[format!("it could measure {before}, and this run can measure {after}")]),
         }
     }
-    if !found.is_empty() {
-        let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+
+    fn refuse_other(&self, found: &[String]) -> Result<()> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        let path = self.0.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default();
         let what = found.join("; ");
-        return Err(Error::input(format!(
-            "--resume {path}: it is of something else: {what}; measure anew without --resume"
-        )));
+        Err(Error::input(format!("--resume {path}: it is of something else: {what}; measure anew without --resume")))
     }
-    put_before(&mut earlier.levels, setup.began_stamp);
-    Ok(())
+
+    /// Whether the plan goes on with an earlier run.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn result(&self) -> Option<&RunResult> {
+        self.0.as_ref().map(|(_, result)| result)
+    }
+
+    /// The finished levels.
+    pub fn levels(&self) -> &[LevelSummary] {
+        self.result().map_or(&[], |result| &result.levels)
+    }
+
+    /// The level of that load and batch size, where it was finished.
+    pub fn level(&self, load: LevelLoad, batch_size: u64) -> Option<&LevelSummary> {
+        self.levels().iter().find(|level| is_level(level, load, batch_size))
+    }
+
+    /// The finished levels that `result` does not have.
+    pub fn unreached(&self, result: &RunResult) -> Vec<LevelSummary> {
+        let is_there = |earlier: &&LevelSummary| {
+            let (load, batch_size) = (earlier.load, earlier.client.batch_size);
+            result.levels.iter().any(|level| is_level(level, load, batch_size))
+        };
+        self.levels().iter().filter(|earlier| !is_there(earlier)).cloned().collect()
+    }
+
+    /// The steps that a sweep took; the rates among them are levels that were finished.
+    pub fn sweep_steps(&self) -> &[StepTaken] {
+        self.result().map_or(&[], |result| &result.sweep_steps)
+    }
+
+    /// What a periodic load came to, where it was finished: one load from its first batch to its last has no parts that could be
+    /// finished alone.
+    pub fn periodic(&self) -> Option<&PeriodicResult> {
+        self.result()?.periodic.as_ref().filter(|periodic| periodic.outcome == Outcome::Valid)
+    }
+
+    /// The rounds of variants, cell by cell.
+    pub fn cells(&self) -> &[Cell] {
+        self.result().and_then(|result| result.variants.as_ref()).map_or(&[], |variants| &variants.cells)
+    }
+}
+
+/// The rate that a step measured.
+fn rate_of(step: SweepStep) -> Option<f64> {
+    match step {
+        SweepStep::Measure(rate) => Some(rate),
+        SweepStep::Burst | SweepStep::Confirm(_) | SweepStep::Again(..) => None,
+    }
+}
+
+/// Leaves out the steps from the first on whose level is not there.
+fn cut(steps: &mut Vec<StepTaken>, levels: &[LevelSummary]) {
+    let has = |rate: f64| levels.iter().any(|level| level.load == LevelLoad::RequestRate(rate));
+    let lacks = |taken: &StepTaken| rate_of(taken.step).is_some_and(|rate| !has(rate));
+    steps.truncate(steps.iter().position(lacks).unwrap_or(steps.len()));
+}
+
+fn is_level(level: &LevelSummary, load: LevelLoad, batch_size: u64) -> bool {
+    level.load == load && level.client.batch_size == batch_size
 }
 
 fn is_finished(level: &LevelSummary) -> bool {
@@ -131,6 +213,22 @@ mod tests {
         let expected = ["--async was on and is absent", "--seed was '1' and is '2'", "-p was absent and is '5'"];
         assert_eq!(between(&then, &now), expected);
         assert!(between(&then, &then).is_empty());
+    }
+
+    #[test]
+    fn a_sweep_goes_on_before_the_first_rate_that_is_not_there() {
+        use crate::measure::summary::sample;
+        use crate::measure::sweep::SweepObservation;
+        let observed = SweepObservation { completed_rate: 1.0, sustained: true, settled: true, latency_ns: 1.0 };
+        let steps = [SweepStep::Burst, SweepStep::Measure(0.1), SweepStep::Measure(0.2), SweepStep::Again(0, 0.1)];
+        let steps: Vec<_> = steps.into_iter().map(|step| StepTaken { step, observed }).collect();
+        let left = |rates: &[f64]| {
+            let level = |rate: &f64| sample::level(LevelLoad::RequestRate(*rate), 1, 1);
+            let mut steps = steps.clone();
+            cut(&mut steps, &rates.iter().map(level).collect::<Vec<_>>());
+            steps.len()
+        };
+        assert_eq!([left(&[]), left(&[0.1]), left(&[0.2]), left(&[0.1, 0.2])], [1, 2, 1, 4]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
+use crate::app::resume::Earlier;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{company, report as pages, restarts};
@@ -19,7 +20,7 @@ use crate::measure::breaker::Breaker;
 use crate::measure::level::{LevelRun, MeasuredLevel, measure};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
-use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
@@ -44,8 +45,8 @@ pub struct Runner<'a> {
     pub interrupts: Interrupts,
     /// Whose habits the program follows.
     pub codes: Codes,
-    /// Levels that an earlier run has measured.
-    pub earlier: &'a [LevelSummary],
+    /// What an earlier run has finished.
+    pub earlier: &'a Earlier,
     /// What requirements compare with.
     pub baseline: Option<&'a RunResult>,
     /// Who else sees requests.
@@ -80,7 +81,7 @@ impl<'a> Runner<'a> {
     pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<bool> {
         self.screen.next();
         let batch_size = self.plan().data.batch_size;
-        if let Some(level) = self.earlier.iter().find(|level| is_level(level, job.load, batch_size)) {
+        if let Some(level) = self.earlier.level(job.load, batch_size) {
             note!("{}: measured before (--resume)", report::level_name(job.load));
             result.levels.push(level.clone());
             return Ok(false);
@@ -95,12 +96,12 @@ impl<'a> Runner<'a> {
     /// Writes what there is so far into the files that have it while the run goes on. Levels of an earlier run that this one has
     /// not come to yet stay there.
     pub fn save(&self, result: &RunResult) {
-        let unreached = unreached(self.earlier, result);
+        let unreached = self.earlier.unreached(result);
         let output = &self.plan().output;
         if unreached.is_empty() || output.summary.is_none() && output.pages.html.is_none() {
             return self.save_all(result);
         }
-        let levels = result.levels.iter().chain(unreached).cloned().collect();
+        let levels = result.levels.iter().cloned().chain(unreached).collect();
         self.save_all(&RunResult { levels, ..result.clone() });
     }
 
@@ -369,17 +370,4 @@ fn report_lost(requests: &LoadReport) {
 fn limits(goodput: &Goodput) -> Limits {
     let ns = |limit: Option<Duration>| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     Limits { latency: ns(goodput.latency), first_token: ns(goodput.first_token), inter_token: ns(goodput.inter_token) }
-}
-
-/// Levels of an `earlier` run that `result` does not have.
-pub fn unreached<'a>(earlier: &'a [LevelSummary], result: &RunResult) -> Vec<&'a LevelSummary> {
-    let is_there = |earlier: &&LevelSummary| {
-        let (load, batch_size) = (earlier.load, earlier.client.batch_size);
-        result.levels.iter().any(|level| is_level(level, load, batch_size))
-    };
-    earlier.iter().filter(|earlier| !is_there(earlier)).collect()
-}
-
-fn is_level(level: &LevelSummary, load: LevelLoad, batch_size: u64) -> bool {
-    level.load == load && level.client.batch_size == batch_size
 }

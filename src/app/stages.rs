@@ -25,8 +25,8 @@ pub fn run(
     result: &mut RunResult,
 ) -> Result<()> {
     // Stages that an earlier run has played are there.
-    let done = runner.earlier.len().min(stages.len());
-    for level in &runner.earlier[..done] {
+    let done = runner.earlier.levels().len().min(stages.len());
+    for level in &runner.earlier.levels()[..done] {
         note!("{}: measured before (--resume)", report::level_name(level.load));
         runner.screen.next();
         result.levels.push(level.clone());
@@ -116,7 +116,7 @@ impl Director for Play<'_> {
         }
         let mut result = self.result.borrow_mut();
         let mut level = summary.clone();
-        if result.levels.len() == self.runner.earlier.len() {
+        if result.levels.len() == self.runner.earlier.levels().len() {
             level.course.began = self.began;
         }
         result.levels.push(level);

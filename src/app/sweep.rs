@@ -7,7 +7,7 @@ use crate::app::runner::Runner;
 use crate::error::{Error, Result};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::sweep::{Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
+use crate::measure::sweep::{Replay, StepTaken, Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
 use crate::plan::{GapDistribution, MeasurementPlan, Spacing, WindowRule};
 use crate::report::{console, significant};
 use crate::result::RunResult;
@@ -18,7 +18,8 @@ const BURST: u32 = 256;
 /// Shortest and longest window of a search step.
 const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
-/// Searches, then measures and prints each rate, then says what was found.
+/// Searches, then measures and prints each rate, then says what was found. Steps that an earlier run has taken are answered by its
+/// result.
 pub fn run(
     runner: &Runner<'_>,
     (spacing, points): (Spacing, u32),
@@ -26,44 +27,71 @@ pub fn run(
     result: &mut RunResult,
 ) -> Result<()> {
     let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
-    let search_plan = search_plan(&runner.plan().measurement);
+    let mut replay = Replay::of(runner.earlier.sweep_steps());
     runner.screen.at("search", None);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
-    while let Some(step) = sweep.next().filter(|_| may_go_on()) {
-        let observed = match step {
-            SweepStep::Burst => {
-                let level = runner.measure_quietly(&burst(runner), &search_plan)?;
-                if level.ending == Ending::Failed {
-                    say_no_rate(runner, Some(&level));
-                    result.levels.push(level);
-                    return runner.show(&result.levels);
-                }
-                observe(&level, runner)
-            }
-            SweepStep::Confirm(rate) => {
-                // Evenly: random gaps bring a short window more or fewer requests than the rate says, and the search would take
-                // that for what the server can do.
-                let job = Job::rate(runner.session, rate, GapDistribution::Constant)?;
-                let level = runner.measure_quietly(&job, &search_plan)?;
-                let observed = observe(&level, runner);
-                let word = if observed.sustained { "sustained" } else { "not sustained" };
-                note!("sweep: {} requests/sec: {word}", significant(rate));
-                observed
-            }
-            SweepStep::Measure(rate) => {
+    while let Some(step) = sweep.next() {
+        let known = replay.answer(step);
+        if known.is_none() && !may_go_on() {
+            break;
+        }
+        let observed = match (step, known) {
+            (SweepStep::Measure(rate), known) => {
                 runner.level(&Job::rate(runner.session, rate, distribution)?, result)?;
-                observe(result.levels.last().expect("was added just now"), runner)
+                known.unwrap_or_else(|| observe(result.levels.last().expect("was added just now"), runner))
             }
-            SweepStep::Again(index, rate) => {
+            (_, Some(known)) => known,
+            (SweepStep::Again(index, rate), None) => {
                 note!("sweep: {} requests/sec: contradicts the other rates; measured once more", significant(rate));
                 let level = &mut result.levels[index];
                 runner.again(&Job::rate(runner.session, rate, distribution)?, level)?;
                 observe(level, runner)
             }
+            (SweepStep::Burst, None) => match first_guess(runner, result)? {
+                Some(observed) => observed,
+                None => return Ok(()),
+            },
+            (SweepStep::Confirm(rate), None) => confirm(runner, rate)?,
         };
+        if let SweepStep::Confirm(rate) = step {
+            say_confirmed(rate, observed, known.is_some());
+        }
         sweep.observe(observed);
+        // One that was broken off is taken again.
+        if known.is_some() || may_go_on() {
+            result.sweep_steps.push(StepTaken { step, observed });
+        }
+        if known.is_none() {
+            runner.save(result);
+        }
     }
     conclude(runner, sweep.result(), result)
+}
+
+/// What many requests at once come to; none where they fail, which is said and in the result.
+fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<SweepObservation>> {
+    let level = runner.measure_quietly(&burst(runner), &search_plan(&runner.plan().measurement))?;
+    if level.ending != Ending::Failed {
+        return Ok(Some(observe(&level, runner)));
+    }
+    say_no_rate(runner, Some(&level));
+    result.levels.push(level);
+    runner.show(&result.levels).map(|()| None)
+}
+
+/// Whether a rate of the search is sustained.
+fn confirm(runner: &Runner<'_>, rate: f64) -> Result<SweepObservation> {
+    // Evenly: random gaps bring a short window more or fewer requests than the rate says, and the search would take that for
+    // what the server can do.
+    let job = Job::rate(runner.session, rate, GapDistribution::Constant)?;
+    let level = runner.measure_quietly(&job, &search_plan(&runner.plan().measurement))?;
+    Ok(observe(&level, runner))
+}
+
+fn say_confirmed(rate: f64, observed: SweepObservation, before: bool) {
+    let word = if observed.sustained { "sustained" } else { "not sustained" };
+    let when = if before { ", measured before (--resume)" } else { "" };
+    note!("sweep: {} requests/sec: {word}{when}", significant(rate));
 }
 
 /// Says what was found, or why nothing was.

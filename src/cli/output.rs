@@ -25,8 +25,8 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     summary_file: Option<PathBuf>,
 
-    /// Goes on after the last finished level of an earlier run of the same plan, whose --summary-file this is; the result is written
-    /// there again unless --summary-file names another file. Default: off
+    /// Goes on after the last finished level, step of a sweep or round of an earlier run of the same plan, whose --summary-file this
+    /// is; the result is written there again unless --summary-file names another file. Default: off
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 

@@ -224,32 +224,85 @@ pub struct Interleaving {
     pub start: u32,
 }
 
-/// Measures all subjects in turns: `measure` one of them at a time, `finished` is told of all rounds so far after each. A
-/// subject that fails at its first turn, or twice in a row, is given up; an interrupt ends all, and the round that it broke off
-/// has no unit of whoever had no turn.
+/// How often each subject has failed in a row.
+struct Failures(Vec<usize>);
+
+impl Failures {
+    fn none(subjects: usize) -> Self {
+        Self(vec![0; subjects])
+    }
+
+    fn is_given_up(&self, subject: usize) -> bool {
+        self.0[subject] >= PATIENCE
+    }
+
+    fn all_are_given_up(&self) -> bool {
+        (0..self.0.len()).all(|subject| self.is_given_up(subject))
+    }
+
+    /// What `subject` came to in a round.
+    fn tell(&mut self, Turn { round, subject }: Turn, unit: &Unit) {
+        let at_once = if round == 0 { PATIENCE } else { self.0[subject] + 1 };
+        self.0[subject] = if unit.problem.is_some() { at_once } else { 0 };
+    }
+
+    /// What all came to in the next of some rounds.
+    fn tell_all(&mut self, number: usize, round: &Round) {
+        let units = round.units.iter().enumerate().filter_map(|(subject, unit)| Some((subject, unit.as_ref()?)));
+        units.for_each(|(subject, unit)| self.tell(Turn { round: number, subject }, unit));
+    }
+}
+
+impl Interleaving {
+    /// The rounds of an earlier run that need not be measured again: those up to the first that was broken off, or is not of this
+    /// plan, and to the last in which anything succeeded.
+    pub fn kept(&self, earlier: impl IntoIterator<Item = Round>) -> Vec<Round> {
+        let mut failures = Failures::none(self.subjects);
+        let mut kept: Vec<Round> = Vec::new();
+        for round in earlier {
+            let number = kept.len();
+            let is_there = |subject: usize| round.units[subject].is_some() || failures.is_given_up(subject);
+            let is_of_plan = round.start == self.start && round.units.len() == self.subjects;
+            let is_of_plan = is_of_plan && round.order == self.rounds.order_of(number, self.subjects, self.seed);
+            if !is_of_plan || !(0..self.subjects).all(is_there) {
+                break;
+            }
+            failures.tell_all(number, &round);
+            kept.push(round);
+        }
+        let has_success = |round: &Round| round.units.iter().flatten().any(|unit| unit.problem.is_none());
+        kept.truncate(kept.iter().rposition(has_success).map_or(0, |last| last + 1));
+        kept
+    }
+}
+
+/// Measures all subjects in turns: `measure` one of them at a time, `finished` is told of all rounds so far after each. `kept` are
+/// rounds that were measured before ([`Interleaving::kept`]), after which it goes on. A subject that fails at its first turn, or
+/// twice in a row, is given up; an interrupt ends all, and the round that it broke off has no unit of whoever had no turn.
 pub fn interleave(
     plan: &Interleaving,
+    kept: Vec<Round>,
     mut measure: impl FnMut(Turn) -> Measured,
     mut finished: impl FnMut(&[Round]),
 ) -> Vec<Round> {
     let (count, most) =
         (plan.rounds.count, plan.rounds.count + if plan.replaces { plan.rounds.count.div_ceil(2) } else { 0 });
-    let mut all: Vec<Round> = Vec::new();
-    let mut failures = vec![0; plan.subjects];
+    let mut all = kept;
+    let mut failures = Failures::none(plan.subjects);
+    all.iter().enumerate().for_each(|(number, round)| failures.tell_all(number, round));
     while all.len() < most && all.iter().filter(|round| !round.is_disturbed()).count() < count {
         let round = all.len();
         let order = plan.rounds.order_of(round, plan.subjects, plan.seed);
         let mut units = vec![None; plan.subjects];
         let mut interrupted = false;
         for &subject in &order {
-            if failures[subject] >= PATIENCE {
+            if failures.is_given_up(subject) {
                 continue;
             }
             match measure(Turn { round, subject }) {
                 Measured::Interrupted => interrupted = true,
                 Measured::Unit(unit) => {
-                    let at_once = if round == 0 { PATIENCE } else { failures[subject] + 1 };
-                    failures[subject] = if unit.problem.is_some() { at_once } else { 0 };
+                    failures.tell(Turn { round, subject }, &unit);
                     units[subject] = Some(unit);
                 }
             }
@@ -263,7 +316,7 @@ pub fn interleave(
             set_aside(&mut all, count);
             finished(&all);
         }
-        if interrupted || !measured || failures.iter().all(|&failures| failures >= PATIENCE) {
+        if interrupted || !measured || failures.all_are_given_up() {
             break;
         }
     }
@@ -301,7 +354,7 @@ mod tests {
             turns.push((turn.round, turn.subject));
             fine()
         };
-        let all = interleave(&plan(3, false), take, |all| seen.push(all.len()));
+        let all = interleave(&plan(3, false), Vec::new(), take, |all| seen.push(all.len()));
         assert_eq!(turns, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)]);
         assert_eq!((all.len(), seen, all[1].order.clone()), (3, vec![1, 2, 3], vec![1, 0]));
     }
@@ -311,7 +364,7 @@ mod tests {
         let disturbed = || Measured::Unit(Unit { disturbed: true, ..Unit::default() });
         let rounds = |bad: &[usize], replaces| {
             let take = |turn: Turn| if bad.contains(&turn.round) && turn.subject == 1 { disturbed() } else { fine() };
-            interleave(&plan(4, replaces), take, |_| ())
+            interleave(&plan(4, replaces), Vec::new(), take, |_| ())
         };
         let one = rounds(&[1], true);
         assert_eq!(one.iter().map(|round| round.set_aside).collect::<Vec<_>>(), [false, true, false, false, false]);
@@ -328,7 +381,7 @@ mod tests {
                 turns[turn.subject] += 1;
                 if fails(turn) { Measured::Unit(Unit::failed("no")) } else { fine() }
             };
-            interleave(&plan(6, false), take, |_| ());
+            interleave(&plan(6, false), Vec::new(), take, |_| ());
             turns
         };
         assert_eq!(turns_of(|turn| turn.subject == 1), [6, 1], "it never worked");
@@ -340,11 +393,59 @@ mod tests {
     #[test]
     fn an_interrupt_keeps_what_there_is() {
         let take = |turn: Turn| if turn == (Turn { round: 1, subject: 0 }) { Measured::Interrupted } else { fine() };
-        let all = interleave(&plan(6, false), take, |_| ());
+        let all = interleave(&plan(6, false), Vec::new(), take, |_| ());
         // Round 1 goes back: the second had its turn.
         assert_eq!(all.len(), 2);
         assert!(all[1].counted(0).is_none() && all[1].counted(1).is_some());
-        assert!(interleave(&plan(6, false), |_| Measured::Interrupted, |_| ()).is_empty());
+        assert!(interleave(&plan(6, false), Vec::new(), |_| Measured::Interrupted, |_| ()).is_empty());
+    }
+
+    #[test]
+    fn what_was_measured_before_is_not_measured_again() {
+        for order in [Order::Abba, Order::Random] {
+            let rounds = Rounds { count: 6, order, margin: 0.05 };
+            let plan = Interleaving { rounds, subjects: 3, seed: 7, replaces: true, start: 1 };
+            // Subject 2 is given up after two rounds, and round 3 was disturbed.
+            let unit = |turn: Turn| {
+                let problem = (turn.subject == 2 && turn.round >= 1).then(|| "no".to_owned());
+                Unit { requests: turn.round as u64, disturbed: turn.round == 3, problem, ..Unit::default() }
+            };
+            let whole = interleave(&plan, Vec::new(), |turn| Measured::Unit(unit(turn)), |_| ());
+            assert_eq!(whole.len(), 7);
+            for cut in 0..=whole.len() {
+                let kept = plan.kept(whole[..cut].to_vec());
+                let first = kept.len();
+                // Until something is given up, a round that nothing is missing from is kept.
+                assert_eq!(first, cut, "{order:?}");
+                let take = |turn: Turn| {
+                    assert!(turn.round >= first);
+                    Measured::Unit(unit(turn))
+                };
+                assert_eq!(interleave(&plan, kept, take, |_| ()), whole, "{order:?} {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_that_was_broken_off_is_measured_anew_and_so_is_what_no_subject_survived() {
+        let plan = plan(4, false);
+        let whole = interleave(&plan, Vec::new(), |_| fine(), |_| ());
+        let lengths = |change: &dyn Fn(&mut Vec<Round>)| {
+            let mut rounds = whole.clone();
+            change(&mut rounds);
+            plan.kept(rounds).len()
+        };
+        assert_eq!(lengths(&|_| ()), 4);
+        assert_eq!(lengths(&|rounds| rounds[2].units[0] = None), 2);
+        assert_eq!(lengths(&|rounds| rounds[1].order.reverse()), 1);
+        assert_eq!(lengths(&|rounds| rounds[3].start = 2), 3);
+        let fail = |round: &mut Round, subject: usize| round.units[subject] = Some(Unit::failed("no"));
+        assert_eq!(lengths(&|rounds| fail(&mut rounds[3], 1)), 4, "one that fails is a result");
+        let all_fail = |rounds: &mut Vec<Round>| {
+            fail(&mut rounds[2], 1);
+            (0..2).for_each(|subject| fail(&mut rounds[3], subject));
+        };
+        assert_eq!(lengths(&all_fail), 3);
     }
 
     #[test]

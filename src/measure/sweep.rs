@@ -42,7 +42,8 @@ pub struct SweepPlan {
 }
 
 /// What is to be run next.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum SweepStep {
     /// Many requests outstanding; its completion rate is the observation.
     Burst,
@@ -55,7 +56,7 @@ pub enum SweepStep {
 }
 
 /// What a step came to.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepObservation {
     /// Requests completed a second.
     pub completed_rate: f64,
@@ -65,6 +66,34 @@ pub struct SweepObservation {
     pub settled: bool,
     /// The latency that the report looks at, in nanoseconds.
     pub latency_ns: f64,
+}
+
+/// A step that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepTaken {
+    /// What was run.
+    pub step: SweepStep,
+    /// What it came to.
+    pub observed: SweepObservation,
+}
+
+/// The steps that an earlier run of a sweep has taken. They answer as long as the same steps are asked for in the same order; what
+/// comes after another one follows from something else.
+#[derive(Clone, Debug)]
+pub struct Replay<'a>(&'a [StepTaken]);
+
+impl<'a> Replay<'a> {
+    /// From the first of these.
+    pub fn of(steps: &'a [StepTaken]) -> Self {
+        Self(steps)
+    }
+
+    /// What `step` came to then; none where it is to be run now.
+    pub fn answer(&mut self, step: SweepStep) -> Option<SweepObservation> {
+        let known = self.0.split_first().filter(|(taken, _)| taken.step == step);
+        self.0 = known.map_or(&[], |(_, rest)| rest);
+        known.map(|(taken, _)| taken.observed)
+    }
 }
 
 /// A sweep under way.
@@ -395,6 +424,53 @@ mod tests {
             sweep.observe(observation(measuring || confirmed));
         }
         assert_eq!(sweep.result().unwrap().saturation, sweep.points[4].rate);
+    }
+
+    /// Goes through a sweep of which `known` steps were taken before. All steps, and how many were taken now.
+    fn resumed(known: &[StepTaken], server: impl Fn(SweepStep) -> SweepObservation) -> (Vec<StepTaken>, usize) {
+        let (mut sweep, mut replay) = (Sweep::new(LINEAR), Replay::of(known));
+        let (mut all, mut now) = (Vec::new(), 0);
+        while let Some(step) = sweep.next() {
+            let observed = replay.answer(step).unwrap_or_else(|| {
+                now += 1;
+                server(step)
+            });
+            sweep.observe(observed);
+            all.push(StepTaken { step, observed });
+        }
+        (all, now)
+    }
+
+    #[test]
+    fn a_sweep_goes_on_where_it_stood() {
+        // One of its rates is disturbed, and is measured again.
+        let disturbed = |step| match step {
+            SweepStep::Measure(rate) if (rate / 350.0 - 1.0).abs() < 0.1 => {
+                SweepObservation { sustained: false, ..server(730.0)(step) }
+            }
+            step => server(730.0)(step),
+        };
+        let (whole, taken) = resumed(&[], disturbed);
+        assert!(taken == whole.len() && matches!(whole[taken - 1].step, SweepStep::Again(..)), "{whole:?}");
+        for known in 0..=whole.len() {
+            assert_eq!(resumed(&whole[..known], disturbed), (whole.clone(), whole.len() - known));
+        }
+    }
+
+    #[test]
+    fn what_follows_another_step_is_not_taken_for_an_answer() {
+        let (mut known, _) = resumed(&[], server(730.0));
+        known[2].step = SweepStep::Confirm(1.0);
+        let (all, now) = resumed(&known, server(500.0));
+        assert_eq!((&all[..2], now), (&known[..2], all.len() - 2));
+    }
+
+    #[test]
+    fn steps_are_read_as_they_are_written() {
+        let (known, _) = resumed(&[], server(0.1 + 0.2));
+        let text = serde_json::to_string(&known).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<StepTaken>>(&text).unwrap(), known);
+        assert!(text.starts_with(r#"[{"step":"burst","observed":{"completed_rate":"#), "{text}");
     }
 
     #[test]

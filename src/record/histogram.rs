@@ -44,7 +44,11 @@ impl<const BITS: u32> AtomicHistogram<BITS> {
     /// Adds everything to `target` and leaves it here.
     pub fn copy_into(&self, target: &mut Distribution) {
         for (index, count) in self.counts.iter().enumerate() {
-            target.histogram.saturating_record_n(Self::lowest_value(index), count.load(Ordering::Relaxed));
+            let count = count.load(Ordering::Relaxed);
+            // A value that was recorded no times is the smallest or the largest, too.
+            if count != 0 {
+                target.histogram.saturating_record_n(Self::lowest_value(index), count);
+            }
         }
         target.sum_ns += u128::from(self.sum_ns.load(Ordering::Relaxed));
     }
@@ -91,6 +95,7 @@ mod tests {
             histogram.copy_into(&mut target);
             assert_eq!((target.count(), target.sum_ns), (100, 5_050_000_000));
             assert!((target.percentile_ns(99.0) as f64 / 99e6 - 1.0).abs() < 0.01);
+            assert!(target.histogram.min() > 990_000 && target.histogram.max() < 110_000_000, "what was recorded");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::measure::outcome::Outcome;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::LevelSummary;
-use crate::measure::sweep::SweepResult;
+use crate::measure::sweep::{StepTaken, SweepResult};
 use crate::plan::MeasurementPlan;
 use crate::result::variants::VariantsFile;
 use crate::result::{Checked, PeriodicResult, RunResult, Setup};
@@ -94,6 +94,8 @@ struct ResultFile<'a> {
     levels: Vec<LevelFile<'a>>,
     /// What a sweep found.
     sweep: &'a Option<SweepResult>,
+    /// The steps that it has taken, in order: what it measures next follows from them.
+    sweep_steps: &'a [StepTaken],
     /// What a periodic load came to.
     periodic: &'a Option<PeriodicResult>,
     /// What variants (`--variant`, `--matrix`) came to, which have no levels but cells.
@@ -115,6 +117,7 @@ impl Serialize for RunResult {
             ended: self.ended,
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,
+            sweep_steps: &self.sweep_steps,
             periodic: &self.periodic,
             variants: self.variants.as_ref().map(VariantsFile::of),
             requirements: &self.requirements,

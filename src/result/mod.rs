@@ -22,7 +22,7 @@ use crate::backend::InferError;
 use crate::load::{LoadReport, PeriodicBatch};
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelSummary;
-use crate::measure::sweep::SweepResult;
+use crate::measure::sweep::{StepTaken, SweepResult};
 
 pub use gate::{Checked, Judgement, Unit, time_to_decide};
 pub use level::is_same_level;
@@ -43,6 +43,9 @@ pub struct RunResult {
     pub levels: Vec<LevelSummary>,
     /// What a sweep found.
     pub sweep: Option<SweepResult>,
+    /// The steps that it has taken, in order: what it measures next follows from them.
+    #[serde(default)]
+    pub sweep_steps: Vec<StepTaken>,
     /// What a periodic load came to, which has no levels.
     pub periodic: Option<PeriodicResult>,
     /// What variants (`--variant`, `--matrix`) came to, which have no levels but cells.
@@ -77,6 +80,7 @@ impl RunResult {
             ended: None,
             levels: Vec::new(),
             sweep: None,
+            sweep_steps: Vec::new(),
             periodic: None,
             variants: None,
             requirements: Vec::new(),

@@ -339,9 +339,9 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
     let gate = |name: &str| levels(&server).args("--require p50<+5000% --baseline").arg(file(name)).run();
     assert_eq!(gate("base.json").code(), 0);
     gate("other.json").failure_after_notes(&["of something else", "models: 'other' and 'm'"]);
-    // What is no run of levels cannot be gone on with.
+    // Levels are no rounds.
     let variants = levels(&server).args("--variant a:--sync --variant b:--async --resume").arg(&base).run();
-    variants.refusal(&["--resume", "a comparison of variants cannot be gone on with"]);
+    variants.refusal(&["--resume", "another plan", "--variant was absent and is "]);
     assert_eq!(fs::read_to_string(&base).unwrap(), kept);
 }
 

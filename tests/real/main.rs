@@ -10,6 +10,7 @@ mod ranks;
 mod remote;
 mod report;
 mod request_options;
+mod resume;
 mod shared_memory;
 #[path = "../support/mod.rs"]
 mod support;

@@ -224,5 +224,5 @@ fn a_run_goes_on_after_its_last_finished_level() {
     let other = range().args("--resume /nonexistent/r.json").run();
     other.refusal(&["/nonexistent/r.json"]);
     let sweep = levels(&server).args("--sweep linear:3 --resume").arg(&path).run();
-    sweep.refusal(&["--resume", "sweep"]);
+    sweep.refusal(&["--resume", "another plan", "--sweep was absent and is 'linear:3'"]);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::app::job::Job;
+use crate::app::resume::Earlier;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -149,7 +150,7 @@ impl<'a> Subject<'a> {
         let session = home.session(plan.with_batch_size(batch_size))?;
         let job = job(session, concurrency, trial)?;
         let runner = Runner {
-            earlier: &[],
+            earlier: &Earlier::default(),
             baseline: None,
             session,
             screen,

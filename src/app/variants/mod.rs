@@ -6,10 +6,12 @@ mod sizes;
 mod subject;
 mod transports;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::app::phase;
+use crate::app::resume::Earlier;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
 use crate::app::variants::subject::{Course, Subject, levels};
@@ -35,12 +37,13 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
     };
     check_levels(&plan.variants)?;
     check_libraries(&plan.variants)?;
+    let earlier = Earlier::read(plan)?;
     if field.is_embedded() {
         phase::loading();
     }
     let screen = Screen::new();
     let course = Course { screen: &screen, interrupts, codes, connect };
-    let mut comparison = Comparison { field, plan, rounds, course, result: None };
+    let mut comparison = Comparison { field, plan, rounds, course, earlier, result: None };
     let ended = comparison.measure();
     let Some(mut result) = comparison.result.take() else {
         return ended.map(|()| exit::INTERRUPTED);
@@ -91,6 +94,8 @@ struct Comparison<'a> {
     plan: &'a Plan,
     rounds: Rounds,
     course: Course<'a>,
+    /// What an earlier run has finished.
+    earlier: Earlier,
     /// What there is of it.
     result: Option<RunResult>,
 }
@@ -162,10 +167,12 @@ impl Comparison<'_> {
             starts: measurement.restarts,
             seed: self.plan.seed,
             primary: Figure::Client(measurement.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)),
-            cells: Vec::new(),
+            cells: self.earlier.cells().to_vec(),
         };
         let mut setup = (*seen.setup).clone();
         (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
+        self.earlier.check(&setup)?;
+        self.earlier.check_variants(&variants.variants)?;
         self.course.screen.print(&console::settings(self.plan, &setup))?;
         self.course.screen.print(&report::variants::heading(&variants, measurement))?;
         for variant in &variants.variants {
@@ -204,7 +211,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Adds the cell with that number, unless an earlier start has.
+    /// Adds the cell with that number, unless an earlier start or an earlier run has.
     fn add_cell(&mut self, subjects: &[Subject], (cell, level): (usize, usize), size: Option<u64>) {
         let Some(variants) = self.result.as_mut().and_then(|result| result.variants.as_mut()) else { return };
         if variants.cells.len() > cell {
@@ -217,7 +224,7 @@ impl Comparison<'_> {
         variants.cells.push(Cell { loads, size, input_bytes, rounds: Vec::new() });
     }
 
-    /// Measures the rounds of a cell, and keeps them as they come.
+    /// Measures the rounds of a cell that it does not have yet, and keeps them as they come.
     fn rounds_of(
         &mut self,
         subjects: &[Subject],
@@ -235,9 +242,7 @@ impl Comparison<'_> {
             replaces: plan.measurement.on_disturbance == Some(OnDisturbance::Replace),
             start,
         };
-        let part = [("start", start as usize, starts as usize), ("cell", cell + 1, cells)];
-        let part = part.into_iter().filter(|(_, _, of)| *of > 1);
-        let part: Vec<String> = part.map(|(noun, number, of)| format!("{noun} {number}/{of}")).collect();
+        let part = part((start, starts), (cell, cells));
         let place = |round: usize| {
             // Disturbed rounds are measured again.
             let round = format!("round {}/{}", round + 1, interleaving.rounds.count.max(round + 1));
@@ -245,8 +250,11 @@ impl Comparison<'_> {
         };
         let turns = self.rounds.count * usable.len();
         let earlier_cells = (start as usize - 1) * cells + cell;
-        let mut turn_number = earlier_cells * turns;
-        let earlier = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
+        let there = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
+        let of = |when: Ordering| there.iter().filter(move |round| round.start.cmp(&start) == when);
+        let kept = interleaving.kept(of(Ordering::Equal).map_while(|round| gather(round, &usable)));
+        say_kept(&part, kept.len());
+        let mut turn_number = earlier_cells * turns + kept.len().min(self.rounds.count - 1) * usable.len();
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", place(turn.round), subject.name);
@@ -257,21 +265,45 @@ impl Comparison<'_> {
         let keep = |rounds: &[Round]| {
             let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
             if let Some(variants) = &mut result.variants {
-                variants.cells[cell].rounds = earlier.iter().cloned().chain(all).collect();
+                let (before, after) = (of(Ordering::Less).cloned(), of(Ordering::Greater).cloned());
+                variants.cells[cell].rounds = before.chain(all).chain(after).collect();
                 course.screen.log(&format!("{} is done", place(rounds.len() - 1)));
             }
             report::summary::save(plan, course.interrupts, result);
         };
-        interleave(&interleaving, take, keep);
+        interleave(&interleaving, kept, take, keep);
         course.screen.at("", None);
-        if !part.is_empty() && course.interrupts.load(Ordering::Relaxed) == 0 {
+        if !part.is_empty() && course.interrupts.load(Relaxed) == 0 {
             course.screen.done(&format!("{} is done", part.join(", ")));
         }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.course.interrupts.load(Ordering::Relaxed) > 0
+        self.course.interrupts.load(Relaxed) > 0
     }
+}
+
+/// Which start and cell that is, where there are several.
+fn part((start, starts): (u32, u32), (cell, cells): (usize, usize)) -> Vec<String> {
+    let part = [("start", start as usize, starts as usize), ("cell", cell + 1, cells)];
+    let part = part.into_iter().filter(|(_, _, of)| *of > 1);
+    part.map(|(noun, number, of)| format!("{noun} {number}/{of}")).collect()
+}
+
+fn say_kept(part: &[String], kept: usize) {
+    if kept > 0 {
+        let rounds = if kept == 1 { "round 1".to_owned() } else { format!("rounds 1 to {kept}") };
+        let place = part.iter().cloned().chain([rounds]).collect::<Vec<_>>().join(", ");
+        note!("{place}: measured before (--resume)");
+    }
+}
+
+/// A round of all subjects, with the numbers of those that could be opened; none where it is of others.
+fn gather(round: &Round, usable: &[usize]) -> Option<Round> {
+    let place = |number: &usize| usable.iter().position(|usable| usable == number);
+    let order = round.order.iter().map(place).collect::<Option<_>>()?;
+    let units = usable.iter().map(|&number| round.units[number].clone()).collect();
+    Some(Round { order, units, ..round.clone() })
 }
 
 /// A round of those subjects that could be opened, with the numbers of all.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::app::ending;
 use crate::app::job::Job;
+use crate::app::resume::Earlier;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -224,7 +225,7 @@ impl Open {
     fn measure_once(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
         let Course { screen, interrupts, codes, .. } = course;
         let runner = Runner {
-            earlier: &[],
+            earlier: &Earlier::default(),
             baseline: None,
             session: &self.session,
             screen,
