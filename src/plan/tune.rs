@@ -33,7 +33,7 @@ pub struct TunePlan {
     pub output: Option<PathBuf>,
     /// Every candidate is measured in a process of its own.
     pub isolate: bool,
-    /// A search that was broken off goes on.
+    /// The search whose record there is goes on, with more time if the budget is greater.
     pub resume: bool,
     /// What one candidate's process is to do, where this is one.
     pub trial: Option<String>,

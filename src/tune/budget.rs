@@ -11,7 +11,7 @@ const CALIBRATION: f64 = 0.30;
 const RACE: f64 = 0.70;
 const STEPS: f64 = 0.80;
 /// What is kept for confirmation at most, where its rounds take more than their share.
-const MOST_CONFIRMATION: f64 = 0.45;
+pub const MOST_CONFIRMATION: f64 = 0.45;
 
 /// What a trial costs beside its unit, before there was any.
 const USUAL_EXTRA_S: f64 = 0.1;
@@ -20,6 +20,8 @@ const USUAL_EXTRA_S: f64 = 0.1;
 #[derive(Clone, Debug)]
 pub struct Budget {
     limit_s: f64,
+    /// What was spent when the search was opened again: shares are those of the rest.
+    from_s: f64,
     spent_s: f64,
     /// Of each candidate that was measured, what its last trial cost beside its unit: slow ones need long windows.
     extras_s: BTreeMap<usize, f64>,
@@ -28,7 +30,17 @@ pub struct Budget {
 impl Budget {
     /// Nothing is spent yet.
     pub fn new(limit_s: f64) -> Self {
-        Self { limit_s, spent_s: 0.0, extras_s: BTreeMap::new() }
+        Self { limit_s, from_s: 0.0, spent_s: 0.0, extras_s: BTreeMap::new() }
+    }
+
+    /// There are so many seconds in all; the shares are those of all.
+    pub fn raise(&mut self, limit_s: f64) {
+        self.limit_s = limit_s;
+    }
+
+    /// There are so many seconds in all; the shares are those of what is not spent yet.
+    pub fn extend(&mut self, limit_s: f64) {
+        (self.limit_s, self.from_s) = (limit_s, self.spent_s);
     }
 
     /// A trial of `candidate` with this unit took so long in all.
@@ -61,22 +73,22 @@ impl Budget {
 
     /// Seconds left for a look at the far ends of all settings.
     pub fn for_ends(&self) -> f64 {
-        self.limit_s * ENDS - self.spent_s
+        self.until(ENDS)
     }
 
     /// Seconds left for calibration.
     pub fn for_calibration(&self) -> f64 {
-        self.limit_s * CALIBRATION - self.spent_s
+        self.until(CALIBRATION)
     }
 
     /// Seconds left for racing, where confirmation needs `reserve`.
     pub fn for_race(&self, reserve: f64) -> f64 {
-        self.limit_s * RACE.min(1.0 - self.reserved(reserve)) - self.spent_s
+        self.until(RACE.min(1.0 - self.reserved(reserve)))
     }
 
     /// Seconds left for steps.
     pub fn for_steps(&self, reserve: f64) -> f64 {
-        self.limit_s * STEPS.min(1.0 - self.reserved(reserve)) - self.spent_s
+        self.until(STEPS.min(1.0 - self.reserved(reserve)))
     }
 
     /// Seconds left in all.
@@ -89,7 +101,12 @@ impl Budget {
         self.spent_s
     }
 
+    /// Seconds left until this share of the budget is spent.
+    fn until(&self, share: f64) -> f64 {
+        self.from_s + (self.limit_s - self.from_s) * share - self.spent_s
+    }
+
     fn reserved(&self, reserve: f64) -> f64 {
-        (reserve / self.limit_s).clamp(1.0 - STEPS, MOST_CONFIRMATION)
+        (reserve / (self.limit_s - self.from_s)).clamp(1.0 - STEPS, MOST_CONFIRMATION)
     }
 }

@@ -22,6 +22,8 @@ pub struct Outlook<'a> {
     pub calibration: &'a Calibration,
     /// Whether a point could not be loaded or measured.
     pub failed: &'a dyn Fn(&Place) -> bool,
+    /// Whether a point has been left behind for good.
+    pub behind: &'a dyn Fn(&Place) -> bool,
     /// The best score that was measured where the constraints held.
     pub best: Option<f64>,
     /// How far scores and violations of one point are apart, as standard deviations.
@@ -35,7 +37,7 @@ impl Outlook<'_> {
     pub fn choose(&self) -> (Vec<Place>, Vec<Excluded>) {
         let mut promising = Vec::new();
         let mut excluded = Vec::new();
-        for place in self.space.places() {
+        for place in self.space.places().filter(|place| !(self.behind)(place)) {
             match self.exclusion(&place) {
                 Some(reason) => excluded.push((place, reason)),
                 None => {
@@ -65,7 +67,7 @@ impl Outlook<'_> {
             _ => 0,
         });
         let starts = [self.space.base(), batched.collect()];
-        starts.into_iter().filter(|place| self.failed_setting(place).is_none()).collect()
+        starts.into_iter().filter(|place| self.failed_setting(place).is_none() && !(self.behind)(place)).collect()
     }
 
     /// The setting that a point has in common with one that could not be loaded because of it alone.

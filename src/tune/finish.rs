@@ -5,7 +5,7 @@ use crate::tune::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
 use crate::tune::race::Standings;
 use crate::tune::racing::{CONFIDENCE, NO_TIME, is_race};
 use crate::tune::space::Place;
-use crate::tune::trial::{Fate, Phase};
+use crate::tune::trial::{Fate, Phase, Visit};
 
 /// Rounds in which a step is held against the best.
 const STEP_ROUNDS: usize = 4;
@@ -37,7 +37,7 @@ impl Planner {
             beside.push(number);
             if self.price_of_round(&beside, unit) > each {
                 beside.pop();
-                self.drop_candidate(number, NO_TIME.to_owned());
+                self.leave(number, NO_TIME.to_owned());
                 break;
             }
         }
@@ -57,7 +57,11 @@ impl Planner {
         let seen = Standings { means: all.into_iter().filter_map(mean).collect(), ..Standings::default() };
         let able = |number: usize| meets(&self.candidates[number], |_| true);
         let by_race = leader(&of_race, able);
-        by_race.or_else(|| leader(&seen, able)).or_else(|| leader(&of_race, |_| true)).unwrap_or(0)
+        by_race
+            .or_else(|| self.best_confirmed())
+            .or_else(|| leader(&seen, able))
+            .or_else(|| leader(&of_race, |_| true))
+            .unwrap_or(0)
     }
 
     /// Moves to a neighbour that is better by the margin; else the best one stays.
@@ -79,7 +83,7 @@ impl Planner {
             if number != 0 && number != best && number != ahead {
                 let stepped = self.candidates[number].visits.iter().any(|visit| visit.phase == Phase::Step);
                 let reason = if stepped { "no better than its neighbour" } else { NO_TIME };
-                self.drop_candidate(number, reason.to_owned());
+                self.leave(number, reason.to_owned());
             }
         }
         if moves && self.budget.for_steps(self.reserve()) > 0.0 {
@@ -121,7 +125,7 @@ impl Planner {
             is_new
         });
         finalists.truncate((room as usize).clamp(2, KEPT + 1));
-        self.finalists = finalists;
+        self.set_finalists(finalists, (best, cheap));
         for number in self.finalists.clone() {
             if matches!(self.candidates[number].fate, Fate::Dropped { .. }) {
                 self.candidates[number].fate = Fate::Open;
@@ -132,8 +136,8 @@ impl Planner {
 
     /// Goes on with another pair of rounds, unless the answer is known or the time is over.
     pub(super) fn judge_confirmation(&mut self) {
-        let confirmations =
-            |number: &usize| self.candidates[*number].visits.iter().filter(|visit| answer::confirms(visit)).count();
+        let is_new = |visit: &&Visit| answer::confirms(visit) && visit.round >= self.since;
+        let confirmations = |number: &usize| self.candidates[*number].visits.iter().filter(is_new).count();
         let rounds = self.finalists.iter().map(confirmations).max().unwrap_or(0);
         let works = |number: &usize| !self.candidates[*number].has_failed();
         let mut finalists: Vec<usize> = self.finalists.iter().copied().filter(works).collect();

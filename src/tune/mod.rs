@@ -13,6 +13,7 @@ mod narrowing;
 mod planner;
 mod race;
 mod racing;
+mod raising;
 mod space;
 #[cfg(test)]
 mod tests;

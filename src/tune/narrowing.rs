@@ -43,7 +43,9 @@ impl Planner {
 
     /// The best of those that were seen, for the race; the others are dropped.
     pub(super) fn line_up_seen(&mut self) -> Vec<Place> {
-        let mut seen: Vec<usize> = (1..self.candidates.len()).filter(|number| self.is_seen(*number)).collect();
+        let mut seen: Vec<usize> = (1..self.candidates.len())
+            .filter(|number| self.is_seen(*number) && !self.is_left_behind(*number))
+            .collect();
         seen.sort_by(|one, other| ahead(self.standing(*other), self.standing(*one)));
         let others = seen.split_off(self.room().clamp(KEPT, LEAST_RACING).min(seen.len()));
         let score = |number: usize| self.mean_score(number).unwrap_or(f64::NEG_INFINITY);
@@ -53,7 +55,7 @@ impl Planner {
             false => "misses a constraint at a first look".to_owned(),
         };
         let reasons: Vec<(usize, String)> = others.into_iter().map(|number| (number, reason(number))).collect();
-        reasons.into_iter().for_each(|(number, reason)| self.drop_candidate(number, reason));
+        reasons.into_iter().for_each(|(number, reason)| self.leave(number, reason));
         seen.into_iter().filter_map(|number| self.candidates[number].place.clone()).collect()
     }
 
@@ -117,7 +119,7 @@ impl Planner {
     }
 
     /// Whether a point was measured, or could not be.
-    fn is_tried(&self, place: &Place) -> bool {
+    pub(super) fn is_tried(&self, place: &Place) -> bool {
         let of = |number: &usize| &self.candidates[*number];
         self.numbers.get(place).map(of).is_some_and(|known| known.has_failed() || !known.visits.is_empty())
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::seed::{Purpose, derive, hash};
-use crate::tune::answer::{self, Answer, confirmed, leader, meets};
+use crate::tune::answer::{self, Answer, leader, meets};
 use crate::tune::budget::Budget;
 use crate::tune::race::{Standings, median};
 use crate::tune::space::{Place, Space};
@@ -47,6 +47,10 @@ pub struct Planner {
     pub(super) members: Vec<usize>,
     /// Those that are confirmed, the present one first.
     pub(super) finalists: Vec<usize>,
+    /// Those that were confirmed before others joined these, as far as they have shown something.
+    pub(super) earlier: Vec<usize>,
+    /// The first round since the search has had more time.
+    pub(super) since: usize,
 }
 
 impl Planner {
@@ -66,6 +70,8 @@ impl Planner {
             has_narrowed: false,
             members: Vec::new(),
             finalists: Vec::new(),
+            earlier: Vec::new(),
+            since: 0,
             space,
             settings,
         }
@@ -79,6 +85,11 @@ impl Planner {
     /// What is searched.
     pub fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// Seconds that the search may take in all.
+    pub fn budget(&self) -> f64 {
+        self.settings.budget_s
     }
 
     /// Seconds that were spent.
@@ -146,8 +157,7 @@ impl Planner {
 
     /// What has been shown so far.
     pub fn answer(&self) -> Answer {
-        let confirmation = confirmed(&self.space, &self.candidates, &self.finalists, self.settings.margin);
-        if let Some(answer) = confirmation.filter(|_| self.is_confirmed()) {
+        if let Some(answer) = self.shown() {
             return answer;
         }
         if self.finalists == [0] && meets(&self.candidates[0], |_| true) {
@@ -173,14 +183,14 @@ impl Planner {
         nearest.map_or(Answer::Nothing, Answer::NoneMeets)
     }
 
-    /// Whether every finalist that works was measured in enough rounds to say something.
-    fn is_confirmed(&self) -> bool {
+    /// Whether every one of `finalists` that works was measured in enough rounds to say something.
+    pub(super) fn is_confirmed(&self, finalists: &[usize]) -> bool {
         let rounds = |number: &usize| {
             let visits = &self.candidates[*number].visits;
             visits.iter().filter(|visit| answer::confirms(visit)).count()
         };
         let works = |number: &&usize| !self.candidates[**number].has_failed();
-        !self.finalists.is_empty() && self.finalists.iter().filter(works).map(rounds).all(|rounds| rounds >= 4)
+        !finalists.is_empty() && finalists.iter().filter(works).map(rounds).all(|rounds| rounds >= 4)
     }
 
     fn is_affordable(&self, trial: &Trial) -> bool {

@@ -36,8 +36,10 @@ impl Planner {
         if self.space.len() > SMALL {
             let base = self.space.base();
             for place in self.space.axes(&base) {
+                // Those of an earlier look need no other.
+                let is_new = !self.is_tried(&place);
                 let number = self.number(place);
-                looks.extend((number != 0).then_some(number));
+                looks.extend((number != 0 && is_new).then_some(number));
             }
         }
         self.queue_round(&looks, Phase::Calibration, self.settings.unit_s);
@@ -46,7 +48,7 @@ impl Planner {
     /// Looks again at what takes least time, which tells how far two looks are apart.
     pub(super) fn look_again(&mut self) {
         self.stage = SearchStage::Repeating;
-        if self.space.len() <= SMALL {
+        if self.space.len() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (LOOKS - 1) as f64 {
             return;
         }
         let price = |number: &usize| self.budget.price_of(*number, 0.0);
@@ -63,15 +65,26 @@ impl Planner {
         for (place, reason) in excluded {
             let number = self.number(place);
             // A look at the point itself goes before what is predicted of it.
-            let is_seen = self.has_narrowed && !self.candidates[number].visits.is_empty();
+            let is_seen = (self.has_narrowed || self.since > 0) && !self.candidates[number].visits.is_empty();
             let candidate = &mut self.candidates[number];
             if number != 0 && candidate.is_open() && !is_seen {
                 candidate.fate = Fate::RuledOut(reason);
             }
         }
-        self.members = chosen.into_iter().map(|place| self.number(place)).collect();
+        let chosen: Vec<usize> = chosen.into_iter().map(|place| self.number(place)).collect();
+        let confirmed = self.open_finalists();
+        let adds_none = !confirmed.is_empty() && chosen.iter().all(|number| *number == 0 || confirmed.contains(number));
+        self.members = confirmed;
+        for number in chosen {
+            if !self.members.contains(&number) {
+                self.members.push(number);
+            }
+        }
         if !self.members.contains(&0) {
             self.members.insert(0, 0);
+        }
+        if adds_none {
+            return self.begin_steps();
         }
         self.stage = SearchStage::Racing;
         self.queue_rung();
@@ -83,6 +96,7 @@ impl Planner {
         let others: Vec<Place> =
             self.space.places().take(MOST_RACING).filter(|place| !places.contains(place)).collect();
         places.extend(others);
+        places.retain(|place| !self.is_behind(place));
         places.truncate((2 * self.room()).clamp(LEAST_RACING, MOST_RACING));
         places
     }
@@ -110,6 +124,7 @@ impl Planner {
         let outlook = Outlook {
             space: &self.space,
             calibration: &calibration,
+            behind: &|place| self.is_behind(place),
             failed: &|place| self.numbers.get(place).is_some_and(|number| self.candidates[*number].has_failed()),
             best,
             noise: (noise(|visit| visit.score), noise(|visit| visit.violation)),
@@ -170,9 +185,19 @@ impl Planner {
         (own + DOUBT + doubt < best).then(|| (own - best).exp())
     }
 
+    /// Drops a candidate that was shown to be worse.
     pub(super) fn drop_candidate(&mut self, number: usize, reason: String) {
+        self.drop_for(number, reason, true);
+    }
+
+    /// Drops a candidate that there is no time for.
+    pub(super) fn leave(&mut self, number: usize, reason: String) {
+        self.drop_for(number, reason, false);
+    }
+
+    fn drop_for(&mut self, number: usize, reason: String, is_shown: bool) {
         if self.candidates[number].is_open() {
-            self.candidates[number].fate = Fate::Dropped { rung: self.rung, reason };
+            self.candidates[number].fate = Fate::Dropped { rung: self.rung, reason, is_shown };
         }
         self.members.retain(|member| *member != number);
     }
@@ -189,7 +214,7 @@ impl Planner {
         let raced = self.raced();
         for number in self.members.clone() {
             if number != 0 && !raced.contains(&number) {
-                self.drop_candidate(number, NO_TIME.to_owned());
+                self.leave(number, NO_TIME.to_owned());
             }
         }
         let standings = Standings::of(&self.candidates, &raced, is_race);
@@ -216,7 +241,8 @@ impl Planner {
 
     /// Those of the race that were measured in it.
     pub(super) fn raced(&self) -> Vec<usize> {
-        let raced = |number: &usize| self.candidates[*number].visits.iter().any(is_race);
+        let is_new = |visit: &Visit| is_race(visit) && visit.round >= self.since;
+        let raced = |number: &usize| self.candidates[*number].visits.iter().any(is_new);
         self.members.iter().copied().filter(raced).collect()
     }
 
@@ -238,7 +264,7 @@ impl Planner {
         let keep = (others.len() + 1).div_ceil(2).max(KEPT) - 1;
         for number in others.into_iter().skip(keep) {
             let share = (mean(number) - mean(best)).exp() * 100.0;
-            self.drop_candidate(number, format!("in the worse half, at {share:.0} % of the best"));
+            self.leave(number, format!("in the worse half, at {share:.0} % of the best"));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The planner over simulated laws, with noise.
 
+mod raised;
+
 use std::collections::HashSet;
 
 use serde_json::Value;

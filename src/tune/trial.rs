@@ -101,6 +101,8 @@ pub enum Fate {
         rung: usize,
         /// Why.
         reason: String,
+        /// Whether what was measured shows it; else more time may bring it back.
+        is_shown: bool,
     },
     /// It could not be loaded or measured.
     Failed(String),

@@ -23,7 +23,7 @@ use crate::app::screen::Screen;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::isolated::{Isolated, Order};
 use crate::app::tune::outcome::Seen;
-use crate::app::tune::record::{Entry, Head, Record};
+use crate::app::tune::record::{Entry, Head, Record, Step};
 use crate::app::tune::subject::Subject;
 use crate::app::{check_devices, phase, signals};
 use crate::backends::Connect;
@@ -159,8 +159,8 @@ impl Means<'_> {
 }
 
 /// The shortest measurement: as long as the present configuration takes for enough requests.
-fn unit(plan: &TunePlan, present: &Figures) -> Duration {
-    let most = UNIT_S.1.min(plan.budget.as_secs_f64() / 60.0).max(UNIT_S.0);
+fn unit(plan: &TunePlan, budget_s: f64, present: &Figures) -> Duration {
+    let most = UNIT_S.1.min(budget_s / 60.0).max(UNIT_S.0);
     let needed = (REQUESTS / request_rate(present).max(1.0)).clamp(UNIT_S.0, most);
     plan.unit.unwrap_or(Duration::from_secs_f64(needed))
 }
@@ -179,7 +179,7 @@ struct Hunt<'a> {
     seen: Vec<Seen>,
     record: Record,
     /// What an earlier search has measured already.
-    known: VecDeque<Entry>,
+    known: VecDeque<Step>,
     phase: Option<Phase>,
 }
 
@@ -187,16 +187,16 @@ impl<'a> Hunt<'a> {
     fn begin(plan: &'a TunePlan, search: &'a [Searched], means: Means<'a>) -> Result<Self> {
         let (folder, interrupts) = (plan.folder(), means.interrupts);
         let own = head(plan, search, means.subject.bases());
-        let (record, known) = if plan.resume {
+        let (record, known, first) = if plan.resume {
             let (head, known) = record::read(&folder, &own)?;
-            (Record::resume(&folder, &head, interrupts)?, known)
+            (Record::resume(&folder, &head, interrupts)?, known, head.budget_s)
         } else {
-            (Record::begin(&folder, &own, interrupts)?, Vec::new())
+            (Record::begin(&folder, &own, interrupts)?, Vec::new(), None)
         };
+        let budget_s = first.unwrap_or(plan.budget.as_secs_f64());
         let unit_s = plan.unit.map_or(UNIT_S.0, |unit| unit.as_secs_f64());
         let space = space::space(search, plan, |model| means.subject.base(model));
-        let settings =
-            Settings { budget_s: plan.budget.as_secs_f64(), margin: plan.margin, seed: plan.run.seed, unit_s };
+        let settings = Settings { budget_s, margin: plan.margin, seed: plan.run.seed, unit_s };
         Ok(Self {
             plan,
             search,
@@ -212,9 +212,13 @@ impl<'a> Hunt<'a> {
     /// Asks the planner, and measures what it asks for, to the end.
     fn run(&mut self) -> Result<()> {
         while !self.means.is_interrupted() {
+            self.raise_budget()?;
             let Some(trial) = self.planner.next() else { break };
             self.announce(&trial);
-            let known = self.known.pop_front().filter(|entry| entry.trial == trial);
+            let known = match self.known.pop_front() {
+                Some(Step::Trial(entry)) if entry.trial == trial => Some(*entry),
+                _ => None,
+            };
             let entry = match known {
                 Some(entry) => entry,
                 None => {
@@ -230,7 +234,7 @@ impl<'a> Hunt<'a> {
             self.record.add(&entry)?;
             if let Some(measured) = entry.measured {
                 if self.seen.is_empty() {
-                    self.planner.set_unit(unit(self.plan, &measured.figures).as_secs_f64());
+                    self.planner.set_unit(unit(self.plan, self.planner.budget(), &measured.figures).as_secs_f64());
                 }
                 self.seen.push(Seen { trial, measured });
             }
@@ -238,9 +242,29 @@ impl<'a> Hunt<'a> {
         Ok(())
     }
 
+    /// Gives the search more time: where it had more at this place before, and after all that is known what was asked for.
+    fn raise_budget(&mut self) -> Result<()> {
+        while let Some(Step::Budget(budget_s)) = self.known.front() {
+            let budget_s = *budget_s;
+            self.known.pop_front();
+            self.planner.raise_budget(budget_s);
+            self.record.raise(budget_s, true)?;
+        }
+        let budget_s = self.plan.budget.as_secs_f64();
+        if !self.known.is_empty() || budget_s <= self.planner.budget() {
+            return Ok(());
+        }
+        let (had, spent) = (self.planner.budget(), self.planner.spent());
+        note!(
+            "--resume: the search goes on with {budget_s:.0} s instead of {had:.0} s, of which {spent:.0} s are spent"
+        );
+        self.planner.raise_budget(budget_s);
+        self.record.raise(budget_s, false)
+    }
+
     fn measure(&mut self, trial: &Trial) -> Entry {
         let started = Stamp::now();
-        let left = self.plan.budget.saturating_sub(Duration::from_secs_f64(self.planner.spent()));
+        let left = Duration::from_secs_f64((self.planner.budget() - self.planner.spent()).max(0.0));
         let measured = self.means.visit(self.search, self.place(trial.candidate), (trial, left));
         let seconds = Stamp::now().since(started) as f64 / 1e9;
         let found =
@@ -267,7 +291,7 @@ impl<'a> Hunt<'a> {
             Phase::Confirmation => "confirming the best against your configuration",
         };
         let open = self.planner.candidates().iter().filter(|candidate| candidate.is_open()).count();
-        note!("{doing}: {open} candidates, {:.0} of {:.0} s", self.planner.spent(), self.plan.budget.as_secs_f64());
+        note!("{doing}: {open} candidates, {:.0} of {:.0} s", self.planner.spent(), self.planner.budget());
     }
 
     fn result(&self) -> TuneResult {
@@ -321,6 +345,7 @@ fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Hea
     let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
     Head {
         search: report::tune::title(plan, search),
+        budget_s: Some(plan.budget.as_secs_f64()),
         flags: flags.map(|flag| format!("{} {}", flag.name, flag.values.join(" ")).trim_end().to_owned()).collect(),
         bases: bases.iter().map(mark).collect(),
     }

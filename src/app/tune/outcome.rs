@@ -137,8 +137,8 @@ fn fate(
         (_, true, _) if !meets => is("worse", Some("misses a constraint".to_owned())),
         (_, true, _) => is("not worse", None),
         (Fate::Dropped { reason, .. }, _, true) => is("not measured", Some(reason.clone())),
-        (Fate::Dropped { rung: 0, reason }, ..) => is("dropped", Some(reason.clone())),
-        (Fate::Dropped { rung, reason }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
+        (Fate::Dropped { rung: 0, reason, .. }, ..) => is("dropped", Some(reason.clone())),
+        (Fate::Dropped { rung, reason, .. }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
         (_, _, true) => is("not measured", None),
         _ => is("dropped", Some("no time to measure it again".to_owned())),
     }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn who_was_never_measured_was_not_worse() {
         let gone = |reason: &str| Candidate {
-            fate: Fate::Dropped { rung: 1, reason: reason.to_owned() },
+            fate: Fate::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
             ..Candidate::new(None)
         };
         let told = fate(&Answer::Kept(None), (4, &gone("no time to measure it")), false, false);

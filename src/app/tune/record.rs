@@ -1,4 +1,4 @@
-//! The record of a search: a line for each trial, from which a search that was broken off goes on.
+//! The record of a search: a line for each trial and for each time that it got more time, from which it goes on.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -28,11 +28,29 @@ pub struct Entry {
     pub line: Option<String>,
 }
 
+/// A line of the record: what came next in the search.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A trial.
+    Trial(Box<Entry>),
+    /// The search had so many seconds in all from here on.
+    Budget(f64),
+}
+
+/// The line of a greater budget.
+#[derive(Serialize, Deserialize)]
+struct Raised {
+    budget_s: f64,
+}
+
 /// What a search must have in common with the one that it goes on with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// Model, settings and values, objective, constraints, load, margin, budget and seed, with `; ` between.
     pub search: String,
+    /// The seconds that it had at first, which may be others; absent in records of old, where they may not.
+    #[serde(default)]
+    pub budget_s: Option<f64>,
     /// The flags of a run that were given and that matter, with their values.
     #[serde(default)]
     pub flags: Vec<String>,
@@ -89,6 +107,23 @@ impl Record {
             Some(line) => line.clone(),
             None => text(entry)?,
         };
+        self.write(&line)
+    }
+
+    /// Adds that the search has so many seconds in all from here on.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn raise(&mut self, budget_s: f64, is_known: bool) -> Result<()> {
+        let line = text(&Raised { budget_s })?;
+        match &mut self.writing {
+            Writing::Repeating(lines) if is_known => lines.push(line),
+            _ => self.write(&line)?,
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: &str) -> Result<()> {
         let file = self.go_on()?;
         writeln!(file, "{line}").map_err(|error| unwritable(&self.path, error))
     }
@@ -124,7 +159,7 @@ fn text(value: &impl Serialize) -> Result<String> {
 ///
 /// # Errors
 /// Where there is none, or it is that of another search.
-pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Entry>)> {
+pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
     let path = folder.join(FILE);
     let file = File::open(&path).map_err(|error| {
         Error::input(format!("--resume: {} cannot be read: {error}; start the search without --resume", path.display()))
@@ -141,14 +176,44 @@ pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Entry>)> {
     if let Some(difference) = difference(&head, own) {
         return Err(other(difference));
     }
-    let entry = |line: String| Some(Entry { line: Some(line.clone()), ..serde_json::from_str(&line).ok()? });
-    let entries = lines.map_while(entry).collect();
-    Ok((head, entries))
+    let steps: Vec<Step> = lines.map_while(step).collect();
+    check_budget(folder, own, budget(&head, &steps))?;
+    Ok((head, steps))
+}
+
+fn step(line: String) -> Option<Step> {
+    if let Ok(Raised { budget_s }) = serde_json::from_str(&line) {
+        return Some(Step::Budget(budget_s));
+    }
+    let entry: Entry = serde_json::from_str(&line).ok()?;
+    Some(Step::Trial(Box::new(Entry { line: Some(line), ..entry })))
+}
+
+/// The seconds that the recorded search has in all.
+fn budget(head: &Head, steps: &[Step]) -> Option<f64> {
+    let raised = steps.iter().rev().find_map(|step| match step {
+        Step::Budget(budget_s) => Some(*budget_s),
+        Step::Trial(_) => None,
+    });
+    raised.or(head.budget_s)
+}
+
+/// Time that a search had is not taken away: what came of it is in the record.
+fn check_budget(folder: &Path, own: &Head, had: Option<f64>) -> Result<()> {
+    match own.budget_s.zip(had) {
+        Some((own, had)) if own < had => Err(Error::input(format!(
+            "--budget {own}s: the search whose record is in {} has {had}s, and one that is resumed takes no less; \
+             give --budget {had}s or more, or start anew in another --output",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The first thing in which two searches differ.
 fn difference(earlier: &Head, own: &Head) -> Option<String> {
-    let parts = |head: &Head| head.search.split("; ").map(str::to_owned).collect::<Vec<_>>();
+    let is_fixed = |part: &&str| earlier.budget_s.is_none() || !part.starts_with("budget ");
+    let parts = |head: &Head| head.search.split("; ").filter(is_fixed).map(str::to_owned).collect::<Vec<_>>();
     let of = |what: &str, earlier: &[String], own: &[String]| {
         let alone = |one: &[String], other: &[String]| one.iter().find(|part| !other.contains(part)).cloned();
         let (was, is) = (alone(earlier, own), alone(own, earlier));
@@ -196,7 +261,45 @@ mod tests {
 
     fn head(search: &str, flags: &[&str], bases: &[&str]) -> Head {
         let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Head { search: search.to_owned(), flags: all(flags), bases: all(bases) }
+        Head { search: search.to_owned(), budget_s: None, flags: all(flags), bases: all(bases) }
+    }
+
+    fn trial(step: Step) -> Entry {
+        match step {
+            Step::Trial(entry) => *entry,
+            Step::Budget(_) => panic!("{step:?}"),
+        }
+    }
+
+    #[test]
+    fn a_greater_budget_is_a_line_where_it_was_raised() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |budget_s: f64| {
+            let search = format!("model m; budget {budget_s}s; seed 1");
+            Head { budget_s: Some(budget_s), ..head(&search, &[], &["m 1f"]) }
+        };
+        let mut record = Record::begin(folder.path(), &of(12.0), interrupt::counter()).unwrap();
+        record.add(&entry(0)).unwrap();
+        record.raise(60.0, false).unwrap();
+        record.add(&entry(1)).unwrap();
+        let path = folder.path().join(FILE);
+        let whole = fs::read_to_string(&path).unwrap();
+        let (known, steps) = read(folder.path(), &of(90.0)).unwrap();
+        assert_eq!((known.budget_s, steps.len(), &steps[1]), (Some(12.0), 3, &Step::Budget(60.0)));
+        // What is repeated is written as it was.
+        let mut record = Record::resume(folder.path(), &known, interrupt::counter()).unwrap();
+        for step in steps {
+            match step {
+                Step::Trial(entry) => record.add(&entry).unwrap(),
+                Step::Budget(budget_s) => record.raise(budget_s, true).unwrap(),
+            }
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+        record.raise(90.0, false).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{whole}{{\"budget_s\":90.0}}\n"));
+        let error = read(folder.path(), &of(60.0)).unwrap_err().to_string();
+        assert!(error.contains("--budget 60s") && error.contains("90s or more"), "{error}");
+        assert!(read(folder.path(), &Head { search: "model n; seed 1".into(), ..of(90.0) }).is_err());
     }
 
     #[test]
@@ -210,6 +313,7 @@ mod tests {
         let cut = format!("{whole}{{\"trial\":");
         fs::write(&path, &cut).unwrap();
         let (known, entries) = read(folder.path(), &own).unwrap();
+        let entries: Vec<Entry> = entries.into_iter().map(trial).collect();
         let without_lines = entries.iter().map(|read| Entry { line: None, ..read.clone() });
         assert_eq!((known, without_lines.collect::<Vec<_>>()), (own.clone(), vec![entry(0), entry(1), entry(2)]));
         // Nothing is lost before there is something else.

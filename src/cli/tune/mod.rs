@@ -78,7 +78,7 @@ struct TuneArgs {
     #[arg(long)]
     isolate: bool,
 
-    /// Goes on with the search whose record is in --output. Default: starts anew
+    /// Goes on with the search whose record is in --output, to a greater --budget if one is given. Default: starts anew
     #[arg(id = "tune_resume", long = "resume")]
     resume: bool,
 

@@ -90,6 +90,42 @@ fn a_search_goes_on_from_its_record() {
     assert_eq!(fs::read_to_string(&record).unwrap(), after, "a record of another search stays as it is");
 }
 
+/// A search that is over measures on with a greater budget, and nothing that it has.
+#[test]
+fn a_search_takes_more_time() {
+    let _turn = turns::alone();
+    let repository = Repository::of(&[model()]);
+    let record = || fs::read_to_string(folder(&repository).join("trials.jsonl")).unwrap();
+    let run = |arguments: &str| tune(&repository, &format!("{SMALL} {arguments}")).run();
+    let finished = run("--budget 8s");
+    assert_eq!(finished.code(), 0, "{finished:?}");
+    let rounds = |text: &str| -> Vec<u64> {
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter_map(|line| line["trial"]["round"].as_u64()).collect()
+    };
+    let mut before = record();
+    for (budget, had) in [("16s", 8), ("20s", 16)] {
+        let finished = run(&format!("--budget {budget} --resume"));
+        assert_eq!(finished.code(), 0, "{finished:?}");
+        assert!(finished.stderr.contains(&format!("instead of {had} s")), "{}", finished.stderr);
+        let after = record();
+        let added = after.strip_prefix(&before).unwrap_or_else(|| panic!("{before}\n{after}"));
+        assert_eq!(added.lines().next(), Some(&*format!("{{\"budget_s\":{}.0}}", budget.trim_end_matches('s'))));
+        let (known, new) = (rounds(&before), rounds(added));
+        assert!(
+            !new.is_empty() && new.iter().all(|round| known.iter().all(|known| round > known)),
+            "{before}\n{after}"
+        );
+        before = after;
+    }
+    let refused = run("--budget 12s --resume");
+    refused.failure_after_notes(&["--budget 12s", "takes no less", "give --budget 20s or more"]);
+    assert_eq!(record(), before, "what is refused changes nothing");
+    let found = Found::read(finished, repository);
+    assert_eq!(found.result["budget_s"], 20.0);
+    assert!(found.result["spent_s"].as_f64().unwrap() > 8.0, "{}", found.text());
+}
+
 /// A request takes longer than the shortest window.
 #[test]
 fn a_slow_model_is_tuned() {

@@ -1,0 +1,107 @@
+//! [`Planner`]: more time for a search that has spent its own, or a good part of it.
+
+use crate::tune::answer::{Answer, confirmed, confirms, leader, meets};
+use crate::tune::budget::MOST_CONFIRMATION;
+use crate::tune::planner::{Planner, SearchStage};
+use crate::tune::race::Standings;
+use crate::tune::space::Place;
+use crate::tune::trial::Fate;
+
+impl Planner {
+    /// Gives the search `budget_s` seconds in all, where that is more than it has; what was measured counts.
+    ///
+    /// While the search still looks around, the greater budget is the budget. Later it goes back: what was left behind without being
+    /// shown to be worse is looked at and raced again, where there is time to confirm what comes of that; else the best are confirmed further.
+    pub fn raise_budget(&mut self, budget_s: f64) {
+        if budget_s <= self.settings.budget_s {
+            return;
+        }
+        self.settings.budget_s = budget_s;
+        match self.stage {
+            SearchStage::Racing | SearchStage::Stepping | SearchStage::Confirming | SearchStage::Done => {
+                self.open_again(budget_s);
+            }
+            _ => self.budget.raise(budget_s),
+        }
+    }
+
+    fn open_again(&mut self, budget_s: f64) {
+        let can_race = self.reserve() <= MOST_CONFIRMATION * (budget_s - self.spent());
+        let is_confirming = !self.finalists.is_empty();
+        if !can_race && !is_confirming && self.stage != SearchStage::Done {
+            return self.budget.raise(budget_s);
+        }
+        self.budget.extend(budget_s);
+        self.queue.clear();
+        self.since = self.round;
+        if !can_race && is_confirming {
+            self.stage = SearchStage::Confirming;
+            return;
+        }
+        self.rung = 0;
+        self.has_narrowed = false;
+        for candidate in &mut self.candidates {
+            if matches!(candidate.fate, Fate::RuledOut(_) | Fate::Dropped { is_shown: false, .. }) {
+                candidate.fate = Fate::Open;
+            }
+        }
+        self.stage = SearchStage::Looking;
+    }
+
+    /// Whether a point was left behind, and further time would not bring it back.
+    pub(super) fn is_behind(&self, place: &Place) -> bool {
+        self.numbers.get(place).is_some_and(|number| self.is_left_behind(*number))
+    }
+
+    /// As [`Self::is_behind`], of a candidate.
+    pub(super) fn is_left_behind(&self, number: usize) -> bool {
+        matches!(self.candidates[number].fate, Fate::Dropped { .. })
+    }
+
+    /// Those that were confirmed and may still be the best.
+    pub(super) fn open_finalists(&self) -> Vec<usize> {
+        self.finalists.iter().copied().filter(|number| *number != 0 && self.candidates[*number].is_open()).collect()
+    }
+
+    /// The best of those that were confirmed; none before the confirmation.
+    pub(super) fn best_confirmed(&self) -> Option<usize> {
+        let able: Vec<usize> =
+            self.open_finalists().into_iter().filter(|number| meets(&self.candidates[*number], confirms)).collect();
+        leader(&Standings::of(&self.candidates, &able, confirms), |_| true)
+            .filter(|_| self.is_confirmed(&self.finalists))
+    }
+
+    /// Makes these the finalists. Where those before have been confirmed, they stay if the best are among them; else what they have
+    /// shown is kept, and their best one is held against the others.
+    pub(super) fn set_finalists(&mut self, mut chosen: Vec<usize>, (best, cheap): (usize, usize)) {
+        let is_known = |number: usize| number == 0 || self.finalists.contains(&number);
+        if self.is_confirmed(&self.finalists) {
+            if is_known(best) && is_known(cheap) {
+                return;
+            }
+            let shown = confirmed(&self.space, &self.candidates, &self.finalists, self.settings.margin);
+            if let Some(winner) = self.best_confirmed().filter(|winner| !chosen.contains(winner)) {
+                chosen.push(winner);
+            }
+            self.earlier = match shown {
+                Some(Answer::Better(winner, _)) => vec![0, winner],
+                _ => self.finalists.clone(),
+            };
+        }
+        self.finalists = chosen;
+    }
+
+    /// What the confirmation has shown, the one before included, where it says more.
+    pub(super) fn shown(&self) -> Option<Answer> {
+        let of = |finalists: &[usize]| {
+            let answer = confirmed(&self.space, &self.candidates, finalists, self.settings.margin);
+            answer.filter(|_| self.is_confirmed(finalists))
+        };
+        let answer = of(&self.finalists);
+        if matches!(answer, Some(Answer::Better(..) | Answer::Meets(_))) {
+            return answer;
+        }
+        let earlier = of(&self.earlier);
+        if matches!(earlier, Some(Answer::Better(..))) { earlier } else { answer.or(earlier) }
+    }
+}
