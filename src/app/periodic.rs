@@ -13,21 +13,25 @@ use crate::app::company;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::backend::InferError;
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop};
+use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop, RunningLoad};
 use crate::measure::outcome::Outcome;
 use crate::measure::periodic::follow;
 use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
 use crate::ranks::Ranks;
+use crate::record::Recorder;
 use crate::report;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
 
 /// How often it is looked whether the load has ended.
 const INTERRUPT_POLL: Duration = Duration::from_millis(5);
+/// How often the batches so far are kept in a file: a kill loses no more than that. Batches may follow each other faster.
+const SAVE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Plays the load to its end, unless an earlier run has, and prints the table.
 ///
@@ -45,7 +49,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
                     "the periodic load: not finished before, and measured from its start: its batches build on each other"
                 );
             }
-            play(runner, periodic)?
+            play(runner, periodic, result)?
         }
     };
     let played = result.periodic.insert(played);
@@ -53,7 +57,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
     runner.screen.print(&(report::periodic::text(played) + &runner.losses()))
 }
 
-fn play(runner: &Runner<'_>, periodic: &Periodic) -> Result<PeriodicResult> {
+fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<PeriodicResult> {
     let shape = PeriodicLoop {
         start: periodic.start,
         end: periodic.end,
@@ -78,13 +82,10 @@ fn play(runner: &Runner<'_>, periodic: &Periodic) -> Result<PeriodicResult> {
             let followed = follow(ranks, (&running, &shape.progress), runner.interrupts);
             followed.inspect_err(|error| give_up(ranks, error))?;
         }
-        None => {
-            while !running.is_finished() && !runner.is_interrupted() {
-                thread::sleep(INTERRUPT_POLL);
-                // Beside loads of other processes nobody else hands it on.
-                runner.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
-            }
-        }
+        None => wait(runner, &running, || {
+            let periodic = Some(so_far(&shape, &level.recorder));
+            runner.save(&RunResult { periodic, ..result.clone() });
+        }),
     }
     let stranded = running.is_stranded();
     let stopped = running.stop();
@@ -105,6 +106,29 @@ fn play(runner: &Runner<'_>, periodic: &Periodic) -> Result<PeriodicResult> {
         Outcome::Valid
     };
     Ok(PeriodicResult { batches, requests, errors, outcome })
+}
+
+/// Waits until the load has ended, and has `save` keep what there is from time to time.
+fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
+    let mut saved = Stamp::now();
+    while !running.is_finished() && !runner.is_interrupted() {
+        thread::sleep(INTERRUPT_POLL);
+        // Beside loads of other processes nobody else hands it on.
+        runner.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
+        if Stamp::now().since(saved) >= SAVE_EVERY_NS {
+            save();
+            saved = Stamp::now();
+        }
+    }
+}
+
+/// What the load has come to while it goes on, as of one that was broken off.
+fn so_far(shape: &PeriodicLoop, recorder: &Recorder) -> PeriodicResult {
+    let (batches, over) = (shape.results(), recorder.completed());
+    let sent = batches.iter().map(|batch| batch.requests).sum::<u64>();
+    let outstanding = sent.saturating_sub(over.succeeded + over.failed);
+    let requests = LoadReport { sent, completed: over.succeeded, failed: over.failed, outstanding, held_back: 0 };
+    PeriodicResult { batches, requests, errors: Vec::new(), outcome: Outcome::Interrupted }
 }
 
 /// What a process tells of its part.

@@ -91,7 +91,7 @@ impl PeriodicLoop {
         own(from)..own(to)
     }
 
-    /// What each batch came to here. Read it when the load has ended.
+    /// What each batch came to here; while the load goes on, so far.
     pub fn results(&self) -> Vec<PeriodicBatch> {
         let batch = |(from, to): (u32, u32)| {
             let own = self.own((from, to));
@@ -210,7 +210,8 @@ impl BatchBook {
         for notes in &sent {
             let [submitted, first] = [&notes.submitted, &notes.first].map(|at| Stamp(at.load(Ordering::Acquire)));
             let count = notes.responses.load(Ordering::Acquire);
-            if count > 0 {
+            // Counted before it is noted, where the load goes on.
+            if first.0 != 0 {
                 first_response.histogram.saturating_record(first.since(submitted));
                 first_response.sum_ns += u128::from(first.since(submitted));
             }

@@ -237,3 +237,20 @@ fn a_periodic_load_is_played_to_its_end_once() {
     assert!(again.stderr.contains("the periodic load: measured before (--resume)"), "{}", again.stderr);
     assert!(again.stdout.contains("Requests: 12 sent, 12 completed, 0 failed\nVerdict: valid\n"), "{}", again.stdout);
 }
+
+#[test]
+fn a_periodic_load_that_is_killed_leaves_its_batches() {
+    let _turn = turns::shared();
+    let model = Model::decoupled("m", 8).parameter("gap_us", "100000").parameter("repeat_mode", "thread");
+    let bench = Bench::new(vec![model], "m", "--periodic-concurrency-range 1:10 --request-period 4");
+    let left = bench.broken_off(9, "no batch was kept", |result| {
+        result["periodic"]["batches"].as_array().is_some_and(|batches| !batches.is_empty())
+    });
+    let (batches, requests) = (list(&left["periodic"], "batches"), &left["periodic"]["requests"]);
+    assert_eq!(left["periodic"]["outcome"], "interrupted", "{left}");
+    assert!((1..10).contains(&batches.len()), "{batches:?}");
+    assert_eq!(requests["sent"].as_u64(), Some(batches.len() as u64), "one request joins with each batch");
+    assert_eq!(requests["outstanding"], requests["sent"].as_u64().unwrap() - requests["completed"].as_u64().unwrap());
+    let whole = bench.resumed().1;
+    assert_eq!((&whole["periodic"]["outcome"], list(&whole["periodic"], "batches").len()), (&"valid".into(), 10));
+}
