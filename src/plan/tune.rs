@@ -25,6 +25,8 @@ pub struct TunePlan {
     pub load: TuneLoad,
     /// How long the search may take.
     pub budget: Duration,
+    /// Whether that was asked for; else a search that is resumed keeps what it had.
+    pub is_budget_given: bool,
     /// Differences up to this share count as none.
     pub margin: f64,
     /// Shortest measurement of a candidate; what the model needs if absent.

@@ -47,7 +47,11 @@ const REQUESTS: f64 = 200.0;
 ///
 /// # Errors
 /// Whatever keeps the search from starting, or its results from being written.
-pub fn tune(plan: TunePlan, connect: Connect) -> Result<u8> {
+pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
+    if plan.resume && !plan.is_budget_given {
+        let had = record::budget_of(&plan.folder())?;
+        plan.budget = had.map_or(plan.budget, Duration::from_secs_f64);
+    }
     affinity::pin_this_thread(plan.run.load.cpus.as_deref())?;
     let interrupts = signals::watch()?;
     limits::watch_address_space()?;

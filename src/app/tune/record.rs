@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub enum Step {
     /// The search had so many seconds in all from here on.
     Budget(f64),
 }
+
+/// Budgets that a record is believed to tell, in seconds: up to thirty years.
+const BUDGETS_S: RangeInclusive<f64> = 0.0..=1e9;
 
 /// The line of a greater budget.
 #[derive(Serialize, Deserialize)]
@@ -161,11 +165,7 @@ fn text(value: &impl Serialize) -> Result<String> {
 /// Where there is none, or it is that of another search.
 pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
     let path = folder.join(FILE);
-    let file = File::open(&path).map_err(|error| {
-        Error::input(format!("--resume: {} cannot be read: {error}; start the search without --resume", path.display()))
-    })?;
-    let mut lines = BufReader::new(file).lines().map_while(io::Result::ok);
-    let head: Option<Head> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
+    let (head, steps) = parse(&path)?;
     let other = |difference: String| {
         Error::input(format!(
             "--resume: {} is the record of another search: {difference}; give the flags that it was started with, or another --output",
@@ -176,14 +176,33 @@ pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
     if let Some(difference) = difference(&head, own) {
         return Err(other(difference));
     }
-    let steps: Vec<Step> = lines.map_while(step).collect();
     check_budget(folder, own, budget(&head, &steps))?;
     Ok((head, steps))
 }
 
+/// The seconds that the search whose record is in `folder` has in all; none where the record does not tell.
+///
+/// # Errors
+/// Where there is no record.
+pub fn budget_of(folder: &Path) -> Result<Option<f64>> {
+    let (head, steps) = parse(&folder.join(FILE))?;
+    Ok(head.and_then(|head| budget(&head, &steps)))
+}
+
+/// The first line, where it is one, and what follows it.
+fn parse(path: &Path) -> Result<(Option<Head>, Vec<Step>)> {
+    let file = File::open(path).map_err(|error| {
+        Error::input(format!("--resume: {} cannot be read: {error}; start the search without --resume", path.display()))
+    })?;
+    let mut lines = BufReader::new(file).lines().map_while(io::Result::ok);
+    let head = lines.next().and_then(|line| serde_json::from_str(&line).ok());
+    let head = head.filter(|head: &Head| head.budget_s.is_none_or(|budget_s| BUDGETS_S.contains(&budget_s)));
+    Ok((head, lines.map_while(step).collect()))
+}
+
 fn step(line: String) -> Option<Step> {
     if let Ok(Raised { budget_s }) = serde_json::from_str(&line) {
-        return Some(Step::Budget(budget_s));
+        return BUDGETS_S.contains(&budget_s).then_some(Step::Budget(budget_s));
     }
     let entry: Entry = serde_json::from_str(&line).ok()?;
     Some(Step::Trial(Box::new(Entry { line: Some(line), ..entry })))
@@ -328,6 +347,23 @@ mod tests {
         assert!(lines.len() == 5 && lines[4].contains("\"round\":8"), "{lines:?}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
         assert!(read(&folder.path().join("none"), &own).unwrap_err().to_string().contains("--resume"));
+    }
+
+    #[test]
+    fn no_budget_is_believed_that_no_search_can_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        for (lines, had) in [
+            ("{\"search\":\"m\",\"budget_s\":8.0}\n{\"budget_s\":16.0}\n", Some(16.0)),
+            ("{\"search\":\"m\",\"budget_s\":8.0}\n{\"budget_s\":1e300}\n{\"budget_s\":16.0}\n", Some(8.0)),
+            ("{\"search\":\"m\",\"budget_s\":8.0}\n{\"budget_s\":-1}\n", Some(8.0)),
+            ("{\"search\":\"m\",\"budget_s\":-8.0}\n", None),
+            ("{\"search\":\"m\"}\n", None),
+        ] {
+            fs::write(&path, lines).unwrap();
+            assert_eq!(budget_of(folder.path()).unwrap(), had, "{lines}");
+        }
+        assert!(budget_of(&folder.path().join("none")).unwrap_err().to_string().contains("start the search without"));
     }
 
     #[test]

@@ -38,6 +38,9 @@ const AFTER: &str = "A PATH is a field of the model's configuration, such as max
     Exit codes: 0 searched, whatever was found; 2 no candidate met the constraints; 99 bad flags, bad input or no server.";
 
 /// What is searched, and what counts.
+/// How long a search takes of which nobody says that.
+const USUAL_BUDGET: Duration = Duration::from_secs(60);
+
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Tune")]
 struct TuneArgs {
@@ -62,9 +65,10 @@ struct TuneArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::from(MAX_CONCURRENCY)))]
     at_concurrency: Option<u32>,
 
-    /// How long the search may take, such as 60s or 5m; loading counts, the start of the server does not
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = budget)]
-    budget: Duration,
+    /// How long the search may take, such as 60s or 5m; loading counts, the start of the server does not. Default: 60s; what it
+    /// had with --resume
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    budget: Option<Duration>,
 
     /// Differences up to this share count as none
     #[arg(id = "tune_margin", long = "margin", value_name = "SHARE", default_value = "2%", value_parser = share)]
@@ -165,7 +169,8 @@ fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsStrin
         objective: flags.tune.objective.map_or(usual, |objective| objective.0),
         constraints: flags.tune.constraint,
         load,
-        budget: flags.tune.budget,
+        budget: flags.tune.budget.unwrap_or(USUAL_BUDGET),
+        is_budget_given: flags.tune.budget.is_some(),
         margin: flags.tune.margin,
         unit,
         output: flags.tune.output,
