@@ -28,6 +28,8 @@ pub struct Trace {
     pub id: Option<i64>,
     /// The trace of the ensemble or BLS model that made this request.
     pub parent: Option<i64>,
+    /// The id that the client gave the request; a request that a model made has that of the request from outside.
+    pub request: Option<String>,
     /// The model's name.
     pub model: String,
     /// The model's version, as the server wrote it.
@@ -38,9 +40,10 @@ pub struct Trace {
 
 /// One object of a file.
 #[derive(Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     id: Option<i64>,
     parent_id: Option<i64>,
+    request_id: Option<String>,
     model_name: Option<String>,
     model_version: Option<serde_json::Value>,
     #[serde(default)]
@@ -66,7 +69,8 @@ pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     }
 }
 
-fn joined(entries: Vec<Entry>) -> Vec<Trace> {
+/// Puts objects of one `id` together.
+pub(super) fn joined(entries: Vec<Entry>) -> Vec<Trace> {
     let (mut traces, mut places) = (Vec::<Trace>::new(), HashMap::new());
     for entry in entries {
         let next = traces.len();
@@ -76,6 +80,7 @@ fn joined(entries: Vec<Entry>) -> Vec<Trace> {
         }
         let trace = &mut traces[place];
         trace.parent = entry.parent_id.or(trace.parent);
+        trace.request = entry.request_id.or(trace.request.take());
         if let Some(name) = entry.model_name {
             trace.model = name;
         }
