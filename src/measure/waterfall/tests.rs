@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::{ModelName, ModelTrace};
+use crate::backend::{ModelName, ModelTrace, Transit};
 use crate::measure::breakdown::Source;
 use crate::measure::summary::{ServerSummary, sample};
 use crate::model::statistics::{CountedTime, ModelStatistics};
@@ -20,6 +20,7 @@ fn trace(models: &[ModelTrace]) -> KeptTrace {
         succeeded: true,
         weight: 1.0,
         more: false,
+        transit: None,
         models: models.into(),
     }
 }
@@ -63,6 +64,31 @@ fn a_latency_from_the_intended_send_to_the_wake_up_has_their_stages() {
     assert_eq!((all[0].clone(), all[8].clone()), (("schedule delay".to_owned(), 100), ("wake-up".to_owned(), 50)));
     assert_eq!((breakdown.latency.mean_ns, breakdown.unexplained.mean_ns), (1_150.0, 0.0));
     assert_eq!(breakdown.wake_up, None);
+}
+
+#[test]
+fn on_the_network_the_way_there_and_back_are_stages() {
+    let transit = |received, answering| Some(Transit { received: Stamp(received), answering: Stamp(answering) });
+    let over = |transit| KeptTrace { transit, ..trace(&[model(1, 0, "m", PLAIN)]) };
+    let expected = |compute_output, response, out| {
+        named(&[
+            ("network in", 4),
+            ("parse", 6),
+            ("scheduling", 20),
+            ("queue", 100),
+            ("compute input", 20),
+            ("compute", 700),
+            ("compute output", compute_output),
+            ("response", response),
+            ("network out", out),
+        ])
+    };
+    // The model has ended at 1890; some answer before, and some are not done with a request when its answer has come.
+    for (answering, times) in [(1_920, (40, 30, 80)), (1_870, (20, 0, 130)), (u64::MAX, (40, 110, 0))] {
+        let breakdown = of(&[over(transit(1_004, answering))], CLOSED);
+        assert_eq!(means(&breakdown), expected(times.0, times.1, times.2), "{answering}");
+        assert_eq!((breakdown.latency.mean_ns, breakdown.unexplained.mean_ns), (1_000.0, 0.0));
+    }
 }
 
 #[test]
