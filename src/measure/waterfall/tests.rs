@@ -1,7 +1,7 @@
 use super::*;
-use crate::backend::{ModelName, ModelTrace, Transit};
+use crate::backend::{ModelTrace, Transit};
 use crate::measure::breakdown::Source;
-use crate::measure::summary::{ServerSummary, sample};
+use crate::measure::summary::{LevelLoad, LevelSummary, ServerSummary, sample};
 use crate::model::statistics::{CountedTime, ModelStatistics};
 
 const CLOSED: Ends = Ends { from_intended: false, to_wakeup: false };
@@ -167,4 +167,20 @@ fn averages_stand_in_for_traces() {
     let sum: f64 = breakdown.stages.iter().map(|stage| stage.mean_ns).sum();
     assert!((sum + breakdown.unexplained.mean_ns - breakdown.latency.mean_ns).abs() < 1.0);
     assert_eq!(breakdown.source, Source::Statistics);
+}
+
+#[test]
+fn a_model_without_traces_has_averages_beside_those_that_have_some() {
+    let named = |name: &str| ServerSummary { name: name.to_owned(), ..server(Vec::new()) };
+    let long = "n".repeat(100);
+    let level = LevelSummary {
+        server: Some(named("m")),
+        further_servers: vec![named(&long), named("o")],
+        ..sample::level(LevelLoad::Concurrency(1), 10, 1_000_000)
+    };
+    let traces = [trace(&[model(1, 0, "m", PLAIN)]), trace(&[model(2, 0, &long, PLAIN)])];
+    let found = with_averages(Tables::of(traces.iter(), CLOSED).breakdowns(), &level);
+    let sources: Vec<_> = found.iter().map(|one| (one.model.len(), one.source)).collect();
+    assert_eq!(sources, [(1, Source::Traces), (64, Source::Traces), (1, Source::Statistics)]);
+    assert_eq!(with_averages(Vec::new(), &level).len(), 3);
 }

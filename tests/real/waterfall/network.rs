@@ -133,6 +133,57 @@ fn every_traced_request_is_found_again() {
     assert!(file.exists());
 }
 
+/// Whatever else of a request is patched, compressed or matched by its id.
+#[test]
+fn ids_go_with_all_that_changes_in_a_request() {
+    let _turn = turns::shared();
+    let repository =
+        Repository::of(&[Model::sleeping("m", 1), Model::accumulator("sums"), Model::decoupled("many", 3)]);
+    let Some((server, _)) = tracing(&repository) else { return };
+    let loads = [
+        ("http", "m", "--shared-memory system --async"),
+        ("http", "m", "--request-parameter low:-3:int --input-tensor-format json --async"),
+        ("http", "m", "--http-compression gzip"),
+        ("http", "sums", "--sequence-length 5"),
+        ("grpc", "m", "--shared-memory system --async"),
+        ("grpc", "m", "--grpc-compression-algorithm gzip --async"),
+        ("grpc", "sums", "--sequence-length 5 --streaming"),
+        ("grpc", "many", "--streaming"),
+    ];
+    for (protocol, model, flags) in loads {
+        let flags = format!("{flags} --concurrency-range 4 --request-count 60 --trace-level TIMESTAMPS --trace-rate 1");
+        let summary = repository.file("summary.json");
+        let program = server.program(protocol, model).args("--breakdown --max-errors 1").args(&flags);
+        let finished = program.arg("--summary-file").arg(&summary).run();
+        assert_eq!(finished.code(), 0, "{protocol} {flags}: {}", finished.stderr);
+        let (breakdown, level) = (breakdown(&summary), json(&summary)["levels"][0].clone());
+        let requests = level["client"]["requests"].as_u64().unwrap();
+        assert_eq!((&breakdown["traced"], requests >= 60), (&requests.into(), true), "{protocol} {flags}: {breakdown}");
+        assert_eq!(breakdown["lost"], 0, "{protocol} {flags}");
+    }
+}
+
+#[test]
+fn a_mix_has_traces_of_its_first_model_and_averages_of_the_others() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 1), Model::sleeping("n", 1)]);
+    let Some((server, _)) = tracing(&repository) else { return };
+    let summary = repository.file("summary.json");
+    let flags = "--breakdown --max-errors 1 --model-mix m:0.5,n:0.5 --request-count 100 --trace-level TIMESTAMPS --trace-rate 1 -i grpc";
+    let finished = Program::new()
+        .args(flags)
+        .args(&format!("-u {}", server.url("grpc")))
+        .arg("--summary-file")
+        .arg(&summary)
+        .run();
+    assert_eq!(finished.code(), 0, "{}", finished.stderr);
+    let level = json(&summary)["levels"][0].clone();
+    let told: Vec<_> =
+        level["breakdown"].as_array().unwrap().iter().map(|one| (&one["model"], &one["source"])).collect();
+    assert_eq!(told, [(&"m".into(), &"traces".into()), (&"n".into(), &"statistics".into())]);
+    assert_eq!(level["breakdown"][0]["traced"], level["client"]["entries"][0]["requests"], "{level}");
+}
+
 #[test]
 fn every_level_has_the_traces_of_its_own_requests() {
     let _turn = turns::shared();
@@ -237,6 +288,10 @@ fn why_there_are_averages_is_said() {
     );
     let told = averages(&repository, &server, "--trace-rate 1 --trace-count 5");
     assert!(told.contains("--trace-count") && told.contains("--log-frequency"), "{told}");
+    let otel = ["--trace-config=mode=opentelemetry", "--trace-config=opentelemetry,url=127.0.0.1:9/v1/traces"];
+    let Some(other) = TritonServer::start_with(&repository, &otel) else { return };
+    let told = averages(&repository, &other, "--trace-rate 1000");
+    assert!(told.contains("its trace mode is 'opentelemetry', which writes no file"), "{told}");
     // As it is with a server on another machine.
     fs::remove_dir_all(&folder).unwrap();
     let told = averages(&repository, &server, "--trace-rate 1");
