@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::traces::read::{Entry, Trace, joined};
+use crate::traces::read::{Entry, Joined, Trace};
 
 /// The files of a server: `FILE`, which it adds to, and `FILE.0`, `FILE.1` and so on, each of which it writes at once.
 #[derive(Debug)]
@@ -13,12 +13,18 @@ pub struct TraceFiles {
     path: PathBuf,
     /// How far each file has been read.
     read: BTreeMap<PathBuf, u64>,
+    /// No more bytes of a file are read at once.
+    most: u64,
 }
+
+/// Of more than so many bytes that a server has written since the last look, those are read that it has written last: 100 000 traces
+/// or so, which take twice that in memory.
+const MOST_BYTES: u64 = 128 << 20;
 
 impl TraceFiles {
     /// Those of `path`. What is in them already is left out.
     pub fn from_now(path: &Path) -> Self {
-        let mut files = Self { path: path.to_owned(), read: BTreeMap::new() };
+        let mut files = Self { path: path.to_owned(), read: BTreeMap::new(), most: MOST_BYTES };
         files.read = files.sizes().unwrap_or_default();
         files
     }
@@ -61,34 +67,34 @@ impl TraceFiles {
         Ok(self.sizes()?.iter().any(|(path, size)| self.read.get(path).copied().unwrap_or(0) != *size))
     }
 
-    /// The traces that have come since the last call, of requests whose id `wants`. An object that is not complete yet is left to
-    /// the next call.
+    /// The traces that have come since the last call, of requests whose id `wants`. Where a file ends within an object, as while the
+    /// server writes, that trace is left to the next call.
     ///
     /// # Errors
     /// Where a file cannot be read, or is none of traces.
     pub fn take(&mut self, wants: impl Fn(&str) -> bool) -> io::Result<Vec<Trace>> {
-        let mut entries = Vec::new();
+        let mut joined = Joined::default();
         for (path, size) in self.sizes()? {
             let from = self.read.entry(path.clone()).or_default();
             if *from > size {
                 // The server was started anew, and began its file again.
                 *from = 0;
             }
+            // An object that is cut by this has no trace to belong to.
+            *from = (*from).max(size.saturating_sub(self.most));
             if *from < size {
-                let mut objects = Objects::default();
                 let mut file = File::open(&path)?;
                 file.seek(SeekFrom::Start(*from))?;
-                let whole = objects.read(&mut file.take(size - *from), &mut entries)?;
-                *from += whole;
+                *from += Objects::default().read(&mut file.take(size - *from), &mut joined)?;
             }
         }
-        let mut traces = joined(entries);
+        let mut traces = joined.traces();
         traces.retain(|trace| trace.request.as_deref().is_some_and(&wants));
         Ok(traces)
     }
 }
 
-/// Finds the objects of a list that may begin and end anywhere between two of them.
+/// Finds the objects of a list that may begin and end anywhere.
 #[derive(Default)]
 struct Objects {
     /// Bytes of the object that is not complete.
@@ -96,29 +102,37 @@ struct Objects {
     depth: usize,
     in_text: bool,
     escaped: bool,
+    /// Bytes so far.
+    seen: u64,
+    /// The latest objects, all of one trace, and where they begin.
+    latest: Vec<Entry>,
+    begun: u64,
 }
 
 /// So much is read at once.
 const PIECE: usize = 1 << 20;
 
 impl Objects {
-    /// Adds all objects that are complete to `entries`. Returns how many bytes those take, and what stands between them.
-    fn read(&mut self, file: &mut impl Read, entries: &mut Vec<Entry>) -> io::Result<u64> {
-        let (mut piece, mut seen) = (vec![0; PIECE], 0);
+    /// Adds all objects of complete traces to `joined`. Returns how many bytes those take, with what stands between them.
+    fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
+        let mut piece = vec![0; PIECE];
         loop {
             let length = file.read(&mut piece)?;
             if length == 0 {
-                return Ok(seen - self.object.len() as u64);
+                break;
             }
-            seen += length as u64;
             for &byte in &piece[..length] {
+                self.seen += 1;
                 if self.push(byte) {
-                    let broken = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
-                    entries.push(serde_json::from_slice(&self.object).map_err(broken)?);
-                    self.object.clear();
+                    self.complete(joined)?;
                 }
             }
         }
+        if !self.object.is_empty() {
+            return Ok(self.begun);
+        }
+        self.latest.drain(..).for_each(|entry| joined.add(entry));
+        Ok(self.seen)
     }
 
     /// Takes a byte; whether an object is complete with it.
@@ -136,6 +150,19 @@ impl Objects {
             _ => {}
         }
         self.depth == 0
+    }
+
+    /// An object is complete.
+    fn complete(&mut self, joined: &mut Joined) -> io::Result<()> {
+        let broken = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let entry: Entry = serde_json::from_slice(&self.object).map_err(broken)?;
+        if self.latest.first().is_none_or(|latest| latest.id != entry.id) {
+            self.latest.drain(..).for_each(|entry| joined.add(entry));
+            self.begun = self.seen - self.object.len() as u64;
+        }
+        self.latest.push(entry);
+        self.object.clear();
+        Ok(())
     }
 }
 
@@ -168,13 +195,15 @@ mod tests {
         assert!(!files.has_more().unwrap());
         assert_eq!(files.take(|_| true).unwrap(), [], "what was there before is of others");
         let third = request(3, "r");
-        add(&path, &format!(",{},{}", request(2, "r"), &third[..20]));
+        let half = third.find("},{").unwrap() + 4;
+        add(&path, &format!(",{},{}", request(2, "r"), &third[..half]));
         assert!(files.has_more().unwrap());
         let traces = files.take(|_| true).unwrap();
         assert_eq!((ids(&traces), traces[0].model.as_str(), traces[0].moments[0].ns), (vec![2], "a}\"", 20));
         assert_eq!(files.take(|_| true).unwrap(), []);
-        add(&path, &third[20..]);
-        assert_eq!(ids(&files.take(|_| true).unwrap()), [3]);
+        add(&path, &third[half..]);
+        let traces = files.take(|_| true).unwrap();
+        assert_eq!((ids(&traces), traces[0].moments[0].ns), (vec![3], 30), "both of its objects");
         add(&path, "]");
         assert_eq!(files.take(|_| true).unwrap(), []);
         fs::write(&path, format!("[{}", request(4, "r"))).unwrap();
@@ -195,6 +224,39 @@ mod tests {
         add(&folder.path().join("t.json.1"), &format!("[{},{}]", request(2, "theirs"), r#"{"id":5,"timestamps":[]}"#));
         assert_eq!(ids(&files.take(|id| id == "ours").unwrap()), [1, 3]);
         assert!(!files.has_more().unwrap());
+    }
+
+    #[test]
+    fn wherever_a_file_ends_while_it_is_written_no_trace_is_lost_or_torn() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("[{},{},{}]", request(1, "r"), request(2, "r"), request(3, "r"));
+        for end in (0..text.len()).filter(|end| !text[..*end].ends_with(['}', ','])) {
+            let path = folder.path().join(format!("{end}.json"));
+            let mut files = TraceFiles::from_now(&path);
+            add(&path, &text[..end]);
+            let mut traces = files.take(|_| true).unwrap();
+            add(&path, &text[end..]);
+            traces.extend(files.take(|_| true).unwrap());
+            let whole = traces.iter().filter(|trace| !trace.moments.is_empty() && !trace.model.is_empty()).count();
+            assert_eq!((ids(&traces), whole), (vec![1, 2, 3], 3), "{end}");
+        }
+    }
+
+    #[test]
+    fn of_very_much_the_latest_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        let all: Vec<String> = (1..=9).map(|id| request(id, "r")).collect();
+        let whole = all[0].len() as u64;
+        for most in 0..4 * whole {
+            let mut files = TraceFiles { most, ..TraceFiles::from_now(&path) };
+            add(&path, &format!("[{}]", all.join(",")));
+            let traces = files.take(|_| true).unwrap();
+            let wanted = (most / (whole + 1)) as usize;
+            assert!(ids(&traces).ends_with(&(1..=9).collect::<Vec<_>>()[9 - wanted..]), "{most}: {traces:?}");
+            assert!(!files.has_more().unwrap(), "what is left out does not come later");
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]
