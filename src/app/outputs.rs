@@ -16,14 +16,13 @@ pub type Named<'a> = (String, &'a Path);
 pub fn check(plan: &Plan) -> Result<()> {
     let (output, tracing) = (&plan.output, &plan.tracing);
     output.folder.as_ref().map_or(Ok(()), report::lifecycle::check)?;
-    let trace_file = tracing.file.as_ref().filter(|_| plan.target.service.is_embedded());
     let single: [(&str, Option<&PathBuf>); 7] = [
         ("-f", output.csv.as_ref()),
         ("--summary-file", output.summary.as_ref()),
         ("--junit", plan.gate.junit.as_ref()),
         ("--profile-export-file", output.profile_export.as_ref()),
         ("--trace-export", tracing.export.as_ref()),
-        ("--trace-file", trace_file.map(|file| &file.path)),
+        ("--trace-file", tracing.file.as_ref().map(|file| &file.path)),
         ("--log-file", plan.target.server.log.file.as_ref()),
     ];
     let single = single.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path?.as_path())));

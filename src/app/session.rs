@@ -157,7 +157,7 @@ impl Session {
             },
             ..Setup::of(&plan)
         };
-        let log = traces_of(&plan, backend.as_ref())?;
+        let log = traces_of(&plan, backend.as_ref(), traces.as_ref())?;
         let metrics = plan.target.metrics.as_ref();
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
@@ -311,13 +311,23 @@ impl Session {
     }
 }
 
-/// Where traced requests are to be kept, where any are wanted and can be had.
-fn traces_of(plan: &Plan, backend: &dyn Backend) -> Result<Option<Arc<TraceLog>>> {
-    let embedded = plan.target.service.is_embedded() && plan.tracing.wants_traces();
-    if embedded && !backend.traces() {
-        note!("this libtritonserver.so cannot trace requests; there are averages only, and no files of traces");
+/// Where traced requests are to be kept, where any are wanted and can be had; `changed` is what was changed on a server on the network.
+fn traces_of(plan: &Plan, backend: &dyn Backend, changed: Option<&ChangedTraces>) -> Result<Option<Arc<TraceLog>>> {
+    if !plan.tracing.wants_traces() {
+        return Ok(None);
     }
-    (embedded && backend.traces()).then(TraceLog::start).transpose()
+    if !plan.target.service.is_embedded() {
+        let reader = changed.map_or(Ok(None), ChangedTraces::reader).unwrap_or_else(|error| {
+            note!("{error}; there are averages of its statistics instead");
+            None
+        });
+        return reader.map(TraceLog::joining).transpose();
+    }
+    if !backend.traces() {
+        note!("this libtritonserver.so cannot trace requests; there are averages only, and no files of traces");
+        return Ok(None);
+    }
+    TraceLog::start().map(Some)
 }
 
 /// Bytes that copies of requests may take on their way to the export and to the validator: so many that nothing is lost while

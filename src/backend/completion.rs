@@ -15,7 +15,8 @@ pub trait CompletionSink: Send + Sync {
     fn generated(&self, _slot: SlotId, _generation: &Generation) {}
 
     /// The slot's request was traced. Called before [`CompletionSink::complete`], by backends that trace ([`Backend::traces`](crate::backend::Backend::traces)),
-    /// so that requests that are not traced carry nothing for it.
+    /// so that requests that are not traced carry nothing for it. Where a server on the network writes its traces itself ([`ServerTraces`](crate::backend::ServerTraces)), it is called for
+    /// every request, whose only model has no moments and the slot's name for its id.
     fn traced(&self, _slot: SlotId, _trace: &RequestTrace) {}
 
     /// The slot is free again. The answer says what it does next.

@@ -39,7 +39,10 @@ pub use generation::Generation;
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 pub use server::{BackendIdentity, ServerIdentity};
-pub use trace::{MOST_TRACED, ModelName, ModelTrace, Moment, RequestTrace, TRACE_COST_NS, TraceRate};
+pub use trace::{
+    MOST_TRACED, ModelName, ModelTrace, Moment, RequestTrace, ServerTrace, ServerTraces, TRACE_COST_NS, TraceRate,
+    Transit,
+};
 
 use serde::Deserialize;
 

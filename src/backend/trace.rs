@@ -1,6 +1,7 @@
 //! What a server told of one request on its way: moments, model by model.
 
 use crate::clock::Stamp;
+use crate::error::Result;
 
 /// A moment of a request to a model, in the order in which they come. The names are those of Triton's trace files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,37 @@ impl RequestTrace {
     pub fn models(&self) -> &[ModelTrace] {
         &self.all[..self.count]
     }
+}
+
+/// When a server on the network had read a request, and when it began to send its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transit {
+    /// The last byte of the request was read.
+    pub received: Stamp,
+    /// The answer, the last one if there are several, was handed to the network; [`Stamp::NEVER`] where the server did not tell.
+    pub answering: Stamp,
+}
+
+/// What a server wrote of a request of ours that it traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTrace {
+    /// The slot that the request was sent in, as [`RequestTrace`] names it in the id of its only model.
+    pub slot: u64,
+    /// For how many requests it stands.
+    pub weight: u32,
+    /// How it came and went.
+    pub transit: Transit,
+    /// The models, the one that the request was for first.
+    pub models: Vec<ModelTrace>,
+}
+
+/// A server on the network that writes what it traces where we can read it.
+pub trait ServerTraces: Send + Sync {
+    /// What has been traced since the last call.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    fn take(&self) -> Result<Vec<ServerTrace>>;
 }
 
 /// Which requests are traced.

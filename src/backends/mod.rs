@@ -13,6 +13,7 @@ mod offers;
 pub mod openai;
 mod prepared;
 pub mod regions;
+mod request_ids;
 pub mod tfserving;
 pub mod tokens;
 pub mod torchserve;

@@ -1,11 +1,15 @@
 //! Trace settings of a model on a server, which are put back when the run is over: the server is not ours.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::backend::ServerTraces;
 use crate::error::{Error, Result};
 use crate::plan::{TraceLevel, TraceSettings};
 use crate::stdio::note;
+use files::FileTraces;
 
 /// Settings by name, each with its words (several for the level alone); `None` follows the server's own.
 pub type TraceValues = BTreeMap<String, Option<Vec<String>>>;
@@ -30,8 +34,9 @@ pub struct ChangedTraces {
     server: Arc<dyn TraceControl>,
     model: String,
     before: TraceValues,
-    /// Where the server writes what it traces, if it does and says.
-    written: Option<String>,
+    values: TraceValues,
+    /// What holds now, where moments are traced and the server says so.
+    now: Option<TraceValues>,
 }
 
 impl ChangedTraces {
@@ -48,8 +53,17 @@ impl ChangedTraces {
         server.put_traces(model, &values).map_err(|error| explained(error, settings))?;
         let traces = settings.levels.as_ref().is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));
         let now = if traces { server.traces(Some(model)).ok() } else { None };
-        let written = now.as_ref().and_then(written);
-        Ok(Self { server, model: model.to_owned(), before, written })
+        Ok(Self { server, model: model.to_owned(), before, values, now })
+    }
+
+    /// What the server writes of the requests that it traces, where moments are traced.
+    ///
+    /// # Errors
+    /// Where it does not write them to a file.
+    pub fn reader(&self) -> Result<Option<Box<dyn ServerTraces>>> {
+        let of = |now| FileTraces::of(Arc::clone(&self.server), &self.model, (&self.values, now));
+        let reader = self.now.as_ref().map(of).transpose()?;
+        Ok(reader.map(|reader| Box::new(reader) as Box<dyn ServerTraces>))
     }
 }
 
@@ -61,7 +75,7 @@ impl Drop for ChangedTraces {
             note!("{error}; the trace settings of model '{}' are not put back", self.model);
         }
         // What was traced is written when the settings change.
-        if let Some(files) = &self.written {
+        if let Some(files) = self.now.as_ref().and_then(written) {
             let model = &self.model;
             note!("the server's traces of model '{model}', on its machine: triton-bench trace-summary {files}");
         }

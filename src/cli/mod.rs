@@ -266,13 +266,14 @@ impl Flags {
         }
         notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());
+        let target = self.target(in_process, given)?;
         Ok(Plan {
-            target: self.target(in_process, given)?,
             load,
             data: self.data(given)?,
             measurement,
             output: self.folder.add_to(ReportPlan { pages: self.pages.plan(), ..self.output.plan() }),
-            tracing: self.tracing.plan(self.server.trace().as_ref()),
+            tracing: self.tracing.plan(self.server.trace().as_ref(), target.service.is_embedded()),
+            target,
             gate,
             seed: self.load.seed(),
             words: Words::default(),

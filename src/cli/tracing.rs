@@ -15,11 +15,13 @@ const TRACE_FILE: &str = "trace.json";
 #[command(next_help_heading = "Where the time goes")]
 pub struct TracingArgs {
     /// Shows where the time of requests went, stage by stage: mean, percentiles, share, and what the slowest hundredth spent
-    /// theirs on. In this process from traces of single requests (--trace-rate), else from the server's averages. Default: off
+    /// theirs on. In this process from traces of single requests (--trace-rate), over the network from those that a Triton on this
+    /// machine writes to its trace file (--trace-level TIMESTAMPS), else from the server's averages. Default: off
     #[arg(long)]
     breakdown: bool,
 
-    /// Writes traced requests as a Chrome trace, which Perfetto opens. In this process. Default: off
+    /// Writes traced requests as a Chrome trace, which Perfetto opens. In this process, or of a Triton on this machine with
+    /// --trace-level TIMESTAMPS. Default: off
     #[arg(long, value_name = "FILE")]
     trace_export: Option<PathBuf>,
 
@@ -30,11 +32,11 @@ pub struct TracingArgs {
 }
 
 impl TracingArgs {
-    /// What is traced in this process, where the server's `settings` say how.
-    pub fn plan(&self, settings: Option<&TraceSettings>) -> TracingPlan {
+    /// What is traced, where the server's `settings` say how; a server that is not `embedded` in this process writes its file itself.
+    pub fn plan(&self, settings: Option<&TraceSettings>, embedded: bool) -> TracingPlan {
         let levels = settings.and_then(|settings| settings.levels.as_deref());
         let timestamps = levels.is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));
-        let path = self.trace_file.clone().or_else(|| timestamps.then(|| PathBuf::from(TRACE_FILE)));
+        let path = self.trace_file.clone().or_else(|| (timestamps && embedded).then(|| PathBuf::from(TRACE_FILE)));
         let count = settings.and_then(|settings| settings.count).and_then(|count| usize::try_from(count).ok());
         let rate = settings.and_then(|settings| settings.rate);
         TracingPlan {

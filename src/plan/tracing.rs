@@ -11,7 +11,7 @@ pub struct TracingPlan {
     pub breakdown: bool,
     /// Which requests are traced, in this process.
     pub rate: TraceRate,
-    /// Traces are written here in Chrome's form, in this process.
+    /// Traces are written here in Chrome's form.
     pub export: Option<PathBuf>,
     /// Traces are written in Triton's form, in this process.
     pub file: Option<TraceFilePlan>,

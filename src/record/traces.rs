@@ -1,5 +1,7 @@
 //! Traced requests, on their way from the threads that complete them to whoever evaluates them.
 
+mod joining;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -8,9 +10,10 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 use parking_lot::Mutex;
 
-use crate::backend::{ModelTrace, RequestTrace};
+use crate::backend::{ModelTrace, RequestTrace, ServerTraces, Transit};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use joining::Joining;
 
 /// A traced request, and the stamps that the load has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct KeptTrace {
     pub weight: f64,
     /// Whether it went through more models than are told here.
     pub more: bool,
+    /// How the server received and answered it, where that is on the network.
+    pub transit: Option<Transit>,
     /// What the server told, model by model, the one that the request was for first.
     pub models: Box<[ModelTrace]>,
 }
@@ -58,6 +63,7 @@ impl From<&TracedRequest> for KeptTrace {
             succeeded: trace.succeeded,
             weight: f64::from(trace.weight),
             more: trace.more,
+            transit: None,
             models: trace.models().into(),
         }
     }
@@ -69,6 +75,8 @@ pub struct TraceLog {
     queue: ArrayQueue<TracedRequest>,
     lost: AtomicU64,
     kept: Mutex<Kept>,
+    /// What the server's own traces are joined with, where it writes them itself.
+    joining: Option<Joining>,
 }
 
 #[derive(Default)]
@@ -97,8 +105,22 @@ impl TraceLog {
     /// # Errors
     /// Where there is no thread to be had.
     pub fn start() -> Result<Arc<Self>> {
+        Self::collecting(None)
+    }
+
+    /// The same for a server that writes what it traces itself: the log is told of every request, and keeps those of which the server
+    /// has written a trace.
+    ///
+    /// # Errors
+    /// As [`TraceLog::start`].
+    pub fn joining(server: Box<dyn ServerTraces>) -> Result<Arc<Self>> {
+        Self::collecting(Some(Joining::with(server)))
+    }
+
+    fn collecting(joining: Option<Joining>) -> Result<Arc<Self>> {
         let kept = Mutex::new(Kept { one_in: 1, ..Kept::default() });
-        let log = Arc::new(Self { queue: ArrayQueue::new(ROOM), lost: AtomicU64::new(0), kept });
+        let room = if joining.is_some() { 1 } else { ROOM };
+        let log = Arc::new(Self { queue: ArrayQueue::new(room), lost: AtomicU64::new(0), kept, joining });
         let weak = Arc::downgrade(&log);
         let failed = |error| Error::machine(format!("a thread for traces cannot be started: {error}"));
         thread::Builder::new().name("traces".to_owned()).spawn(move || collect(&weak)).map_err(failed)?;
@@ -108,7 +130,9 @@ impl TraceLog {
     /// Keeps a request, or counts it as lost where there is no room.
     #[cold]
     pub fn keep(&self, request: TracedRequest) {
-        if self.queue.push(request).is_err() {
+        if let Some(joining) = &self.joining {
+            joining.keep(&request);
+        } else if self.queue.push(request).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -120,8 +144,23 @@ impl TraceLog {
         lost
     }
 
+    /// Reads what the server has written of the requests so far, where it writes its traces itself.
+    pub fn gather(&self) {
+        if let Some(joining) = &self.joining {
+            let (traces, lost) = joining.join();
+            self.lost.fetch_add(lost, Ordering::Relaxed);
+            let mut kept = self.kept.lock();
+            traces.into_iter().for_each(|trace| kept.add(trace));
+        }
+    }
+
     /// Another level begins. What has come so far is kept for files, or forgotten where none is wanted.
     pub fn begin_level(&self, for_files: bool) {
+        match &self.joining {
+            Some(_) if for_files => self.gather(),
+            Some(joining) => joining.forget(),
+            None => {}
+        }
         self.empty();
         self.take_lost();
         self.kept.lock().begin_level(for_files);
@@ -141,21 +180,23 @@ impl TraceLog {
     }
 
     fn empty(&self) {
+        if let Some(joining) = &self.joining {
+            joining.empty();
+        }
         let mut kept = self.kept.lock();
         while let Some(request) = self.queue.pop() {
-            kept.add(&request);
+            kept.add(KeptTrace::from(&request));
         }
     }
 }
 
 impl Kept {
-    fn add(&mut self, request: &TracedRequest) {
+    fn add(&mut self, mut trace: KeptTrace) {
         self.come += 1;
         if !self.come.is_multiple_of(self.one_in) {
             self.left_out += 1;
             return;
         }
-        let mut trace = KeptTrace::from(request);
         trace.weight *= self.one_in as f64;
         self.traces.push(trace);
         if self.traces.len() >= MOST_KEPT {
@@ -227,7 +268,7 @@ mod tests {
     fn many_stand_for_more() {
         let mut kept = Kept { one_in: 1, ..Kept::default() };
         let all = 3 * MOST_KEPT as u64;
-        (0..all).for_each(|number| kept.add(&request(number)));
+        (0..all).for_each(|number| kept.add(KeptTrace::from(&request(number))));
         assert!(kept.traces.len() < MOST_KEPT, "{}", kept.traces.len());
         let weight: f64 = kept.traces.iter().map(|trace| trace.weight).sum();
         assert!((weight / (3.0 * all as f64) - 1.0).abs() < 0.01, "{weight}");
@@ -237,9 +278,9 @@ mod tests {
     #[test]
     fn each_level_is_thinned_by_itself() {
         let mut kept = Kept { one_in: 1, ..Kept::default() };
-        (0..2 * MOST_KEPT as u64).for_each(|number| kept.add(&request(number)));
+        (0..2 * MOST_KEPT as u64).for_each(|number| kept.add(KeptTrace::from(&request(number))));
         kept.begin_level(true);
-        (0..10).for_each(|number| kept.add(&request(number)));
+        (0..10).for_each(|number| kept.add(KeptTrace::from(&request(number))));
         assert!(kept.traces.len() == 10 && kept.traces.iter().all(|trace| trace.weight == 3.0), "none is left out");
         kept.begin_level(true);
         assert!(kept.earlier.len() <= MOST_KEPT);

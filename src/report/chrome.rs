@@ -94,7 +94,10 @@ fn client(number: usize, trace: &KeptTrace) -> Group {
     if start < trace.sent.0 {
         slices.push(slice("schedule delay", start, trace.sent.0));
     }
-    if let Some(handed_over) = trace.handed_over {
+    if let Some(transit) = trace.transit {
+        slices.push(slice("network in", trace.sent.0, transit.received.0));
+        slices.push(slice("network out", transit.answering.min(trace.last_response).0, trace.last_response.0));
+    } else if let Some(handed_over) = trace.handed_over {
         slices.push(slice("hand-over", trace.sent.0, handed_over.0.min(trace.last_response.0)));
     }
     if let Some(awake) = trace.awake {
@@ -180,6 +183,7 @@ mod tests {
             succeeded: true,
             weight: 1.0,
             more: false,
+            transit: None,
             models: [model].into(),
         }
     }

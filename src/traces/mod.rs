@@ -1,9 +1,11 @@
 //! Traces that a Triton server wrote: read from its files, and added up by protocol and model.
 
+mod follow;
 mod read;
 mod spans;
 mod stages;
 
+pub use follow::TraceFiles;
 pub use read::{Trace, read};
 pub use spans::{Frontend, ModelSpans, add_up};
 pub use stages::{ModelStages, StageFigures, stages};

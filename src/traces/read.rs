@@ -28,6 +28,8 @@ pub struct Trace {
     pub id: Option<i64>,
     /// The trace of the ensemble or BLS model that made this request.
     pub parent: Option<i64>,
+    /// The id that the client gave the request; a request that a model made has that of the request from outside.
+    pub request: Option<String>,
     /// The model's name.
     pub model: String,
     /// The model's version, as the server wrote it.
@@ -38,9 +40,10 @@ pub struct Trace {
 
 /// One object of a file.
 #[derive(Deserialize)]
-struct Entry {
-    id: Option<i64>,
+pub(super) struct Entry {
+    pub(super) id: Option<i64>,
     parent_id: Option<i64>,
+    request_id: Option<String>,
     model_name: Option<String>,
     model_version: Option<serde_json::Value>,
     #[serde(default)]
@@ -66,16 +69,23 @@ pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     }
 }
 
-fn joined(entries: Vec<Entry>) -> Vec<Trace> {
-    let (mut traces, mut places) = (Vec::<Trace>::new(), HashMap::new());
-    for entry in entries {
-        let next = traces.len();
-        let place = entry.id.map_or(next, |id| *places.entry(id).or_insert(next));
+/// Puts objects of one `id` together.
+#[derive(Default)]
+pub(super) struct Joined {
+    traces: Vec<Trace>,
+    places: HashMap<i64, usize>,
+}
+
+impl Joined {
+    pub(super) fn add(&mut self, entry: Entry) {
+        let next = self.traces.len();
+        let place = entry.id.map_or(next, |id| *self.places.entry(id).or_insert(next));
         if place == next {
-            traces.push(Trace { id: entry.id, ..Trace::default() });
+            self.traces.push(Trace { id: entry.id, ..Trace::default() });
         }
-        let trace = &mut traces[place];
+        let trace = &mut self.traces[place];
         trace.parent = entry.parent_id.or(trace.parent);
+        trace.request = entry.request_id.or(trace.request.take());
         if let Some(name) = entry.model_name {
             trace.model = name;
         }
@@ -84,9 +94,20 @@ fn joined(entries: Vec<Entry>) -> Vec<Trace> {
         }
         trace.moments.extend(entry.timestamps);
     }
-    traces.sort_by_key(|trace| trace.id);
-    traces.iter_mut().for_each(|trace| trace.moments.sort_by_key(|moment| moment.ns));
-    traces
+
+    /// The traces, in order of their `id`.
+    pub(super) fn traces(self) -> Vec<Trace> {
+        let mut traces = self.traces;
+        traces.sort_by_key(|trace| trace.id);
+        traces.iter_mut().for_each(|trace| trace.moments.sort_by_key(|moment| moment.ns));
+        traces
+    }
+}
+
+fn joined(entries: Vec<Entry>) -> Vec<Trace> {
+    let mut all = Joined::default();
+    entries.into_iter().for_each(|entry| all.add(entry));
+    all.traces()
 }
 
 #[cfg(test)]

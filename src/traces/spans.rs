@@ -251,7 +251,7 @@ mod tests {
 
     fn trace(id: i64, parent: Option<i64>, moments: &[(&str, u64)]) -> Trace {
         let moments = moments.iter().map(|(name, ns)| Moment { name: (*name).to_owned(), ns: *ns }).collect();
-        Trace { id: Some(id), parent, model: format!("m{id}"), version: "1".to_owned(), moments }
+        Trace { id: Some(id), parent, request: None, model: format!("m{id}"), version: "1".to_owned(), moments }
     }
 
     const HANDLER: [(&str, u64); 2] = [("REQUEST_START", 10), ("REQUEST_END", 90)];

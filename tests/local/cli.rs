@@ -358,6 +358,9 @@ fn network_flags_are_read() {
     assert_eq!(trace.levels, Some(vec![TraceLevel::Timestamps, TraceLevel::Tensors]));
     assert_eq!(trace.count, Some(-1));
     assert_eq!(plan.target.metrics.map(|metrics| metrics.interval), Some(Duration::from_secs(1)));
+    assert_eq!(plan.tracing.file, None, "the server writes it");
+    let export = self::plan("-m m --trace-level TIMESTAMPS --trace-export x.json").tracing;
+    assert_eq!((export.export, export.file), (Some("x.json".into()), None));
     assert_eq!(self::plan("-m m --trace-level OFF").target.trace.unwrap().levels, Some(vec![]));
     let composing = self::plan("-m m --bls-composing-models a:3,b").target.bls_composing;
     assert_eq!(composing, [ModelId { name: "a".into(), version: Some(3) }, ModelId::latest("b")]);

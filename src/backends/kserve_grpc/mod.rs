@@ -38,6 +38,7 @@ use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
+use crate::backends::request_ids;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, is_unanswered, tls_advice};
@@ -300,6 +301,8 @@ impl Backend for GrpcBackend {
             streaming,
         };
         let form = RequestForm { encoding: self.compression, streams };
-        calls::open(KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?, plan, &spec, sink)
+        let method = KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?;
+        let sink = request_ids::told(&spec, sink, method.number());
+        calls::open(method, plan, &spec, sink)
     }
 }

@@ -105,7 +105,8 @@ impl RequestEncoder {
         let (encoding, streaming) = (form.encoding, form.streams == Streams::Shared);
         let template = |payload| template(spec, regions, payload, streaming);
         let mut templates = spec.payloads.iter().map(template).collect::<Result<Vec<_>>>()?;
-        if encoding != Compression::None && !streaming && !is_shared(spec.outputs.placements.first()) {
+        let changes = spec.traces.is_some() || is_shared(spec.outputs.placements.first());
+        if encoding != Compression::None && !streaming && !changes {
             for template in &mut templates {
                 template.packed = Some(packed(encoding, template.parts(&[]))?);
             }

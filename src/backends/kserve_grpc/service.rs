@@ -10,6 +10,7 @@ use crate::backends::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
 use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm, Streams};
 use crate::backends::kserve_grpc::rules::ReplyRules;
 use crate::backends::regions::{InputRegions, OutputLayout, Registry, slot_tag};
+use crate::backends::request_ids;
 use crate::engine::Exchanges;
 use crate::engine::calls::status::{self, BROKEN};
 use crate::engine::calls::{Method, parse_id};
@@ -33,8 +34,12 @@ pub struct KserveGrpc {
     _inputs: InputRegions,
     /// Where outputs go in the region of a slot; none where they come in replies.
     layout: Option<Arc<OutputLayout>>,
-    /// In the names of its slots' regions.
+    /// In the names of its slots' regions, and in their ids.
     number: u32,
+    /// The ids of its slots, under which the server's traces tell of their requests; none where nothing is traced.
+    ids: Vec<Vec<u8>>,
+    /// The id of a request on a stream.
+    id: Vec<u8>,
 }
 
 impl KserveGrpc {
@@ -53,8 +58,15 @@ impl KserveGrpc {
             layout: OutputLayout::of(&spec).map(Arc::new),
             registry,
             number,
+            ids: Vec::new(),
+            id: Vec::new(),
             spec,
         })
+    }
+
+    /// Its number among the clients of its backend.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// What a message on a stream means for its request.
@@ -96,6 +108,9 @@ impl Method for KserveGrpc {
             let tag = slot_tag(self.number, self.outputs.len());
             let placed = self.layout.as_ref().map(|layout| self.registry.outputs(layout, tag)).transpose()?;
             self.outputs.push(placed.map(|slot| PlacedSlot::new(slot, self.spec.models.len())));
+            if self.spec.traces.is_some() {
+                self.ids.push(request_ids::of_slot(self.number, self.outputs.len() - 1));
+            }
             self.rules.add_slot(&self.spec);
         }
         Ok(())
@@ -105,6 +120,17 @@ impl Method for KserveGrpc {
     fn encode(&mut self, slot: usize, request: Request, id: &[u8]) -> Result<(&[u8], &[Bytes])> {
         let model = self.spec.payloads[request.payload.0 as usize].model;
         let outputs = self.outputs[slot].as_ref().map_or(&[][..], |outputs| outputs.requested(model));
+        let id = match self.ids.get(slot) {
+            None => id,
+            Some(own) if id.is_empty() => own,
+            Some(own) => {
+                // The slot's for the trace, the request's for its answer.
+                self.id.clear();
+                self.id.extend_from_slice(own);
+                self.id.extend_from_slice(id);
+                &self.id
+            }
+        };
         self.requests.encode(request, id, outputs)
     }
 
@@ -156,7 +182,8 @@ impl Method for KserveGrpc {
 
     fn stream_answer(&mut self, message: &[u8], exchanges: &mut Exchanges) -> Result<(), InferError> {
         let reply = StreamReply::parse(message).ok_or_else(unreadable)?;
-        let id = parse_id(reply.response.id);
+        let own = self.ids.first().map_or(0, Vec::len);
+        let id = reply.response.id.get(own..).and_then(parse_id);
         match id.and_then(|id| exchanges.find(id)) {
             Some(slot) => self.reply(slot, &reply, exchanges),
             // Answers to a request that was given up, or has failed, are nobody's; others cannot be matched.

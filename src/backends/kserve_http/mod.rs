@@ -38,6 +38,7 @@ use crate::backend::{
 use crate::backends::extensions::Extensions;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
+use crate::backends::request_ids;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
 use crate::engine::http1::{self, Headers, Patience, Questions};
@@ -317,6 +318,7 @@ impl Backend for HttpBackend {
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let service = KserveHttp::new(self.templates_for(&spec)?, spec.clone());
+        let sink = request_ids::told(&spec, sink, service.number());
         http1::open(service, self.route.clone(), &spec, sink)
     }
 }

@@ -6,6 +6,7 @@ use crate::backend::{ParameterValue, RequestOptions};
 use crate::backends::json;
 use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
 use crate::backends::regions::{InputRegions, OutputPlace, TAG_WIDTH};
+use crate::backends::request_ids;
 use crate::data::{InputTensor, Payload};
 use crate::engine::http1::{Headers, write_field, write_length};
 use crate::engine::{Endpoint, escape_path};
@@ -56,6 +57,8 @@ pub(super) struct Rendering<'a> {
     pub(super) inputs: &'a InputRegions,
     /// Outputs that go to the slot's region; none where they come in the reply.
     pub(super) outputs: Option<&'a PlacedOutputs<'a>>,
+    /// Whether requests have the ids of their slots, under which the server's traces tell of them.
+    pub(super) ids: bool,
     /// Whether the request is one of a sequence.
     pub(super) sequence: bool,
 }
@@ -166,6 +169,13 @@ impl Rendering<'_> {
             fields.push("\"binary_data_output\":true".to_owned());
         }
         out.push(b'{');
+        if self.ids {
+            out.extend_from_slice(b"\"id\":\"");
+            out.extend_from_slice(request_ids::prefix().as_bytes());
+            template.tags_at.push(out.len());
+            out.extend_from_slice(&[b'0'; TAG_WIDTH]);
+            out.extend_from_slice(b"\",");
+        }
         if fields.is_empty() && !self.sequence {
             return Ok(());
         }

@@ -36,7 +36,7 @@ pub(super) struct KserveHttp {
     templates: Arc<Templates>,
     spec: ClientSpec,
     correlation: CorrelationForm,
-    /// In the names of its slots' regions.
+    /// In the names of its slots' regions, and in their ids.
     number: u32,
     slots: Vec<Slot>,
     checker: Checker,
@@ -47,6 +47,11 @@ impl KserveHttp {
     pub(super) fn new(templates: Arc<Templates>, spec: ClientSpec) -> Self {
         let (number, correlation) = (templates.client_number(), spec.options.correlation);
         Self { templates, spec, correlation, number, slots: Vec::new(), checker: Checker::default() }
+    }
+
+    /// Its number among the clients of its backend.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Why the server refused the slot's request.
@@ -76,14 +81,14 @@ impl HttpService for KserveHttp {
     }
 
     fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError> {
-        let Slot { request: current, scratch, outputs, longest, .. } = &mut self.slots[slot];
+        let Slot { request: current, scratch, longest, .. } = &mut self.slots[slot];
         *current = request;
         let template = self.templates.get(request)?;
         *longest = template.longest;
         if !template.changes() {
             return Ok(template.total(&template.front));
         }
-        let tag = if outputs.is_some() { slot_tag(self.number, slot) } else { Default::default() };
+        let tag = if template.tags_at.is_empty() { Default::default() } else { slot_tag(self.number, slot) };
         template.patch(scratch, Patch { sequence: request.sequence, correlation: self.correlation, tag });
         Ok(template.total(scratch))
     }

@@ -1,7 +1,7 @@
 //! [`Template`]: a request that was rendered once and is sent many times.
 //!
 //! What changes between two sendings has a fixed width: the sequence's ID and flags, padded with the blanks that JSON allows,
-//! and the tag of the slot in the names of regions for outputs. So lengths, and with them the head, never change, and a request is
+//! and the tag of the slot in the names of regions for outputs and in the request's id. So lengths, and with them the head, never change, and a request is
 //! patched into a copy of its small front part; tensors are sent from where they lie.
 
 use std::borrow::Cow;
@@ -49,7 +49,7 @@ pub(super) struct Template {
     pub(super) body_at: usize,
     /// Where in `front` the sequence's parameters are.
     pub(super) sequence_at: Option<usize>,
-    /// Where in `front` tags of slots are.
+    /// Where in `front` tags of slots are: in names of regions, and in the request's id.
     pub(super) tags_at: Vec<usize>,
     /// The JSON's rest.
     pub(super) rest: Vec<u8>,

@@ -30,6 +30,8 @@ pub(super) struct Templates {
     options: Arc<RequestOptions>,
     outputs: OutputPlan,
     max_reply_bytes: u64,
+    /// Whether requests have ids.
+    ids: bool,
     registry: Arc<Registry>,
     inputs: InputRegions,
     /// Where outputs go in the region of a slot; none where they come in replies.
@@ -52,6 +54,7 @@ impl Templates {
             options: spec.options.clone(),
             outputs: spec.outputs.clone(),
             max_reply_bytes: spec.max_reply_bytes,
+            ids: spec.traces.is_some(),
             format,
             registry,
         };
@@ -71,6 +74,7 @@ impl Templates {
             && Arc::ptr_eq(&self.options, &spec.options)
             && self.outputs == spec.outputs
             && self.max_reply_bytes == spec.max_reply_bytes
+            && self.ids == spec.traces.is_some()
     }
 
     fn render(&self, payload: &Payload, sequence: bool) -> Result<Template> {
@@ -83,6 +87,7 @@ impl Templates {
             options: &self.options,
             inputs: &self.inputs,
             outputs: placed.as_ref().filter(|placed| !placed.places.is_empty()),
+            ids: self.ids,
             sequence,
         };
         let mut template = rendering.render(&self.models[payload.model], payload)?;

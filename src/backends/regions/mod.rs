@@ -25,6 +25,8 @@ use crate::shm::{Placement, Region};
 
 /// Width of a slot's tag.
 pub const TAG_WIDTH: usize = 13;
+/// So many clients, and slots of each, have tags of their own.
+pub const TAGS: u32 = 1_000_000;
 
 /// What a server needs in order to open a region.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +222,7 @@ impl Registry {
 /// The tag of a client's slot, in the name of the region of its outputs. All tags have one width.
 pub fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
     let mut tag = [b'_'; TAG_WIDTH];
-    let text = format!("{:06}_{:06}", client % 1_000_000, slot % 1_000_000);
+    let text = format!("{:06}_{:06}", client % TAGS, slot % TAGS as usize);
     tag.copy_from_slice(text.as_bytes());
     tag
 }

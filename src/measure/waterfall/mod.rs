@@ -7,6 +7,7 @@ mod weighted;
 use std::iter;
 use std::sync::Arc;
 
+use crate::backend::ModelName;
 use crate::clock::Stamp;
 use crate::measure::breakdown::Breakdown;
 use crate::measure::summary::{Headline, LevelSummary};
@@ -31,7 +32,7 @@ impl Tracing {
         if self.breakdown && level.client.requests > 0 {
             let ends = Ends { from_intended: headline == Headline::ResponseTime, to_wakeup: spec.until_wakeup };
             let traced = self.traced(ends, (level.client.start, end));
-            level.breakdown = if traced.is_empty() { averages(level) } else { traced };
+            level.breakdown = with_averages(traced, level);
         }
     }
 
@@ -39,11 +40,21 @@ impl Tracing {
     fn traced(&self, ends: Ends, (start, end): (Stamp, Stamp)) -> Vec<Breakdown> {
         let Some(log) = &self.log else { return Vec::new() };
         let is_in = |trace: &&KeptTrace| trace.succeeded && (start..end).contains(&ends.end(trace));
+        log.gather();
         let mut found = log.look(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
         let lost = log.take_lost();
         found.iter_mut().for_each(|breakdown| breakdown.lost = lost);
         found
     }
+}
+
+/// Those of traced requests, and averages for models of which none was traced.
+fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary) -> Vec<Breakdown> {
+    // As traces have it.
+    let cut = |name: &str| ModelName::of(name.as_bytes()).text();
+    let mut others = averages(level);
+    others.retain(|one| traced.iter().all(|known| known.model != cut(&one.model)));
+    traced.into_iter().chain(others).collect()
 }
 
 fn averages(level: &LevelSummary) -> Vec<Breakdown> {

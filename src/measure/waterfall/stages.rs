@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::backend::{ModelName, ModelTrace, Moment};
+use crate::backend::{ModelName, ModelTrace, Moment, Transit};
 use crate::clock::Stamp;
 use crate::measure::breakdown::{Breakdown, RequestStage, SlowStage, Slowest, Source};
 use crate::measure::precision::PERCENTILES;
@@ -196,10 +196,12 @@ impl Table {
     fn in_order(&self) -> impl Iterator<Item = &Column> {
         let part = |name: &str| match name {
             "schedule delay" => 0,
-            "submit" => 1,
-            "response" => 3,
-            "wake-up" => 4,
-            _ => 2,
+            "submit" | "network in" => 1,
+            "parse" => 2,
+            "response" => 4,
+            "network out" => 5,
+            "wake-up" => 6,
+            _ => 3,
         };
         let mut columns: Vec<&Column> = self.columns.iter().collect();
         columns.sort_by_key(|column| part(column.key.name));
@@ -236,18 +238,30 @@ fn spans(trace: &KeptTrace, models: &[(&ModelTrace, usize)], (start, end): Span)
     if start < trace.sent {
         spans.push((own("schedule delay"), (start, trace.sent)));
     }
+    // What comes after the server has let go of its answer is no part of the latency.
+    let answered = trace.last_response.min(end).min(trace.transit.map_or(Stamp::NEVER, |transit| transit.answering));
+    let until = if trace.transit.is_some() { answered } else { Stamp::NEVER };
     let root = models.first().and_then(|(model, _)| model.at(Moment::RequestStart));
-    spans.extend(root.map(|begun| (own("submit"), (trace.sent, begun))));
+    match trace.transit {
+        None => spans.extend(root.map(|begun| (own("submit"), (trace.sent, begun)))),
+        Some(Transit { received, .. }) => {
+            spans.push((own("network in"), (trace.sent, received)));
+            spans.extend(root.map(|begun| (own("parse"), (received, begun))));
+        }
+    }
     for (model, depth) in models {
         for (name, from, to) in OF_MODELS {
             if let (Some(from), Some(to)) = (model.at(from), model.at(to)) {
-                spans.push((Key { name, model: Some((model.name, *depth)) }, (from, to.max(from))));
+                let span = (from.min(until), to.max(from).min(until));
+                spans.push((Key { name, model: Some((model.name, *depth)) }, span));
             }
         }
     }
     let computed = models.iter().filter_map(|(model, _)| model.at(Moment::ComputeEnd)).max();
-    let answered = trace.last_response.min(end);
     spans.extend(computed.map(|computed| (own("response"), (computed.min(answered), answered))));
+    if trace.transit.is_some() {
+        spans.push((own("network out"), (answered, trace.last_response.min(end))));
+    }
     if end > trace.last_response {
         spans.push((own("wake-up"), (trace.last_response, end)));
     }

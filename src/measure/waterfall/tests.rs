@@ -1,7 +1,7 @@
 use super::*;
-use crate::backend::{ModelName, ModelTrace};
+use crate::backend::{ModelTrace, Transit};
 use crate::measure::breakdown::Source;
-use crate::measure::summary::{ServerSummary, sample};
+use crate::measure::summary::{LevelLoad, LevelSummary, ServerSummary, sample};
 use crate::model::statistics::{CountedTime, ModelStatistics};
 
 const CLOSED: Ends = Ends { from_intended: false, to_wakeup: false };
@@ -20,6 +20,7 @@ fn trace(models: &[ModelTrace]) -> KeptTrace {
         succeeded: true,
         weight: 1.0,
         more: false,
+        transit: None,
         models: models.into(),
     }
 }
@@ -63,6 +64,31 @@ fn a_latency_from_the_intended_send_to_the_wake_up_has_their_stages() {
     assert_eq!((all[0].clone(), all[8].clone()), (("schedule delay".to_owned(), 100), ("wake-up".to_owned(), 50)));
     assert_eq!((breakdown.latency.mean_ns, breakdown.unexplained.mean_ns), (1_150.0, 0.0));
     assert_eq!(breakdown.wake_up, None);
+}
+
+#[test]
+fn on_the_network_the_way_there_and_back_are_stages() {
+    let transit = |received, answering| Some(Transit { received: Stamp(received), answering: Stamp(answering) });
+    let over = |transit| KeptTrace { transit, ..trace(&[model(1, 0, "m", PLAIN)]) };
+    let expected = |compute_output, response, out| {
+        named(&[
+            ("network in", 4),
+            ("parse", 6),
+            ("scheduling", 20),
+            ("queue", 100),
+            ("compute input", 20),
+            ("compute", 700),
+            ("compute output", compute_output),
+            ("response", response),
+            ("network out", out),
+        ])
+    };
+    // The model has ended at 1890; some answer before, and some are not done with a request when its answer has come.
+    for (answering, times) in [(1_920, (40, 30, 80)), (1_870, (20, 0, 130)), (u64::MAX, (40, 110, 0))] {
+        let breakdown = of(&[over(transit(1_004, answering))], CLOSED);
+        assert_eq!(means(&breakdown), expected(times.0, times.1, times.2), "{answering}");
+        assert_eq!((breakdown.latency.mean_ns, breakdown.unexplained.mean_ns), (1_000.0, 0.0));
+    }
 }
 
 #[test]
@@ -141,4 +167,20 @@ fn averages_stand_in_for_traces() {
     let sum: f64 = breakdown.stages.iter().map(|stage| stage.mean_ns).sum();
     assert!((sum + breakdown.unexplained.mean_ns - breakdown.latency.mean_ns).abs() < 1.0);
     assert_eq!(breakdown.source, Source::Statistics);
+}
+
+#[test]
+fn a_model_without_traces_has_averages_beside_those_that_have_some() {
+    let named = |name: &str| ServerSummary { name: name.to_owned(), ..server(Vec::new()) };
+    let long = "n".repeat(100);
+    let level = LevelSummary {
+        server: Some(named("m")),
+        further_servers: vec![named(&long), named("o")],
+        ..sample::level(LevelLoad::Concurrency(1), 10, 1_000_000)
+    };
+    let traces = [trace(&[model(1, 0, "m", PLAIN)]), trace(&[model(2, 0, &long, PLAIN)])];
+    let found = with_averages(Tables::of(traces.iter(), CLOSED).breakdowns(), &level);
+    let sources: Vec<_> = found.iter().map(|one| (one.model.len(), one.source)).collect();
+    assert_eq!(sources, [(1, Source::Traces), (64, Source::Traces), (1, Source::Statistics)]);
+    assert_eq!(with_averages(Vec::new(), &level).len(), 3);
 }

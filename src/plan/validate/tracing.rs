@@ -1,10 +1,17 @@
 //! Rules of traces.
 
 use crate::plan::validate::Rule;
-use crate::plan::{Draft, TraceLevel};
+use crate::plan::{Draft, ServiceKind, TraceLevel};
 
 fn is_embedded(draft: &Draft) -> bool {
     draft.plan.target.service.is_embedded() && draft.plan.matrix.is_none()
+}
+
+/// Whether the run has a server on the network trace, whose file may be read.
+fn lets_server_trace(draft: &Draft) -> bool {
+    let levels = draft.plan.target.trace.as_ref().and_then(|trace| trace.levels.as_deref());
+    let timestamps = levels.is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));
+    timestamps && draft.plan.target.service == ServiceKind::Triton && draft.plan.matrix.is_none()
 }
 
 /// Rules of traces.
@@ -18,11 +25,11 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| !is_embedded(draft) && draft.plan.tracing.export.is_some(),
+        broken: |draft| !is_embedded(draft) && !lets_server_trace(draft) && draft.plan.tracing.export.is_some(),
         message: |draft| {
             format!(
-                "{} needs traces of single requests, which are taken in this process: use --service-kind triton_c_api, or \
-                 triton-bench trace-summary --trace-export on a trace file of the server's",
+                "{} needs traces of single requests: use --service-kind triton_c_api, or let a Triton on this machine trace \
+                 with --trace-level TIMESTAMPS",
                 draft.given.show("--trace-export")
             )
         },

@@ -104,7 +104,10 @@ fn timed_csv_files_have_columns_for_stages() {
 #[test]
 fn flags_of_traces_are_refused_where_they_mean_nothing() {
     let network = |arguments: &str| Program::new().args("-m m").args(arguments).run();
-    network("--trace-export x.json").refusal(&["--trace-export x.json", "in this process"]);
+    network("--trace-export x.json").refusal(&["--trace-export x.json", "triton_c_api", "--trace-level TIMESTAMPS"]);
+    network("--trace-export x.json --trace-level TENSORS")
+        .refusal(&["--trace-export x.json", "--trace-level TIMESTAMPS"]);
+    network("--service-kind tfserving --trace-export x.json").refusal(&["--trace-export x.json", "triton_c_api"]);
     network("--trace-file x.json").refusal(&["--trace-file", "--trace-config=triton,file=FILE"]);
     let repository = Repository::of(&[Model::identity("m")]);
     let here = |arguments: &str| Program::on(&repository, "m").args(arguments).run();

@@ -1,0 +1,257 @@
+//! [`FileTraces`]: what a Triton on the network has traced of our requests, from the file that it writes.
+//!
+//! Triton writes what it has traced when the model's trace settings change, to the same values, too; and into a file of their own every
+//! `log_frequency` traces. So its settings are put anew, and the file is read when it has come to rest.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::backend::{ModelName, ModelTrace, Moment, ServerTrace, ServerTraces, Transit};
+use crate::backends::request_ids;
+use crate::backends::traces::{TraceControl, TraceValues};
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::traces::{Trace, TraceFiles};
+
+/// Traces that are still to come are waited for this long: a request that was given up may hold back all of them.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same where some have come already, as with a log frequency: there may be none left.
+const SHORT_PATIENCE: Duration = Duration::from_millis(300);
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// Files that have not grown for so long are at rest.
+const REST: Duration = Duration::from_millis(40);
+
+/// The traces of one model on one server.
+pub struct FileTraces {
+    server: Arc<dyn TraceControl>,
+    model: String,
+    /// What is put to have traces written.
+    values: TraceValues,
+    /// Of so many requests the server traces one.
+    rate: u32,
+    files: Mutex<TraceFiles>,
+}
+
+impl FileTraces {
+    /// Those of `model`, whose trace settings were changed to `values`; `now` is what holds for it.
+    ///
+    /// # Errors
+    /// Where the server does not write its traces to a file.
+    pub fn of(server: Arc<dyn TraceControl>, model: &str, (values, now): (&TraceValues, &TraceValues)) -> Result<Self> {
+        let word = |name: &str| now.get(name)?.as_ref()?.first().map(String::as_str);
+        let refused =
+            |why: &str| Error::server(format!("the server's traces of model '{model}' cannot be read: {why}"));
+        if let Some(mode) = word("trace_mode").filter(|mode| *mode != "triton") {
+            let advice = "start it with --trace-config=triton,file=FILE";
+            return Err(refused(&format!("its trace mode is '{mode}', which writes no file; {advice}")));
+        }
+        let path =
+            word("trace_file").filter(|path| !path.is_empty()).ok_or_else(|| refused("it names no trace file"))?;
+        // A count that is put anew begins anew.
+        let values = values.iter().filter(|(name, _)| *name != "trace_count");
+        Ok(Self {
+            server,
+            model: model.to_owned(),
+            values: values.map(|(name, words)| (name.clone(), words.clone())).collect(),
+            rate: word("trace_rate").and_then(|rate| rate.parse().ok()).unwrap_or(1),
+            files: Mutex::new(TraceFiles::from_now(Path::new(path))),
+        })
+    }
+
+    fn refused(&self, path: &Path, why: &str) -> Error {
+        Error::server(format!("the server's trace file '{}' cannot be read here: {why}", path.display()))
+    }
+}
+
+impl ServerTraces for FileTraces {
+    fn take(&self) -> Result<Vec<ServerTrace>> {
+        let mut files = self.files.lock();
+        let path = files.path().to_owned();
+        let failed = |error: io::Error| {
+            let advice = "run on the server's machine, as a user who may read it";
+            self.refused(&path, &format!("{error}; {advice}"))
+        };
+        let (before, more) = (files.sizes().map_err(failed)?, files.has_more().map_err(failed)?);
+        self.server.put_traces(&self.model, &self.values).map_err(|error| {
+            let advice = "a trace count (--trace-count) that is used up keeps Triton from writing, unless it has a --log-frequency";
+            error.advice(advice)
+        })?;
+        settle(&files, &before, if more { SHORT_PATIENCE } else { PATIENCE }).map_err(failed)?;
+        let traces = files.take(|id| request_ids::key(id).is_some()).map_err(failed)?;
+        if traces.is_empty() {
+            let why = "it holds no trace of these requests; run on the server's machine, where the server has put it, or \
+                trace more of them (--trace-rate)";
+            return Err(self.refused(&path, why));
+        }
+        Ok(grouped(&traces, self.rate))
+    }
+}
+
+/// Waits until the files have grown, for as long as `patience`, and have come to rest.
+fn settle(files: &TraceFiles, before: &BTreeMap<PathBuf, u64>, patience: Duration) -> io::Result<()> {
+    let begun = Stamp::now();
+    let (mut last, mut since) = (before.clone(), begun);
+    loop {
+        thread::sleep(LOOK);
+        let (sizes, now) = (files.sizes()?, Stamp::now());
+        if sizes != last {
+            (last, since) = (sizes, now);
+        }
+        let has_grown = last != *before;
+        if has_grown && now - since >= REST || !has_grown && now - begun >= patience {
+            return Ok(());
+        }
+    }
+}
+
+/// Puts the traces of a request together: that of the model that it was for, and those of models that were called for it.
+fn grouped(traces: &[Trace], rate: u32) -> Vec<ServerTrace> {
+    let mut called = HashMap::<i64, Vec<&Trace>>::new();
+    for trace in traces {
+        if let Some(parent) = trace.parent {
+            called.entry(parent).or_default().push(trace);
+        }
+    }
+    let roots = traces.iter().filter(|trace| trace.parent.is_none());
+    roots.filter_map(|root| of_request(root, &called, rate)).collect()
+}
+
+fn of_request(root: &Trace, called: &HashMap<i64, Vec<&Trace>>, rate: u32) -> Option<ServerTrace> {
+    let slot = request_ids::key(root.request.as_deref()?)?;
+    let begun = at(root, &[Moment::RequestStart.name()])?;
+    let mut members = vec![root];
+    let mut next = 0;
+    // Each is called by one, so that none comes twice, and a circle is not reached.
+    while let Some(member) = members.get(next) {
+        members.extend(member.id.and_then(|id| called.get(&id)).into_iter().flatten());
+        next += 1;
+    }
+    let received = at(root, &["HTTP_RECV_END", "GRPC_WAITREAD_END"]).unwrap_or(begun);
+    let answering = at(root, &["HTTP_SEND_START", "GRPC_SEND_START"]).map_or(Stamp::NEVER, Stamp);
+    let transit = Transit { received: Stamp(received), answering };
+    Some(ServerTrace { slot, weight: rate, transit, models: members.into_iter().map(model).collect() })
+}
+
+/// The last moment with one of these names: a model that answers several times has several.
+fn at(trace: &Trace, names: &[&str]) -> Option<u64> {
+    trace.moments.iter().rev().find(|moment| names.contains(&moment.name.as_str())).map(|moment| moment.ns)
+}
+
+fn model(trace: &Trace) -> ModelTrace {
+    ModelTrace {
+        id: trace.id.and_then(|id| u64::try_from(id).ok()).unwrap_or_default(),
+        parent: trace.parent.and_then(|id| u64::try_from(id).ok()).unwrap_or_default(),
+        name: ModelName::of(trace.model.as_bytes()),
+        version: trace.version.parse().unwrap_or_default(),
+        moments: Moment::ALL.map(|moment| at(trace, &[moment.name()]).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A server that writes what it has traced where its settings are put.
+    struct Server {
+        path: PathBuf,
+        written: Mutex<Vec<String>>,
+        put: Mutex<Vec<TraceValues>>,
+    }
+
+    impl TraceControl for Server {
+        fn traces(&self, _: Option<&str>) -> Result<TraceValues> {
+            Ok(TraceValues::new())
+        }
+
+        fn put_traces(&self, _: &str, values: &TraceValues) -> Result<()> {
+            self.put.lock().push(values.clone());
+            if let Some(text) = self.written.lock().pop() {
+                let before = fs::read_to_string(&self.path).unwrap_or_else(|_| "[".to_owned());
+                let comma = if before.len() > 1 { "," } else { "" };
+                fs::write(&self.path, format!("{before}{comma}{text}")).unwrap();
+            }
+            Ok(())
+        }
+    }
+
+    fn values(words: &[(&str, &str)]) -> TraceValues {
+        words.iter().map(|(name, word)| ((*name).to_owned(), Some(vec![(*word).to_owned()]))).collect()
+    }
+
+    fn moments(id: u32, moments: &[(&str, u64)]) -> String {
+        let each =
+            moments.iter().map(|(name, ns)| format!(r#"{{"id":{id},"timestamps":[{{"name":"{name}","ns":{ns}}}]}}"#));
+        each.collect::<Vec<_>>().join(",")
+    }
+
+    fn begin(id: u32, request: &str, more: &str) -> String {
+        format!(r#"{{"id":{id},"model_name":"m{id}","model_version":1,"request_id":"{request}"{more}}}"#)
+    }
+
+    /// An ensemble's request, whose model comes first in the file, as Triton writes it, and one of another client.
+    fn ensemble() -> String {
+        let own = String::from_utf8(request_ids::of_slot(2, 7)).unwrap();
+        let called = [("REQUEST_START", 30), ("COMPUTE_END", 60), ("REQUEST_END", 61)];
+        let root = [("HTTP_RECV_START", 9), ("HTTP_RECV_END", 10), ("REQUEST_START", 20), ("REQUEST_END", 90)];
+        [
+            begin(5, &own, r#","parent_id":4"#),
+            moments(5, &called),
+            moments(4, &root[..2]),
+            begin(4, &own, ""),
+            moments(4, &root[2..]),
+            moments(4, &[("HTTP_SEND_START", 80), ("HTTP_SEND_END", 85)]),
+            begin(6, "theirs", ""),
+            moments(6, &root),
+        ]
+        .join(",")
+    }
+
+    #[test]
+    fn a_request_has_the_traces_of_all_its_models_and_its_way_there_and_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        let (written, put) = (Mutex::new(vec![ensemble()]), Mutex::default());
+        let server = Arc::new(Server { path: path.clone(), written, put });
+        let now = values(&[("trace_file", path.to_str().unwrap()), ("trace_rate", "25"), ("trace_mode", "triton")]);
+        let asked = values(&[("trace_level", "TIMESTAMPS"), ("trace_count", "50")]);
+        let files = FileTraces::of(server.clone(), "m", (&asked, &now)).unwrap();
+        let traces = files.take().unwrap();
+        assert_eq!(traces.len(), 1, "{traces:?}");
+        let trace = &traces[0];
+        assert_eq!((trace.slot, trace.weight), (2 << 32 | 7, 25));
+        assert_eq!(trace.transit, Transit { received: Stamp(10), answering: Stamp(80) });
+        let models: Vec<_> = trace.models.iter().map(|model| (model.name.text(), model.id, model.parent)).collect();
+        assert_eq!(models, [("m4".to_owned(), 4, 0), ("m5".to_owned(), 5, 4)]);
+        assert_eq!(trace.models[1].moments, [30, 0, 0, 0, 0, 60, 61]);
+        assert_eq!(*server.put.lock(), [values(&[("trace_level", "TIMESTAMPS")])], "a count would begin anew");
+        let none = files.take().unwrap_err().to_string();
+        assert!(none.contains("it holds no trace of these requests"), "{none}");
+    }
+
+    #[test]
+    fn a_server_that_writes_no_file_is_told_of() {
+        let server = || {
+            let (written, put) = (Mutex::default(), Mutex::default());
+            Arc::new(Server { path: PathBuf::new(), written, put })
+        };
+        let why = |now: &[(&str, &str)]| {
+            FileTraces::of(server(), "m", (&TraceValues::new(), &values(now))).err().unwrap().to_string()
+        };
+        let mode = why(&[("trace_mode", "opentelemetry"), ("trace_file", "")]);
+        assert!(mode.contains("its trace mode is 'opentelemetry', which writes no file"), "{mode}");
+        assert!(why(&[("trace_file", "")]).contains("names no trace file") && why(&[]).contains("names no trace file"));
+        let files =
+            FileTraces::of(server(), "m", (&TraceValues::new(), &values(&[("trace_file", "/none/t.json")]))).unwrap();
+        let error = files.take().unwrap_err().to_string();
+        assert!(error.contains("'/none/t.json' cannot be read here: No such file"), "{error}");
+    }
+}
