@@ -37,6 +37,11 @@ fn regions(id: u32) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether a region holds the tensor: the input of a run, or an output that has been answered.
+fn filled(path: &PathBuf) -> bool {
+    fs::read(path).is_ok_and(|bytes| bytes.starts_with(&PATTERN))
+}
+
 /// Waits until `test` holds of the regions.
 fn wait_for(run: &Running, what: &str, test: impl Fn(&[PathBuf]) -> bool) -> Vec<PathBuf> {
     let started = Instant::now();
@@ -74,7 +79,6 @@ fn inputs_and_every_slots_outputs_are_in_regions_of_their_own() {
     let run = endless(&repository);
     let id = run.id();
     // One for all inputs, and one for the output of each of the three slots, all of which get their answers.
-    let filled = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes.starts_with(&PATTERN));
     wait_for(&run, "four regions with the tensor", |found| found.len() == 4 && found.iter().all(filled));
     run.signal(2);
     let finished = run.finish();
@@ -106,8 +110,7 @@ fn nothing_is_left_after_any_end() {
     for (signal, reports) in [(1, true), (3, false)] {
         let run = endless(&repository);
         let id = run.id();
-        wait_for(&run, "regions", |found| found.len() == 4);
-        thread::sleep(Duration::from_millis(300));
+        wait_for(&run, "four regions with the tensor", |found| found.len() == 4 && found.iter().all(filled));
         run.signal(signal);
         let finished = run.finish();
         assert_eq!(finished.stdout.contains("Request count"), reports, "{}", finished.stdout);

@@ -33,6 +33,7 @@ pub use scripted::{Scripted, decoupled};
 pub use skip::skip;
 pub use terminal::Terminal;
 pub use tritonserver::TritonServer;
+pub use watched::until_it_catches;
 
 /// A file that the workspace's build leaves beside the program, or in a folder of its own for the library's variants.
 pub fn artifact(name: &str) -> PathBuf {

@@ -119,6 +119,24 @@ impl TritonServer {
         Some(answer)
     }
 
+    /// How often it has executed a model, or taken a request of an ensemble, since its start.
+    pub fn executed(&self, model: &str) -> u64 {
+        let answer = self.get(&format!("/v2/models/{model}/stats")).unwrap_or_default();
+        let count =
+            answer.split_once("\"execution_count\":").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()));
+        count.and_then(|mut digits| digits.next()?.parse().ok()).unwrap_or(0)
+    }
+
+    /// Waits until it has executed a model more often than `before`, and then for `length` of the load that does it.
+    pub fn wait_for_load(&self, model: &str, before: u64, length: Duration) {
+        let started = Instant::now();
+        while self.executed(model) <= before {
+            assert!(started.elapsed() < PATIENCE, "no request has come to {model}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(length);
+    }
+
     /// `host:port` of `http` or `grpc`.
     pub fn url(&self, protocol: &str) -> String {
         format!("{}:{}", self.address, if protocol == "grpc" { self.grpc } else { self.http })

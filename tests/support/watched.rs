@@ -1,7 +1,7 @@
 //! Programs that tests start, and watch: one that dies by a signal which the test did not send, or hangs, is noted in the file
 //! of the run, so that no second try hides it (scripts/lib/deaths.sh makes that file, and reads it in the end).
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -22,6 +22,20 @@ fn note(what: &str) {
     let noted =
         OpenOptions::new().append(true).create(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
     noted.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// Waits until a process has a handler for a signal.
+pub fn until_it_catches(process: i32, signal: i32) {
+    let limit = Instant::now() + Duration::from_secs(20);
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap_or(0) & (1 << (signal - 1)) != 0
+    };
+    while !catches() {
+        assert!(Instant::now() < limit, "process {process} does not catch signal {signal}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A process under way; it is ended when dropped.

@@ -41,7 +41,7 @@ class TritonPythonModel:
 }
 
 /// A run of a repository whose python models' regions can be told from those of other tests.
-struct Watched {
+pub(super) struct Watched {
     repository: Repository,
     regions: String,
 }
@@ -53,7 +53,7 @@ impl Watched {
         Self { repository, regions }
     }
 
-    fn program(&self) -> Program {
+    pub(super) fn program(&self) -> Program {
         let setting = format!("python,shm-region-prefix-name={}", self.regions);
         Program::on(&self.repository, "m").args("--backend-config").arg(setting)
     }
@@ -74,7 +74,7 @@ impl Watched {
     }
 
     /// Waits until a model has made the file that [`Watched::marking`] names.
-    fn wait_for_mark(&self) {
+    pub(super) fn wait_for_mark(&self) {
         let started = Instant::now();
         while !self.repository.file("mark").exists() {
             assert!(started.elapsed() < Duration::from_secs(40), "the model has never come that far");
@@ -95,7 +95,7 @@ impl Watched {
 }
 
 /// A model that makes a file at `place` when it comes by, and then goes on with `then`.
-fn marking(place: &str, then: &str) -> impl Fn(&Repository) -> Model {
+pub(super) fn marking(place: &str, then: &str) -> impl Fn(&Repository) -> Model {
     let (place, then) = (place.to_owned(), then.to_owned());
     move |repository| {
         let mark = repository.file("mark");
@@ -115,7 +115,7 @@ fn logged(stderr: &str, what: &str) -> u64 {
     stderr.lines().filter(|line| line.contains(what)).map(times).sum()
 }
 
-fn watched(model: impl Fn(&Repository) -> Model) -> Watched {
+pub(super) fn watched(model: impl Fn(&Repository) -> Model) -> Watched {
     let empty = Watched::of(&Model::identity("other"));
     empty.repository.add(&model(&empty.repository));
     empty

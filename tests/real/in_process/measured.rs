@@ -220,15 +220,14 @@ input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [262144] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [262144] }]"#;
     let repository = Repository::of(&[Model::identity("m").tensors(tensors)]);
     let running = Program::on(&repository, "m")
-        .args("--async --concurrency-range 16 -s 0 -r")
+        .args("--async --concurrency-range 16 -s 0 -v -r")
         .arg((4 * windows).to_string())
         .arg("-p")
         .arg(length.as_millis().to_string())
         .start();
-    // The start of Triton, and the first window.
-    std::thread::sleep(length + Duration::from_secs(2));
+    running.wait_for("Pass [1]");
     let before = resident_kib(running.id());
-    std::thread::sleep(length * (windows - 2));
+    running.wait_for(&format!("Pass [{}]", windows - 1));
     let after = resident_kib(running.id());
     running.signal(2);
     running.finish().report();

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Export, Finished, Model, Program, Report, Repository, Running, turns};
+use super::endings::{Watched, marking, watched};
+use crate::support::{Export, Finished, Model, Program, Report, Repository, Running, turns, until_it_catches};
 
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
@@ -168,11 +169,11 @@ ensemble_scheduling { step [
 #[test]
 fn an_existing_table_is_replaced_only_at_the_end() {
     let _turn = turns::shared();
-    let repository = Repository::of(&[Model::identity("m")]);
+    let repository = sleeping(1);
     let path = repository.file("a.csv");
     fs::write(&path, "old").unwrap();
     let running = Program::on(&repository, "m").args("-p 1500 -s 1000000 -f").arg(&path).start();
-    thread::sleep(Duration::from_millis(600));
+    repository.wait_for_requests("m", 0);
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     running.finish().report();
     assert!(fs::read_to_string(&path).unwrap().starts_with("Concurrency,"));
@@ -329,12 +330,12 @@ fn sleeping(delay: u64) -> Repository {
     repository
 }
 
-/// A run whose first request is on its way, and takes long.
-fn unanswered(repository: &Repository, arguments: &str) -> Running {
-    let running = Program::on(repository, "m").args("-p 5000").args(arguments).start();
-    running.wait_for("Random seed");
-    thread::sleep(Duration::from_millis(700));
-    running
+/// A run whose first request is in the model's hands, which keeps it for `seconds`.
+fn unanswered(seconds: u32, arguments: &str) -> (Watched, Running) {
+    let watched = watched(marking("execute", &format!("time.sleep({seconds})")));
+    let running = watched.program().args("-p 5000").args(arguments).start();
+    watched.wait_for_mark();
+    (watched, running)
 }
 
 /// A run that would take long, in the middle of it.
@@ -409,8 +410,7 @@ fn an_interrupt_ends_a_counted_run() {
 #[test]
 fn an_interrupt_before_anything_was_measured_is_no_failure() {
     let _turn = turns::shared();
-    let repository = Repository::of(&[Model::sleeping("m", 3000)]);
-    let running = unanswered(&repository, "");
+    let (_watched, running) = unanswered(3, "");
     running.signal(SIGINT);
     let report = running.finish().report();
     assert_eq!(report.level().client_number("Request count"), 0.0);
@@ -421,7 +421,7 @@ fn an_interrupt_before_anything_was_measured_is_no_failure() {
 fn an_interrupt_ends_the_wait_for_a_server() {
     let program = Program::new().args("-m m -u localhost:9 --server-wait 60");
     let (started, running) = (Instant::now(), program.start());
-    thread::sleep(Duration::from_millis(800));
+    until_it_catches(running.id() as i32, SIGINT);
     running.signal(SIGINT);
     let finished = running.finish();
     assert_eq!(finished.code(), 130, "{finished:#?}");
@@ -433,9 +433,9 @@ fn an_interrupt_ends_the_wait_for_a_server() {
 fn timed_two_interrupts_leave_at_once() {
     let _turn = turns::shared();
     // A model whose requests take long holds the end of the run back.
-    let repository = Repository::of(&[Model::sleeping("m", 8000)]);
-    let path = repository.file("a.csv");
-    let running = unanswered(&repository, &format!("-f {}", path.display()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    let (_watched, running) = unanswered(8, &format!("-f {}", path.display()));
     running.signal(SIGINT);
     running.wait_for("interrupted; reporting what there is");
     let second = Instant::now();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::mpi::Mpi;
-use crate::support::{Finished, Model, Program, Repository, Running, TritonServer};
+use crate::support::{Finished, Model, Program, Repository, Running, TritonServer, until_it_catches};
 
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
@@ -37,20 +37,6 @@ fn when_it_runs(repository: &Repository, mpi: Mpi, rank: usize) -> i32 {
             return pid;
         }
         assert!(Instant::now() < limit, "no rank {rank}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until a process has a handler for a signal.
-fn until_it_catches(pid: i32, signal: i32) {
-    let limit = Instant::now() + Duration::from_secs(20);
-    let catches = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim().to_owned();
-        u64::from_str_radix(&caught, 16).unwrap_or(0) & (1 << (signal - 1)) != 0
-    };
-    while !catches() {
-        assert!(Instant::now() < limit, "process {pid} does not catch signal {signal}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -155,12 +141,12 @@ fn rank_0_that_is_lost_is_told_by_the_others_and_ends_all() {
 #[test]
 fn a_second_interrupt_of_one_rank_ends_all_at_once() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[]);
+        repository.add(&repository.journaling(Model::sleeping("m", 1)));
         let run = Program::on(&repository, "m").args("--concurrency-range 4 -p 60000").ranks(mpi, 2).start();
         let pid = when_it_runs(&repository, mpi, 1);
         until_it_catches(pid, SIGINT);
-        // The windows of a minute have begun.
-        thread::sleep(Duration::from_secs(2));
+        repository.wait_for_requests("m", 0);
         signal(pid, SIGINT);
         thread::sleep(Duration::from_millis(200));
         signal(pid, SIGINT);

@@ -1,6 +1,5 @@
 //! How runs end whose requests or servers do not come back.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::PROTOCOLS;
@@ -77,7 +76,7 @@ fn timed_a_server_that_dies_ends_every_load_within_two_seconds() {
             }
             let (name, more) = protocol.split_once(' ').unwrap_or((protocol, ""));
             let running = server.program(name, "brief").args(more).args(load).start();
-            thread::sleep(Duration::from_millis(1500));
+            server.wait_for_load("brief", 0, Duration::from_secs(1));
             let (finished, took) = lose(&mut server, running);
             assert!(took < Duration::from_secs(2), "{protocol} {load}: {took:?}");
             let report = finished.report_with(3);
@@ -97,8 +96,9 @@ fn timed_a_server_that_comes_back_is_used_again_by_every_slot() {
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
         let load = "--reconnect --max-errors 100% --stage concurrency:8:4s --stage concurrency:8:2s";
+        let before = server.executed("brief");
         let running = server.program(protocol, "brief").args(load).start();
-        thread::sleep(Duration::from_millis(1500));
+        server.wait_for_load("brief", before, Duration::from_secs(1));
         server.kill();
         server.restart();
         let finished = running.finish();
@@ -129,7 +129,7 @@ fn timed_loads_without_levels_end_with_the_same_code() {
         ("http", "brief", "--sweep linear:4 -p 2000", "the server went away"),
     ] {
         let running = server.program(protocol, model).args(load).start();
-        thread::sleep(Duration::from_millis(1200));
+        server.wait_for_load(model, 0, Duration::from_secs(1));
         let (finished, took) = lose(&mut server, running);
         assert!(took < Duration::from_secs(2), "{load}: {took:?}");
         assert_eq!(finished.code(), 3, "{load}: {}{}", finished.stdout, finished.stderr);
@@ -145,8 +145,9 @@ fn timed_a_server_that_falls_silent_ends_the_level_after_its_window() {
     for protocol in PROTOCOLS {
         for timeout in ["", "--client-timeout-us 300000"] {
             let load = "-p 1000 -r 20 -s 0.001 --concurrency-range 2";
+            let before = server.executed("brief");
             let running = server.program(protocol, "brief").args(load).args(timeout).start();
-            thread::sleep(Duration::from_millis(1500));
+            server.wait_for_load("brief", before, Duration::from_secs(1));
             server.signal(SIGSTOP);
             let stopped = Instant::now();
             let finished = running.finish();
@@ -176,12 +177,9 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [1048576] }]"#;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("INPUT0");
         std::fs::write(&file, vec![1; 4 << 20]).unwrap();
+        let before = server.executed("m");
         let running = server.program(protocol, "m").args("-p 60000 --input-data").arg(folder.path()).start();
-        let maps = format!("/proc/{}/maps", running.id());
-        while !std::fs::read_to_string(&maps).unwrap().contains(file.to_str().unwrap()) {
-            thread::sleep(Duration::from_millis(5));
-        }
-        thread::sleep(Duration::from_millis(300));
+        server.wait_for_load("m", before, Duration::ZERO);
         std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
         running.finish().failure(&["input data file was cut short", "leave input files as they are"]);
     }

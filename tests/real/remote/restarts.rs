@@ -15,7 +15,7 @@ fn timed_the_servers_counters_are_those_since_its_restart() {
         let Some(mut server) = TritonServer::start(&repository) else { return };
         let load = "--reconnect --max-errors 1 -p 8000 -r 1 --concurrency-range 2";
         let running = server.program(protocol, "m").args(load).start();
-        thread::sleep(Duration::from_millis(1500));
+        server.wait_for_load("m", 0, Duration::from_secs(1));
         server.kill();
         server.restart();
         // One window of one cannot be stable.
@@ -33,9 +33,11 @@ fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
         let load = "--async --reconnect --max-errors 1 -p 500 -r 8 --precision p99:0.01%";
+        let before = server.executed("m");
         let running = server.program(protocol, "m").args(load).start();
-        thread::sleep(Duration::from_millis(1000));
+        server.wait_for_load("m", before, Duration::from_millis(600));
         server.kill();
+        // Two windows' time.
         thread::sleep(Duration::from_millis(1200));
         server.restart();
         let finished = running.finish();
