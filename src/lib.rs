@@ -63,9 +63,9 @@ mod traces;
 mod tune;
 pub mod wire;
 
-/// For the fuzz target under `fuzz/`.
+/// For the fuzz targets under `fuzz/`.
 #[cfg(fuzzing)]
-pub use measure::metrics;
+pub use {measure::metrics, traces::fuzzing as trace_files};
 
 use std::ffi::OsString;
 use std::panic;

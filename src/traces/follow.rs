@@ -96,7 +96,7 @@ impl TraceFiles {
 
 /// Finds the objects of a list that may begin and end anywhere.
 #[derive(Default)]
-struct Objects {
+pub(super) struct Objects {
     /// Bytes of the object that is not complete.
     object: Vec<u8>,
     depth: usize,
@@ -114,7 +114,7 @@ const PIECE: usize = 1 << 20;
 
 impl Objects {
     /// Adds all objects of complete traces to `joined`. Returns how many bytes those take, with what stands between them.
-    fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
+    pub(super) fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
         let mut piece = vec![0; PIECE];
         loop {
             let length = file.read(&mut piece)?;

@@ -1,6 +1,8 @@
 //! Traces that a Triton server wrote: read from its files, and added up by protocol and model.
 
 mod follow;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod read;
 mod spans;
 mod stages;

@@ -1,0 +1,41 @@
+//! The entry for the fuzz target under `fuzz/`: trace files of servers.
+
+use std::io::{self, Read};
+
+use crate::traces::follow::Objects;
+use crate::traces::read::Joined;
+use crate::traces::{Trace, add_up, stages};
+
+/// Reads bytes as a trace file, at once and in pieces, which must come to the same, and adds up what was found.
+///
+/// # Panics
+/// Where a promise is broken.
+pub fn file(piece: usize, bytes: &[u8]) {
+    let whole = found(bytes.len().max(1), bytes);
+    assert_eq!(whole, found(piece.max(1), bytes));
+    if let Ok((read, traces)) = whole {
+        assert!(read <= bytes.len() as u64);
+        add_up(&traces).0.iter().for_each(|model| drop(stages(model, 3)));
+    }
+}
+
+type Found = Result<(u64, Vec<Trace>), io::ErrorKind>;
+
+fn found(piece: usize, bytes: &[u8]) -> Found {
+    let mut joined = Joined::default();
+    let read = Objects::default().read(&mut Pieces { piece, bytes }, &mut joined).map_err(|error| error.kind())?;
+    Ok((read, joined.traces()))
+}
+
+/// A file that gives no more than `piece` bytes at once.
+struct Pieces<'a> {
+    piece: usize,
+    bytes: &'a [u8],
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.piece.min(out.len());
+        self.bytes.read(&mut out[..length])
+    }
+}
