@@ -55,6 +55,12 @@ missing_browser() {
     have chromium || have chromium-browser || have google-chrome || have google-chrome-stable || echo chromium fonts-dejavu-core
 }
 
+# A compiler for aarch64, which the crates with C and C++ in them ask for, and what runs its programs here. libstdc++ comes with g++.
+missing_aarch64() {
+    have aarch64-linux-gnu-g++ || echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
+    have qemu-aarch64 || echo qemu-user
+}
+
 missing_valgrind() { have valgrind || echo valgrind; }
 
 # The python backend needs the system's interpreter, its shared library and numpy.
@@ -101,7 +107,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, valgrind, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do
