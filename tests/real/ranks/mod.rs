@@ -6,4 +6,5 @@ mod hosts;
 mod joint;
 mod mpi;
 mod separate;
+mod sessions;
 mod shapes;
