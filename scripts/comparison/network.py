@@ -3,13 +3,13 @@ perf_analyzer and the protocol's floor: wrk for HTTP, h2load for gRPC, which sen
 All clients meet the same tritonserver on this machine, in rounds that take turns."""
 
 import json
-import resource
 import struct
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from .programs import ANY_STABILITY, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, log, median, run
-from .report import Report, at_least, number, ratio, spread, table
+from .costs import Costs, measure, quotient
+from .programs import ANY_STABILITY, BEFORE, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, log, median
+from .report import Report, at_least, at_most, ratio, spread, table
 from .triton import running_server
 
 FLOORS = {"http": "wrk", "grpc": "h2load"}
@@ -23,12 +23,10 @@ FLOOR_CPU_TARGET = {"http": 1.3}
 UPSTREAM_CPU_TARGET = {"http": 0.25, "grpc": 0.5}
 
 
-@dataclass
-class Case:
+@dataclass(kw_only=True)
+class Case(Costs):
     protocol: str
     outstanding: int
-    rates: dict = field(default_factory=dict)  # program to a rate per round
-    costs: dict = field(default_factory=dict)  # program to microseconds of processor time per request, per round
 
     @property
     def title(self):
@@ -85,81 +83,46 @@ def _rate(name, output):
     return float(found.group(1)) if found else None
 
 
-def _children_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _served(server):
     """Requests that the server has answered so far."""
     with urllib.request.urlopen(f"http://{server.url('http')}/v2/models/{MODEL}/stats", timeout=10) as answer:
         return json.load(answer)["model_stats"][0]["inference_stats"]["success"]["count"]
 
 
-def _observe(command, limit, server):
-    """(standard output, requests that the server answered, processor seconds) of a run."""
-    before, answered = _children_seconds(), _served(server)
-    result = run(command, limit)
-    if result is None:
-        return "", 0, 0.0
-    status, output, complaint, _ = result
-    if status not in (0, 2):
-        log(f"status {status}: {(complaint.strip().splitlines() or ['it said nothing'])[-1]}; run: {' '.join(command)}")
-        return "", 0, 0.0
-    return output, _served(server) - answered, _children_seconds() - before
-
-
 def _measure(programs, case, name, server, arguments):
-    """One run. Starting and ending is left out of the cost: a run of few requests says what that takes."""
-    limit = arguments.seconds + arguments.grace
-    few_requests, few_cpu = 0, 0.0
-    if name in (OURS, UPSTREAM):
-        few = _command(programs, name, case, server, arguments.seconds)
-        _, few_requests, few_cpu = _observe([*few, "--request-count", str(case.outstanding)], limit, server)
-    output, requests, cpu = _observe(_command(programs, name, case, server, arguments.seconds), limit, server)
-    rate = _rate(name, output)
-    cost = (cpu - few_cpu) / (requests - few_requests) * 1e6 if requests > few_requests and cpu > few_cpu else None
-    case.rates.setdefault(name, []).append(rate)
-    case.costs.setdefault(name, []).append(cost)
-    log(f"{case.title}: {name}: {number(rate)} requests/s, {ratio(cost)} us of processor time each")
-
-
-def _quotient(figures, other):
-    """Median over the rounds of our figure divided by the other's in the same round."""
-    pairs = zip(figures.get(OURS, []), figures.get(other, []))
-    return median([ours / theirs for ours, theirs in pairs if ours and theirs])
-
-
-def _at_most(value, target):
-    if target is None:
-        return ratio(value), False
-    if value is None:
-        return f"- (≤ {target:g})", False
-    return f"{value:.2f} (≤ {target:g}: {'met' if value <= target else 'missed'})", value > target
+    command = _command(programs, name, case, server, arguments.seconds)
+    few = None if name in FLOORS.values() else [*command, "--request-count", str(case.outstanding)]
+    measure(case, name, command, few, arguments.seconds + arguments.grace, lambda: _served(server), lambda output: _rate(name, output))
 
 
 def _row(case):
     floor, key = FLOORS[case.protocol], (case.protocol, case.outstanding)
     names = (floor, OURS, UPSTREAM)
     verdicts = [
-        at_least(_quotient(case.rates, floor), FLOOR_TARGET[case.protocol]),
-        at_least(_quotient(case.rates, UPSTREAM), UPSTREAM_TARGET.get(key)),
-        _at_most(_quotient(case.costs, floor), FLOOR_CPU_TARGET.get(case.protocol)),
-        _at_most(_quotient(case.costs, UPSTREAM), UPSTREAM_CPU_TARGET[case.protocol]),
+        at_least(quotient(case.rates, floor), FLOOR_TARGET[case.protocol]),
+        at_least(quotient(case.rates, UPSTREAM), UPSTREAM_TARGET.get(key)),
+        at_most(quotient(case.costs, floor), FLOOR_CPU_TARGET.get(case.protocol)),
+        at_most(quotient(case.costs, UPSTREAM), UPSTREAM_CPU_TARGET[case.protocol]),
     ]
     cells = [spread(case.rates.get(name)) for name in names] + [ratio(median(case.costs.get(name, []))) for name in names]
     return [case.title, *cells, *(text for text, _ in verdicts)], sum(missed for _, missed in verdicts)
 
 
+def _beside_before(cases):
+    """Our figures divided by those of an earlier build in the same rounds, as a table."""
+    rows = [[case.title, ratio(quotient(case.rates, BEFORE)), ratio(quotient(case.costs, BEFORE))] for case in cases]
+    return f"\n\nBeside the earlier build:\n\n{table(['load', 'rate', 'us'], rows)}"
+
+
 def study(programs, arguments):
     """All cases, `--rounds` times."""
-    cases = [Case(protocol, outstanding) for protocol in FLOORS for outstanding in OUTSTANDING]
+    cases = [Case(protocol=protocol, outstanding=outstanding) for protocol in FLOORS for outstanding in OUTSTANDING]
     with running_server(programs, programs.small_models) as server:
         _write_requests(server.files)
         for round_number in range(1, arguments.rounds + 1):
             log(f"round {round_number} of {arguments.rounds}")
             for case in cases:
-                names = [FLOORS[case.protocol], OURS, *([UPSTREAM] if UPSTREAM in programs.paths else [])]
+                names = [FLOORS[case.protocol], OURS, *programs.others()]
                 for name in names:
                     _measure(programs, case, name, server, arguments)
     header = ["load", *(f"{name}, requests/s" for name in ("floor", OURS, UPSTREAM)),
@@ -171,4 +134,6 @@ def study(programs, arguments):
         f" and h2load for gRPC. Medians (and extremes) of {arguments.rounds} interleaved rounds of {arguments.seconds:g} s;"
         f" us is the client's processor time per request.\n\n{table(header, [row for row, _ in rows])}"
     )
+    if BEFORE in programs.paths:
+        text += _beside_before(cases)
     return Report(text, sum(missed for _, missed in rows))

@@ -1,4 +1,4 @@
-"""The three programs under comparison: how each is asked for the same load, run within a time limit, and read."""
+"""The programs under comparison: how each is asked for the same load, run within a time limit, and read."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OURS, UPSTREAM, FLOOR = "triton-bench", "perf_analyzer", "bare loop"
+BEFORE = "earlier build"  # of triton-bench, with --before
 WINDOWS = 3  # both measuring programs need three windows for a verdict on stability
 # Allows windows to differ by this many percent, which ends every level after WINDOWS windows.
 ANY_STABILITY = "999"
@@ -48,8 +49,12 @@ class Programs:
     def command(self, name, load, seconds, large=False):
         """The words that start program `name` under `load` for `seconds` of measurement."""
         build = _floor_command if name == FLOOR else _analyzer_command
-        pin = ["taskset", "-c", "0"] if load.pinned and name != OURS else []
+        pin = ["taskset", "-c", "0"] if load.pinned and name not in (OURS, BEFORE) else []
         return pin + build(self, name, load, seconds, large)
+
+    def others(self):
+        """Those beside ours and the floor that were asked for."""
+        return [name for name in (UPSTREAM, BEFORE) if name in self.paths]
 
 
 def _analyzer_command(programs, name, load, seconds, large):
@@ -66,9 +71,9 @@ def _analyzer_command(programs, name, load, seconds, large):
     ]  # fmt: skip
     if load.mode == "async":
         command.append("--async")
-    if name == OURS and load.mode == "spin":
+    if name in (OURS, BEFORE) and load.mode == "spin":
         command += ["--wait", "spin"]
-    if name == OURS and load.pinned:
+    if name in (OURS, BEFORE) and load.pinned:
         command += ["--cpus", "0"]
     return command
 

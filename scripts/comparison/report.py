@@ -43,3 +43,12 @@ def at_least(value, target):
     if value is None:
         return f"- (≥ {target:g})", False
     return f"{value:.2f} (≥ {target:g}: {'met' if value >= target else 'missed'})", value < target
+
+
+def at_most(value, target):
+    """The same for a ratio that should not be above its target."""
+    if target is None:
+        return ratio(value), False
+    if value is None:
+        return f"- (≤ {target:g})", False
+    return f"{value:.2f} (≤ {target:g}: {'met' if value <= target else 'missed'})", value > target

@@ -5,16 +5,16 @@ the others it has a thread for each request that is outstanding."""
 
 import json
 import os
-import resource
 import subprocess
 import tempfile
 import urllib.request
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from .programs import ANY_STABILITY, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, RunFailed, end, log, median, run, start
-from .report import Report, number, ratio, spread, table
+from .costs import Costs, measure, quotient
+from .programs import ANY_STABILITY, LEVEL_LINE, OURS, UPSTREAM, WINDOWS, RunFailed, end, log, median, start
+from .report import Report, at_least, at_most, ratio, spread, table
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -28,12 +28,10 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "How many fingers
 FILE_BYTES = 64
 
 
-@dataclass
-class Case:
+@dataclass(kw_only=True)
+class Case(Costs):
     service: str
     outstanding: int
-    rates: dict = field(default_factory=dict)  # program to a rate per round
-    costs: dict = field(default_factory=dict)  # program to microseconds of processor time per request, per round
 
     @property
     def title(self):
@@ -92,57 +90,23 @@ def _command(programs, name, case, server, seconds):
     return [*command, "--input-data", str(server.folder / f"{case.service}.json")]
 
 
-def _children_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _observe(command, limit, server):
-    """(standard output, requests that the server answered, processor seconds) of a run."""
-    before, answered = _children_seconds(), server.served()
-    result = run(command, limit)
-    if result is None:
-        return "", 0, 0.0
-    status, output, complaint, _ = result
-    if status not in (0, 2):
-        log(f"status {status}: {(complaint.strip().splitlines() or ['it said nothing'])[-1]}; run: {' '.join(command)}")
-        return "", 0, 0.0
-    return output, server.served() - answered, _children_seconds() - before
+def _rate(output):
+    found = LEVEL_LINE.search(output)
+    return float(found.group(1)) if found else None
 
 
 def _measure(programs, case, name, server, arguments):
-    """One run. Starting and ending is left out of the cost: a run of few requests says what that takes."""
-    limit = arguments.seconds + arguments.grace
     command = _command(programs, name, case, server, arguments.seconds)
-    _, few_requests, few_cpu = _observe([*command, "--request-count", str(case.outstanding)], limit, server)
-    output, requests, cpu = _observe(command, limit, server)
-    found = LEVEL_LINE.search(output)
-    rate = float(found.group(1)) if found else None
-    cost = (cpu - few_cpu) / (requests - few_requests) * 1e6 if requests > few_requests and cpu > few_cpu else None
-    case.rates.setdefault(name, []).append(rate)
-    case.costs.setdefault(name, []).append(cost)
-    log(f"{case.title}: {name}: {number(rate)} requests/s, {ratio(cost)} us of processor time each")
-
-
-def _quotient(figures, other):
-    """Median over the rounds of our figure divided by the other's in the same round."""
-    pairs = zip(figures.get(OURS, []), figures.get(other, []))
-    return median([ours / theirs for ours, theirs in pairs if ours and theirs])
-
-
-def _verdict(value, target, least=False):
-    if value is None:
-        return "-", False
-    met = value >= target if least else value <= target
-    return f"{value:.2f} ({'≥' if least else '≤'} {target:g}: {'met' if met else 'missed'})", not met
+    few = [*command, "--request-count", str(case.outstanding)]
+    measure(case, name, command, few, arguments.seconds + arguments.grace, server.served, _rate)
 
 
 def _row(case):
     names = (KSERVE, OURS, UPSTREAM)
     verdicts = [
-        _verdict(_quotient(case.costs, KSERVE), KSERVE_CPU_TARGET[case.service]),
-        _verdict(_quotient(case.rates, UPSTREAM), RATE_TARGET, least=True),
-        _verdict(_quotient(case.costs, UPSTREAM), CPU_TARGET),
+        at_most(quotient(case.costs, KSERVE), KSERVE_CPU_TARGET[case.service]),
+        at_least(quotient(case.rates, UPSTREAM), RATE_TARGET),
+        at_most(quotient(case.costs, UPSTREAM), CPU_TARGET),
     ]
     cells = [spread(case.rates.get(name)) for name in names] + [ratio(median(case.costs.get(name, []))) for name in names]
     return [case.title, *cells, *(text for text, _ in verdicts)], sum(missed for _, missed in verdicts)
@@ -150,7 +114,7 @@ def _row(case):
 
 def study(programs, arguments):
     """All cases, `--rounds` times."""
-    cases = [Case(service, outstanding) for service in KSERVE_CPU_TARGET for outstanding in OUTSTANDING]
+    cases = [Case(service=service, outstanding=outstanding) for service in KSERVE_CPU_TARGET for outstanding in OUTSTANDING]
     with _running() as server:
         for round_number in range(1, arguments.rounds + 1):
             log(f"round {round_number} of {arguments.rounds}")

@@ -6,7 +6,7 @@ import subprocess
 from datetime import date
 from pathlib import Path
 
-from .programs import FLOOR, OURS, UPSTREAM, Programs, RunFailed, log
+from .programs import BEFORE, FLOOR, OURS, UPSTREAM, Programs, RunFailed, log
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -21,7 +21,7 @@ def _do(*words):
     return (done.stdout.strip().splitlines() or [""])[-1]
 
 
-def prepare(with_upstream):
+def prepare(with_upstream, before):
     """Makes everything ready; costs a second when nothing has changed since the last time."""
     log("preparing programs, server and models")
     server = Path(_do("scripts/install-triton"))
@@ -36,6 +36,8 @@ def prepare(with_upstream):
     paths = {OURS: TARGET / "release/triton-bench", FLOOR: floor}
     if with_upstream:
         paths[UPSTREAM] = Path(_do("scripts/install-upstream"))
+    if before:
+        paths[BEFORE] = before
     return Programs(server, small, large, paths)
 
 

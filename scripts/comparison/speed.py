@@ -3,8 +3,8 @@ falls on all programs alike; ratios are taken within a round, and the table show
 
 from dataclasses import dataclass, field
 
-from .programs import FLOOR, OURS, UPSTREAM, Load, log, median, throughput
-from .report import Report, at_least, number, spread, table
+from .programs import BEFORE, FLOOR, OURS, UPSTREAM, Load, log, median, throughput
+from .report import Report, at_least, number, ratio, spread, table
 
 STARTUP_SECONDS = 5.0  # server start, running in and shutdown, generously
 GIVE_UP_AFTER = 2  # runs without a result after which upstream is not asked again
@@ -84,6 +84,9 @@ def study(programs, arguments):
     header = ["load", *(f"{name}, infer/s" for name in (FLOOR, OURS, UPSTREAM)), "to bare loop", "to upstream"]
     rows = [_row(case) for case in measured]
     best, best_missed = _best_async(measured)
+    if BEFORE in programs.paths:
+        header.append("to the earlier build")
+        rows = [([*row, ratio(_ratio(case, BEFORE))], missed) for case, (row, missed) in zip(measured, rows)]
     text = (
         f"## Throughput\n\nNative identity model, FP32 [1, 16]; medians (and extremes) of {arguments.rounds} interleaved"
         f" rounds of {arguments.seconds:g} s.\n\n{table(header, [row for row, _ in rows])}\n\n{best}"
