@@ -1,9 +1,9 @@
-//! How many of a backend's connections are there, and how many are lost: where all are, the server is gone.
+//! Counts a backend's connections, and the lost ones: when all are lost, the server is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The connections that a backend's requests go over. Changed only where one is made or lost.
+/// The connections that a backend's requests use. Changed only when one is made or lost.
 #[derive(Debug, Default)]
 pub struct LineTally {
     lines: AtomicUsize,
@@ -13,7 +13,7 @@ pub struct LineTally {
 }
 
 impl LineTally {
-    /// Most connections that carried requests at once since this was last asked.
+    /// The most connections that carried requests at once since the last call.
     pub fn take_most(&self) -> usize {
         self.most.swap(self.lines.load(Ordering::Acquire), Ordering::AcqRel)
     }
@@ -24,8 +24,8 @@ impl LineTally {
     }
 }
 
-/// A connection's place in a tally, until it is dropped. It counts from its first request on: a load may wait with its
-/// connections made, and does not look whether they are still there.
+/// A connection's entry in a tally, until it is dropped. It counts from its first request on, because a load may keep
+/// its connections idle before it starts, without checking that they are still open.
 #[derive(Debug)]
 pub struct TalliedLine {
     tally: Arc<LineTally>,
@@ -40,12 +40,12 @@ enum State {
 }
 
 impl TalliedLine {
-    /// A place that does not count yet.
+    /// An entry that does not count yet.
     pub fn new(tally: &Arc<LineTally>) -> Self {
         Self { tally: Arc::clone(tally), state: State::Unused }
     }
 
-    /// A request is to go over the connection. Whether it is the first.
+    /// A request is about to use the connection. Returns whether it is the first.
     #[inline]
     pub fn enter(&mut self) -> bool {
         if self.state != State::Unused {
@@ -70,7 +70,7 @@ impl TalliedLine {
         }
     }
 
-    /// There is a connection again.
+    /// The connection has been remade.
     pub fn find(&mut self) {
         if self.state == State::Lost {
             self.state = State::There;
