@@ -225,7 +225,7 @@ impl Exchanges {
         self.over.push(slot as u32);
     }
 
-    /// Ends the request in a slot, with now as the time of its last response.
+    /// Ends the request in a slot; its last response counts as arriving no earlier than now.
     pub fn end_now(&mut self, slot: usize) {
         self.slots[slot].ends(self.now);
         self.end(slot);
