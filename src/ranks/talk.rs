@@ -1,4 +1,4 @@
-//! What ranks say, as bytes.
+//! The messages of ranks, as bytes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What a rank says.
+/// A rank's message.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Said<T> {
-    /// What it is time for.
+    /// The value of the current step.
     This(T),
     /// It cannot go on.
     Failed(String),
 }
 
-/// What is longer is worth packing.
+/// Longer messages are worth compressing.
 const SHORT: usize = 400;
-/// The first byte of what is packed; JSON begins with another.
+/// The first byte of a compressed message; JSON never begins with it.
 const PACKED: u8 = 1;
 
-/// As JSON, packed where it is long.
+/// As JSON, compressed if it is long.
 pub(super) fn encode<T: Serialize>(said: &Said<T>) -> Result<Vec<u8>> {
     let failed = |error: &dyn std::fmt::Display| Error::machine(format!("cannot tell other ranks: {error}"));
     let text = serde_json::to_vec(said).map_err(|error| failed(&error))?;
@@ -37,18 +37,18 @@ pub(super) fn encode<T: Serialize>(said: &Said<T>) -> Result<Vec<u8>> {
     packer.write_all(&text).and_then(|()| packer.finish()).map_err(|error| failed(&error))
 }
 
-/// The text of what was said.
+/// The decompressed text of a message.
 fn unpacked(bytes: &[u8]) -> Cow<'_, [u8]> {
     let Some(packed) = bytes.strip_prefix(&[PACKED]) else { return Cow::Borrowed(bytes) };
     let mut text = Vec::new();
-    // What is torn is no JSON either.
+    // A damaged message is not JSON either.
     match DeflateDecoder::new(packed).read_to_end(&mut text) {
         Ok(_) => Cow::Owned(text),
         Err(_) => Cow::Borrowed(bytes),
     }
 }
 
-/// What each has said; where some cannot go on, why, each reason once.
+/// Everybody's values; if some ranks cannot go on, their reasons, each once.
 pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<Vec<T>> {
     let (mut all, mut failed): (Vec<T>, BTreeMap<String, Vec<usize>>) = (Vec::new(), BTreeMap::new());
     for (rank, bytes) in said.iter().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
             Ok(Said::This(this)) => all.push(this),
             Ok(Said::Failed(reason)) => failed.entry(reason).or_default().push(rank),
             Err(error) => {
-                // Whoever has failed says so whatever it is time for.
+                // A failed rank sends its failure whatever the step is.
                 let failure = serde_json::from_slice(bytes).ok().and_then(|said: Said<serde_json::Value>| match said {
                     Said::Failed(reason) => Some(reason),
                     Said::This(_) => None,
@@ -80,7 +80,7 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
     Err(Error::machine(reasons.collect::<Vec<_>>().join("; ")))
 }
 
-/// What rank 0 has said; the others have said nothing, but those that cannot go on.
+/// Rank 0's value; the others send nothing, except those that cannot go on.
 pub(super) fn first<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<T> {
     let nothing = |bytes: &Vec<u8>| if bytes.is_empty() { b"{\"This\":null}".to_vec() } else { bytes.clone() };
     let all: Vec<Vec<u8>> = said.iter().map(nothing).collect();
