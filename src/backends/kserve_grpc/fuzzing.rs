@@ -1,4 +1,4 @@
-//! Entries for the fuzz targets under `fuzz/`: what a gRPC server says, read as answers.
+//! Entry points of the fuzz targets under `fuzz/`: a gRPC server's bytes, parsed as answers.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::plan::Compression;
 use crate::wire::fuzzing::{STREAMS, feed, opened};
 use crate::wire::h2::{FrameHeader, Token};
 
-/// Reads bytes as an answer to an inference, and holds it against a model.
+/// Parses bytes as the answer to an inference, and checks it against a model.
 pub fn answer(bytes: &[u8]) {
     thread_local! {
         static MODELS: [ModelSpec; 3] = [model_of(0, false), model_of(8, false), model_of(8, true)];
@@ -37,7 +37,7 @@ pub fn answer(bytes: &[u8]) {
     });
 }
 
-/// Reads bytes as every answer of the control plane.
+/// Parses bytes as every answer of the control plane.
 pub fn control(bytes: &[u8]) {
     let _ = (Ready::read(bytes), ServerMetadata::read(bytes), TraceSetting::read(bytes));
     let _ = StatisticsSnapshot::read(bytes);
@@ -46,8 +46,8 @@ pub fn control(bytes: &[u8]) {
     let _ = model::model(&ModelId::latest("m"), metadata.unwrap_or_default(), &config);
 }
 
-/// Hands frames to the requests of a client, each record one: type, flags, stream, length, contents. The first byte says how the
-/// client was set up. Every request must end at most once.
+/// Feeds frames to the requests of a client, one per record: type, flags, stream, length, contents. The first byte
+/// selects the client's configuration. Every request must end at most once.
 ///
 /// # Panics
 /// Where one ends twice.
@@ -91,7 +91,7 @@ pub fn calls(bytes: &[u8]) {
     assert_eq!(over.len(), ended, "a request ended twice");
 }
 
-/// Requests that no server knows of.
+/// A client's requests without a server.
 fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
     struct Nobody;
     impl RegionCalls for Nobody {
@@ -115,7 +115,7 @@ fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
     KserveGrpc::new(spec, Arc::new(Registry::new(Arc::new(Nobody))), form).expect("plain payloads")
 }
 
-/// Records as frames. A length from 250 stands for the id of a request in a response.
+/// Turns records into frames. A length from 250 stands for the id of a request in a response.
 fn as_frames(mut records: &[u8], ids: &[ExchangeId]) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some((&[kind, flags, stream, length], rest)) = records.split_first_chunk() {
@@ -174,7 +174,7 @@ fn spec_of(model: ModelSpec, watch_responses: bool, validate_replies: bool) -> C
     }
 }
 
-/// Looks at every output and keeps nothing.
+/// Reads every output and keeps nothing.
 struct Deaf;
 
 impl CompletionSink for Deaf {

@@ -297,7 +297,7 @@ impl Slot {
         response: *mut sys::TRITONSERVER_InferenceResponse,
         is_final: bool,
     ) {
-        // SAFETY: live, as the caller guarantees, until the request is over, which it is not before the response is taken in.
+        // SAFETY: live, as the caller guarantees, until the request is over, and that is only after the response is processed.
         let response = unsafe { InferenceResponse::own(slot.as_ref().library(), response) };
         // SAFETY: guaranteed by the caller.
         unsafe {
