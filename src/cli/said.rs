@@ -1,4 +1,5 @@
-//! What stands on the command line: for whoever reads the result, and for rules that tell what was given from defaults.
+//! The flags given on the command line: for readers of the result, and for rules that distinguish given flags from
+//! defaults.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;

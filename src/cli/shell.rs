@@ -1,4 +1,4 @@
-//! The commands `completions` and `man`: what a shell and `man` know of the flags, made from the flags themselves.
+//! The commands `completions` and `man`: shell completions and a manual page, generated from the flags.
 
 use clap::{Parser, ValueEnum as _};
 use clap_complete::Shell;
