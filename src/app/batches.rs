@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::levels;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -32,7 +32,7 @@ pub fn further(
     session: &mut Session,
     screen: &Screen,
     (interrupts, codes): (Interrupts, Codes),
-    (earlier, baseline, ranks): (&Earlier, Option<&RunResult>, Option<&Ranks>),
+    (earlier, baseline, ranks): (&EarlierRun, Option<&RunResult>, Option<&Ranks>),
     result: &mut RunResult,
 ) -> Result<()> {
     let sizes: Vec<u64> = session.plan.data.batch_sizes.iter().skip(1).copied().collect();

@@ -35,9 +35,9 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// After a process was lost, how long rank 0 has to write its results before it ends all processes.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A launcher discards unread output of the processes that it ends.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 /// Whether the warning about too few processors was printed.
-static NARROW_IS_SAID: AtomicBool = AtomicBool::new(false);
+static NARROW_REPORTED: AtomicBool = AtomicBool::new(false);
 /// Clock errors above this share of a window are worth a remark; ten times as much makes measuring pointless.
 const CLOCK_REMARK: f64 = 0.01;
 
@@ -198,7 +198,7 @@ pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Int
     if ranks.is_joint() && all.iter().any(|other| other.turns != turns) {
         return Err(Error::machine("processes would send with different numbers of threads; set --max-threads"));
     }
-    if ranks.is_first() && !NARROW_IS_SAID.swap(true, Ordering::Relaxed) {
+    if ranks.is_first() && !NARROW_REPORTED.swap(true, Ordering::Relaxed) {
         let issuers: Vec<usize> = all.iter().map(|ready| ready.issuers).collect();
         binding::narrow(ranks.members(), &issuers).into_iter().for_each(|remark| note!("{remark}"));
     }
@@ -257,7 +257,7 @@ pub fn tell_of<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) 
 
 /// Leaves the others when everything is written. Returns the exit code for the run's outcome.
 pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
-    let told = farewell(ranks, &outcome);
+    let told = send_outcome(ranks, &outcome);
     let outcome = match (outcome, ranks.over()) {
         // If a process was lost or gave up, the run is not what was asked for.
         (Ok(_), Some(reason)) => Err(reason),
@@ -276,7 +276,7 @@ pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
 }
 
 /// Sends the outcome of this process to the others. Returns whether the job still exists.
-fn farewell(ranks: &Ranks, outcome: &Result<u8>) -> bool {
+fn send_outcome(ranks: &Ranks, outcome: &Result<u8>) -> bool {
     if interrupt::is_terminated() {
         // The launcher ends all processes, and does so earlier if one has already ended.
         ranks.fall_silent(&Error::machine("the launcher has ended the run"));
@@ -308,7 +308,7 @@ fn part_from(ranks: &Ranks, is_there: bool) {
             thread::sleep(LAST_WRITES);
         }
         // The last output must have reached the launcher.
-        thread::sleep(LAST_WORDS);
+        thread::sleep(FLUSH_LIMIT);
         ranks.abort(exit::FAILED);
     } else {
         // Everything is written; errors from here on change nothing.

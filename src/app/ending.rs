@@ -21,7 +21,7 @@ use crate::stdio::{self, note};
 const STOP_LIMIT: Duration = Duration::from_secs(4);
 
 /// How long output on the way out may take.
-const SAID_WITHIN: Duration = Duration::from_millis(300);
+const OUTPUT_LIMIT: Duration = Duration::from_millis(300);
 
 /// When the program is left at the latest, if there is a limit.
 struct Bound {
@@ -93,13 +93,13 @@ pub fn end(code: u8) -> ExitCode {
 
 /// Leaves the program at once, and cleans up what would stay behind.
 pub fn leave(code: u8) -> ! {
-    clear();
+    clean_up();
     signal_hook::low_level::exit(i32::from(code))
 }
 
 /// Cleans up what would stay behind: processes, shared memory, temporary files. The first caller does so; others wait
 /// for the end of the process.
-pub fn clear() {
+pub fn clean_up() {
     if LEAVING.swap(true, Ordering::SeqCst) {
         wait_for_the_end();
     }
@@ -122,7 +122,7 @@ pub fn try_to(say: impl FnOnce() + Send + 'static) {
         drop(done);
     });
     if told.is_ok() {
-        let _: Result<(), _> = ended.recv_timeout(SAID_WITHIN);
+        let _: Result<(), _> = ended.recv_timeout(OUTPUT_LIMIT);
     }
 }
 

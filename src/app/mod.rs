@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::affinity;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -116,7 +116,7 @@ fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
 /// Measures level after level, and reports.
 fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): Way<'_>) -> Result<u8> {
     let baseline = baseline(&plan)?;
-    let mut earlier = Earlier::read(&plan)?;
+    let mut earlier = EarlierRun::read(&plan)?;
     let mut session = open(plan, (connect, ranks))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);

@@ -93,9 +93,10 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
         observers.settle();
         observers.end_periodic(&shape.results(), &stopped.as_ref().copied().unwrap_or_default());
     }
-    let own = Told { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
-    let (told, requests) = told_by_all(joint, own, stopped)?;
-    let Told { batches, mut errors, stranded } = told;
+    let own =
+        PartResult { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
+    let (part, requests) = joined(joint, own, stopped)?;
+    let PartResult { batches, mut errors, stranded } = part;
     errors.sort_by_key(|(_, count)| Reverse(*count));
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
     let outcome = if stranded || requests.completed == 0 || failed {
@@ -133,27 +134,27 @@ fn so_far(shape: &PeriodicLoop, recorder: &Recorder) -> PeriodicResult {
 
 /// What a process contributes.
 #[derive(Default, Serialize, Deserialize)]
-struct Told {
+struct PartResult {
     batches: Vec<PeriodicBatch>,
     errors: Vec<(InferError, u64)>,
     stranded: bool,
 }
 
 /// The sum of all processes' contributions, and the counts of all requests.
-fn told_by_all(joint: Option<&Ranks>, own: Told, stopped: Result<LoadReport>) -> Result<(Told, LoadReport)> {
+fn joined(joint: Option<&Ranks>, own: PartResult, stopped: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
     let Some(ranks) = joint else { return Ok((own, stopped?)) };
     let all = company::tell_of(ranks, stopped.map(|requests| (own, requests)))?;
     let requests = all.iter().fold(LoadReport::default(), |sum, (_, one)| sum.and(*one));
     let mut errors: Vec<(InferError, u64)> = Vec::new();
-    for (error, count) in all.iter().flat_map(|(told, _)| &told.errors) {
+    for (error, count) in all.iter().flat_map(|(part, _)| &part.errors) {
         match errors.iter_mut().find(|(known, _)| known == error) {
             Some((_, sum)) => *sum += count,
             None => errors.push((error.clone(), *count)),
         }
     }
-    let stranded = all.iter().any(|(told, _)| told.stranded);
-    let batches = PeriodicBatch::joined(all.into_iter().flat_map(|(told, _)| told.batches));
-    Ok((Told { batches, errors, stranded }, requests))
+    let stranded = all.iter().any(|(part, _)| part.stranded);
+    let batches = PeriodicBatch::joined(all.into_iter().flat_map(|(part, _)| part.batches));
+    Ok((PartResult { batches, errors, stranded }, requests))
 }
 
 /// How many of `requests` this process sends.

@@ -16,9 +16,9 @@ use crate::stdio::shown;
 
 /// What an earlier run of the same plan has finished; empty without `--resume`.
 #[derive(Default)]
-pub struct Earlier(Option<(PathBuf, RunResult)>);
+pub struct EarlierRun(Option<(PathBuf, RunResult)>);
 
-impl Earlier {
+impl EarlierRun {
     /// Reads the result of the run that the plan continues; the plan must be the same.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{company, report as pages, restarts};
@@ -46,7 +46,7 @@ pub struct Runner<'a> {
     /// Which program's conventions apply.
     pub codes: Codes,
     /// What an earlier run has finished.
-    pub earlier: &'a Earlier,
+    pub earlier: &'a EarlierRun,
     /// What requirements are compared with.
     pub baseline: Option<&'a RunResult>,
     /// Observers of requests, if any.

@@ -64,7 +64,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
                 ending::leave(exit::FAILED);
             }
             if signal == SIGQUIT {
-                ending::clear();
+                ending::clean_up();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
             if signal == SIGTERM || signal == SIGCONT {

@@ -104,14 +104,14 @@ impl Isolated {
         let failed = |error: io::Error| Error::machine(format!("--isolate: a process cannot be started: {error}"));
         let mut child = command.spawn().map_err(failed)?;
         let pipe = child.stdout.take();
-        let mut said = Said { pipe, bytes: Vec::new() };
-        said.wait_for_nothing().map_err(failed)?;
-        let ended = wait(&mut child, &mut said, limit, self.interrupts);
+        let mut output = ChildOutput { pipe, bytes: Vec::new() };
+        output.make_nonblocking().map_err(failed)?;
+        let ended = wait(&mut child, &mut output, limit, self.interrupts);
         // Models that run in their own processes outlive a server that dies.
         processes::end_all();
         let status = ended?;
-        let said = String::from_utf8_lossy(&said.bytes);
-        let answer = said.lines().rev().find_map(|line| serde_json::from_str::<Result<T, String>>(line).ok());
+        let output = String::from_utf8_lossy(&output.bytes);
+        let answer = output.lines().rev().find_map(|line| serde_json::from_str::<Result<T, String>>(line).ok());
         match answer {
             Some(answer) => answer.map_err(Error::server),
             None => Err(Error::server(death(status))),
@@ -120,13 +120,13 @@ impl Isolated {
 }
 
 /// The output of a process so far: others may hold the other end of the pipe longer than it lives.
-struct Said {
+struct ChildOutput {
     pipe: Option<ChildStdout>,
     bytes: Vec<u8>,
 }
 
-impl Said {
-    fn wait_for_nothing(&self) -> io::Result<()> {
+impl ChildOutput {
+    fn make_nonblocking(&self) -> io::Result<()> {
         self.pipe.iter().try_for_each(|pipe| Ok(fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?))
     }
 
@@ -138,12 +138,12 @@ impl Said {
 }
 
 /// Waits for a process, which ends by the limit or an interrupt at the latest.
-fn wait(child: &mut Child, said: &mut Said, limit: Duration, interrupts: Interrupts) -> Result<ExitStatus> {
+fn wait(child: &mut Child, output: &mut ChildOutput, limit: Duration, interrupts: Interrupts) -> Result<ExitStatus> {
     let end = Stamp::now().plus_duration(limit);
     loop {
         let failed = |error| Error::machine(format!("--isolate: a process cannot be waited for: {error}"));
         let ended = child.try_wait().map_err(failed)?;
-        said.read();
+        output.read();
         if let Some(status) = ended {
             return Ok(status);
         }
@@ -215,22 +215,22 @@ mod tests {
     fn ended(script: &str) -> (Result<ExitStatus>, String) {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = Said { pipe: child.stdout.take(), bytes: Vec::new() };
-        said.wait_for_nothing().unwrap();
-        let status = wait(&mut child, &mut said, Duration::from_secs(20), interrupt::counter());
-        (status, String::from_utf8(said.bytes).unwrap())
+        let mut output = ChildOutput { pipe: child.stdout.take(), bytes: Vec::new() };
+        output.make_nonblocking().unwrap();
+        let status = wait(&mut child, &mut output, Duration::from_secs(20), interrupt::counter());
+        (status, String::from_utf8(output.bytes).unwrap())
     }
 
     #[test]
     fn a_process_has_ended_whoever_holds_its_pipe() {
         let started = Stamp::now();
-        let (status, said) = ended("sleep 30 & echo $!; kill -9 $$");
+        let (status, output) = ended("sleep 30 & echo $!; kill -9 $$");
         assert_eq!(death(status.unwrap()), "its process crashed (signal 9)");
         assert!(Stamp::now() < started.plus_duration(Duration::from_secs(15)));
-        processes::end_tree(Pid::from_raw(said.trim().parse().unwrap()).unwrap());
-        let (status, said) = ended("head -c 200000 /dev/zero | tr '\\0' x; exit 3");
+        processes::end_tree(Pid::from_raw(output.trim().parse().unwrap()).unwrap());
+        let (status, output) = ended("head -c 200000 /dev/zero | tr '\\0' x; exit 3");
         assert_eq!(
-            (death(status.unwrap()), said.len()),
+            (death(status.unwrap()), output.len()),
             ("its process ended with 3 and no answer".to_owned(), 200_000)
         );
     }

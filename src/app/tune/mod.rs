@@ -86,21 +86,21 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     }
     let search = settings(plan, &subject)?;
     let means = Means { subject, isolated, interrupts };
-    let mut hunt = Hunt::begin(plan, &search, means)?;
-    screen.print(&report::tune::settings(plan, &search, hunt.planner.space().len()))?;
-    let ended = hunt.run();
-    let restored = hunt.means.subject.restore();
-    let result = hunt.result();
+    let mut search_run = RunningSearch::begin(plan, &search, means)?;
+    screen.print(&report::tune::settings(plan, &search, search_run.planner.space().len()))?;
+    let ended = search_run.run();
+    let restored = search_run.means.subject.restore();
+    let result = search_run.result();
     let printed = screen.print(&report::tune::table(&result));
-    let winner = result.verdict.winner.or(hunt.planner.answer().winner()).unwrap_or(0);
-    let files = report::tune::write(plan, interrupts, &result, &hunt.configurations(winner));
+    let winner = result.verdict.winner.or(search_run.planner.answer().winner()).unwrap_or(0);
+    let files = report::tune::write(plan, interrupts, &result, &search_run.configurations(winner));
     stdio::say(format_args!(
         "{} is in {}\n",
         if winner == 0 { "Your configuration" } else { "The winner" },
         folder.display()
     ));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
-    Ok(match hunt.planner.answer() {
+    Ok(match search_run.planner.answer() {
         Answer::NoneMeets(_) => exit::UNSTABLE,
         Answer::Nothing => exit::NO_VALID_REQUESTS,
         _ => exit::OK,
@@ -176,7 +176,7 @@ fn assignment(search: &[Searched], place: Option<Vec<usize>>) -> Assignment {
 }
 
 /// A running search.
-struct Hunt<'a> {
+struct RunningSearch<'a> {
     plan: &'a TunePlan,
     search: &'a [Searched],
     means: Means<'a>,
@@ -188,7 +188,7 @@ struct Hunt<'a> {
     phase: Option<Phase>,
 }
 
-impl<'a> Hunt<'a> {
+impl<'a> RunningSearch<'a> {
     fn begin(plan: &'a TunePlan, search: &'a [Searched], means: Means<'a>) -> Result<Self> {
         let (folder, interrupts) = (plan.folder(), means.interrupts);
         let own = head(plan, search, means.subject.bases());

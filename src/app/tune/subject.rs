@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::app::job::Job;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -27,7 +27,7 @@ use crate::result::{Figures, LatencyAt, VisitFigures};
 use crate::tune::Trial;
 
 /// A server, and the current state of its models.
-struct Home {
+struct ServerState {
     backend: Arc<dyn Backend>,
     /// By model, the configuration that it was loaded with; `None` if it is its file's.
     loaded: HashMap<String, Value>,
@@ -42,7 +42,7 @@ pub struct Subject<'a> {
     screen: &'a Screen,
     interrupts: Interrupts,
     /// By the settings of the server.
-    homes: HashMap<Vec<String>, Home>,
+    servers: HashMap<Vec<String>, ServerState>,
     /// The configurations as they were found; the first is that of the model itself.
     bases: Vec<(ModelId, Value)>,
     /// Request rates that candidates have reached.
@@ -56,10 +56,10 @@ impl<'a> Subject<'a> {
     /// Where the server or the model is not available, or the server does not load models on request.
     pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
         let bases = Vec::new();
-        let homes = HashMap::new();
-        let mut subject = Self { plan, connect, screen, interrupts, homes, bases, rates: BTreeMap::new() };
-        let (home, bases) = subject.first_home()?;
-        subject.homes.insert(Vec::new(), home);
+        let servers = HashMap::new();
+        let mut subject = Self { plan, connect, screen, interrupts, servers, bases, rates: BTreeMap::new() };
+        let (server, bases) = subject.first_server()?;
+        subject.servers.insert(Vec::new(), server);
         subject.bases = bases;
         Ok(subject)
     }
@@ -71,11 +71,11 @@ impl<'a> Subject<'a> {
         (screen, interrupts): (&'a Screen, Interrupts),
         bases: Vec<(ModelId, Value)>,
     ) -> Self {
-        Self { plan, connect, screen, interrupts, homes: HashMap::new(), bases, rates: BTreeMap::new() }
+        Self { plan, connect, screen, interrupts, servers: HashMap::new(), bases, rates: BTreeMap::new() }
     }
 
     /// The server of the plan, and its present configurations.
-    fn first_home(&self) -> Result<(Home, Vec<(ModelId, Value)>)> {
+    fn first_server(&self) -> Result<(ServerState, Vec<(ModelId, Value)>)> {
         let plan = self.plan;
         let backend = (self.connect)(&plan.run)?.backend;
         let control = control(backend.as_ref())?;
@@ -91,15 +91,15 @@ impl<'a> Subject<'a> {
         for part in spec.composing.iter().chain(&plan.run.target.bls_composing) {
             bases.push((part.clone(), control.configuration(part)?));
         }
-        let mut home = Home { backend, loaded: HashMap::new(), sessions: Vec::new() };
+        let mut server = ServerState { backend, loaded: HashMap::new(), sessions: Vec::new() };
         if plan.run.target.service.is_remote() {
-            home.loaded.insert(id.name.clone(), bases[0].1.clone());
+            server.loaded.insert(id.name.clone(), bases[0].1.clone());
         }
-        Ok((home, bases))
+        Ok((server, bases))
     }
 
     /// A server with the settings of `plan`, with its models unchanged.
-    fn further_home(&self, plan: &Plan) -> Result<Home> {
+    fn further_server(&self, plan: &Plan) -> Result<ServerState> {
         let backend = (self.connect)(plan)?.backend;
         let mut loaded = HashMap::new();
         if plan.target.service.is_remote() {
@@ -109,7 +109,7 @@ impl<'a> Subject<'a> {
                 loaded.insert(id.name.clone(), control.configuration(id)?);
             }
         }
-        Ok(Home { backend, loaded, sessions: Vec::new() })
+        Ok(ServerState { backend, loaded, sessions: Vec::new() })
     }
 
     /// The configurations as they were found.
@@ -137,20 +137,20 @@ impl<'a> Subject<'a> {
     pub fn visit(&mut self, assignment: &Assignment, trial: &Trial) -> Result<VisitFigures> {
         let mut plan = self.plan.run.clone();
         let key = assignment.set_server(&mut plan.target.server).map_err(Error::usage)?;
-        if !self.homes.contains_key(&key) {
-            let home = self.further_home(&plan)?;
-            self.homes.insert(key.clone(), home);
+        if !self.servers.contains_key(&key) {
+            let server = self.further_server(&plan)?;
+            self.servers.insert(key.clone(), server);
         }
         let expected_rate = self.expected_rate(trial.candidate);
         let (bases, screen, interrupts) = (&self.bases, self.screen, self.interrupts);
-        let Some(home) = self.homes.get_mut(&key) else { return Err(Error::server("the server is gone")) };
-        let (load_s, in_place) = home.load(bases, assignment)?;
+        let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
+        let (load_s, in_place) = server.load(bases, assignment)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
         let concurrency = self.plan.concurrency(bases.first().map(|(_, base)| base), assignment, batch_size);
-        let session = home.session(plan.with_batch_size(batch_size))?;
+        let session = server.session(plan.with_batch_size(batch_size))?;
         let job = job(session, concurrency, trial)?;
         let runner = Runner {
-            earlier: &Earlier::default(),
+            earlier: &EarlierRun::default(),
             baseline: None,
             session,
             screen,
@@ -190,11 +190,11 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// The server's reason.
     pub fn restore(&mut self) -> Result<()> {
-        let homes = self.homes.values_mut();
-        let restored = homes.map(|home| {
-            home.sessions.clear();
-            let names: Vec<String> = home.loaded.drain().map(|(name, _)| name).collect();
-            let control = control(home.backend.as_ref())?;
+        let servers = self.servers.values_mut();
+        let restored = servers.map(|server| {
+            server.sessions.clear();
+            let names: Vec<String> = server.loaded.drain().map(|(name, _)| name).collect();
+            let control = control(server.backend.as_ref())?;
             let load = |name: &String| {
                 control.load(name, None)?;
                 // The configuration in force may have differed from the file.
@@ -210,7 +210,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl Home {
+impl ServerState {
     /// Loads every model with the settings of `assignment`. Returns how long that took, if there was something to load,
     /// and whether only instances changed.
     fn load(&mut self, bases: &[(ModelId, Value)], assignment: &Assignment) -> Result<(Option<f64>, bool)> {

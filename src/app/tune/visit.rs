@@ -42,7 +42,7 @@ pub struct Visit<'a> {
 
 /// What a level says about its candidate.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum VisitOutcome {
     /// It was measured.
     Enough,
     /// Nothing: no request ended, well or badly.
@@ -78,17 +78,17 @@ impl Visit<'_> {
                 }
                 level => level?,
             };
-            match said(&level)? {
-                Said::Enough => {
+            match outcome_of(&level)? {
+                VisitOutcome::Enough => {
                     latency_s = self.latency_s(level.client.request_rate()).min(MOST.as_secs_f64() / REQUESTS.2);
                     let needed = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
                     if warmup >= needed.0.mul_f64(NEARLY) && window >= needed.1.mul_f64(NEARLY) {
                         return Ok(level);
                     }
                 }
-                Said::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
-                Said::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
-                Said::Failed(_) => failed = true,
+                VisitOutcome::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
+                VisitOutcome::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
+                VisitOutcome::Failed(_) => failed = true,
             }
         }
     }
@@ -149,16 +149,16 @@ fn since(started: Stamp) -> Duration {
 ///
 /// # Errors
 /// Where the user has interrupted.
-fn said(level: &LevelSummary) -> Result<Said> {
+fn outcome_of(level: &LevelSummary) -> Result<VisitOutcome> {
     let reason = level.client.errors.first().map(|(error, _)| error.to_string());
     Ok(match level.ending {
         Ending::Interrupted => return Err(Error::server("interrupted")),
-        _ if level.client.completed() == 0 && reason.is_none() => Said::Nothing,
+        _ if level.client.completed() == 0 && reason.is_none() => VisitOutcome::Nothing,
         Ending::Failed => {
-            Said::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
+            VisitOutcome::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
         }
-        _ if level.client.requests == 0 => Said::Failed("no request succeeded".to_owned()),
-        _ => Said::Enough,
+        _ if level.client.requests == 0 => VisitOutcome::Failed("no request succeeded".to_owned()),
+        _ => VisitOutcome::Enough,
     })
 }
 

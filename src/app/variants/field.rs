@@ -34,7 +34,11 @@ impl Field<'_> {
         match self {
             Self::Variants(_) => {
                 let plans: Vec<&Plan> = self.embedded().collect();
-                let host = if plans.is_empty() || self.is_anew() { None } else { Some(backends::host(&plans)?) };
+                let host = if plans.is_empty() || self.starts_server_per_turn() {
+                    None
+                } else {
+                    Some(backends::host(&plans)?)
+                };
                 Ok(Servers { host, urls: None })
             }
             Self::Matrix(plan, kind) => {
@@ -65,7 +69,7 @@ impl Field<'_> {
     }
 
     /// Whether servers in this process differ, so that each turn has its own.
-    fn is_anew(&self) -> bool {
+    fn starts_server_per_turn(&self) -> bool {
         let mut plans = self.embedded();
         plans.next().is_some_and(|first| plans.any(|plan| plan.target.server != first.target.server))
     }
@@ -106,8 +110,8 @@ impl Field<'_> {
                     let through = backends::through(host, &plan);
                     Subject::kept(name, plan, Ok(through))
                 }
-                None if plan.target.service.is_embedded() => Subject::anew(name, plan, course.connect),
-                _ if remote && self.changes_servers() => Subject::anew(name, plan, course.connect),
+                None if plan.target.service.is_embedded() => Subject::per_turn(name, plan, course.connect),
+                _ if remote && self.changes_servers() => Subject::per_turn(name, plan, course.connect),
                 _ => {
                     let server = (course.connect)(&plan);
                     Subject::kept(name, plan, server)

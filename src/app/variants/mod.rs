@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::app::phase;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
 use crate::app::variants::subject::{Course, Subject, levels};
@@ -37,7 +37,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
     };
     check_levels(&plan.variants)?;
     check_libraries(&plan.variants)?;
-    let earlier = Earlier::read(plan)?;
+    let earlier = EarlierRun::read(plan)?;
     if field.is_embedded() {
         phase::loading();
     }
@@ -95,7 +95,7 @@ struct Comparison<'a> {
     rounds: Rounds,
     course: Course<'a>,
     /// What an earlier run has finished.
-    earlier: Earlier,
+    earlier: EarlierRun,
     /// The result so far.
     result: Option<RunResult>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::app::ending;
 use crate::app::job::Job;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -22,7 +22,7 @@ use crate::result::Setup;
 /// A turn begins with a lead-in of this fraction of its window, which does not count.
 const SETTLE: u32 = 5;
 /// The same if the model was loaded for it.
-const SETTLE_ANEW: u32 = 2;
+const SETTLE_LOADED: u32 = 2;
 /// Default limit on the lead-in.
 const MOST_SETTLE: Duration = Duration::from_secs(2);
 /// The lead-in if windows are counted in requests.
@@ -91,7 +91,7 @@ impl Subject {
 
     /// A subject whose server or settings are made for each turn. It is opened once now, so that errors are reported
     /// before anything is measured.
-    pub fn anew(name: String, plan: Plan, connect: Connect) -> Self {
+    pub fn per_turn(name: String, plan: Plan, connect: Connect) -> Self {
         let look = || {
             let open = Open::new(connect(&plan)?, plan.clone())?;
             let seen = open.seen(&plan);
@@ -116,7 +116,7 @@ impl Subject {
     pub fn measure(&self, level: usize, course: Course<'_>) -> Measured {
         let unit = match &self.open {
             Ok(Some(open)) => open.measure(level, &self.measurement(), course),
-            Ok(None) => self.measure_anew(level, course),
+            Ok(None) => self.measure_reopened(level, course),
             Err(error) => Err(error.clone()),
         };
         match unit {
@@ -127,7 +127,7 @@ impl Subject {
         }
     }
 
-    fn measure_anew(&self, level: usize, course: Course<'_>) -> Result<Option<Unit>> {
+    fn measure_reopened(&self, level: usize, course: Course<'_>) -> Result<Option<Unit>> {
         let open = Open::new((course.connect)(&self.plan)?, self.plan.clone())?;
         let unit = open.measure(level, &self.measurement(), course);
         let closed = open.close().and_then(|()| leave(&self.plan));
@@ -143,7 +143,7 @@ impl Subject {
             self.plan.load.mode,
             LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } | LoadMode::Sessions(_)
         );
-        let share = if matches!(self.open, Ok(None)) { SETTLE_ANEW } else { SETTLE };
+        let share = if matches!(self.open, Ok(None)) { SETTLE_LOADED } else { SETTLE };
         let usual = match plan.window {
             WindowRule::Time(length) => (length / share).min(MOST_SETTLE),
             WindowRule::Count(_) => SETTLE_COUNTED,
@@ -226,7 +226,7 @@ impl Open {
     fn measure_once(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
         let Course { screen, interrupts, codes, .. } = course;
         let runner = Runner {
-            earlier: &Earlier::default(),
+            earlier: &EarlierRun::default(),
             baseline: None,
             session: &self.session,
             screen,

@@ -110,7 +110,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
     }
     let shown_log = log::folded(&target.server.log);
     static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clear));
+    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clean_up));
     Server::start(&target.server, shown_log)
 }
 
@@ -155,7 +155,7 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
 }
 
 /// Shows the log and cleans up what this process would leave behind in a crash.
-fn clear() {
+fn clean_up() {
     stdio::give_way();
     log::flush();
     ffi::close_forks();

@@ -36,10 +36,10 @@ unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
-/// Watches for crashes of this process. Before it crashes, `clear` is called on a separate thread, where it may do what
+/// Watches for crashes of this process. Before it crashes, `clean_up` is called on a separate thread, where it may do what
 /// a signal handler may not; if that fails, the content of `log` from byte `shown` on is written unprocessed. To be
 /// called once.
-pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>, clear: fn()) {
+pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>, clean_up: fn()) {
     if let Some((log, shown)) = log {
         LOG.store(log.as_raw_fd(), Ordering::Relaxed);
         SHOWN.store(ptr::from_ref(shown).cast_mut(), Ordering::Release);
@@ -48,7 +48,7 @@ pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>,
     if let Ok((mut wait, call)) = std::io::pipe() {
         let wait = move || {
             if wait.read_exact(&mut [0]).is_ok() {
-                clear();
+                clean_up();
                 CLEARED.store(true, Ordering::Relaxed);
             }
         };
@@ -77,7 +77,7 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     while STOPS.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_secs(1));
     }
-    if !call_for_clearing() {
+    if !call_for_cleanup() {
         dump();
     }
     let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
@@ -103,7 +103,7 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
 
 /// Makes another thread show the log and clean up. Waits for that, but not for ever: this thread may hold a lock that
 /// the other needs. Returns whether it was done.
-fn call_for_clearing() -> bool {
+fn call_for_cleanup() -> bool {
     let call = CALL.load(Ordering::Relaxed);
     // SAFETY: one byte of a constant is written.
     if call < 0 || unsafe { libc::write(call, [0_u8].as_ptr().cast(), 1) } != 1 {
