@@ -12,7 +12,7 @@ pub const ROUNDS: usize = 32;
 
 /// When a rank began a round and ended the one before, on its own clock in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Told {
+pub struct RoundTimes {
     /// The beginning of this round.
     pub begun: u64,
     /// The end of the last one; 0 in the first.
@@ -32,7 +32,7 @@ pub struct Offset {
 #[derive(Debug)]
 pub struct Comparison {
     bounds: Vec<(i64, i64)>,
-    last: Vec<Told>,
+    last: Vec<RoundTimes>,
 }
 
 impl Comparison {
@@ -42,7 +42,7 @@ impl Comparison {
     }
 
     /// Adds the values of the next round.
-    pub fn round(&mut self, told: Vec<Told>) {
+    pub fn round(&mut self, told: Vec<RoundTimes>) {
         let signed = |stamp: u64| i64::try_from(stamp).unwrap_or(i64::MAX);
         if let (Some(zero), Some(zero_now)) = (self.last.first(), told.first()) {
             for ((bounds, other), now) in self.bounds.iter_mut().zip(&self.last).zip(&told) {
@@ -91,7 +91,7 @@ mod tests {
             let begun = [now + draw(1), now + draw(2)];
             comparison.round(
                 (0..2)
-                    .map(|rank| Told {
+                    .map(|rank| RoundTimes {
                         begun: begun[rank].saturating_add_signed(if rank == 1 { ahead } else { 0 }),
                         over: over[rank].saturating_add_signed(if rank == 1 { ahead } else { 0 }),
                     })

@@ -6,11 +6,11 @@
 //! reason in place of its next value. Every wait has a limit; ranks that are missing after it are identified by name.
 
 pub mod clocks;
+mod messages;
 mod over_mpi;
 mod part;
 mod peers;
 mod relay;
-mod talk;
 #[cfg(test)]
 pub mod threads;
 
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::ranks::clocks::{Comparison, Offset, ROUNDS, Told};
-use crate::ranks::talk::Said;
+use crate::ranks::clocks::{Comparison, Offset, ROUNDS, RoundTimes};
+use crate::ranks::messages::Message;
 
 pub use over_mpi::OverMpi;
 pub use part::Part;
@@ -85,7 +85,7 @@ impl Member {
 /// Size of the message that carries this value, in bytes.
 #[cfg(test)]
 pub fn message_bytes<T: Serialize>(said: &T) -> usize {
-    talk::encode(&Said::This(said)).unwrap().len()
+    messages::encode(&Message::This(said)).unwrap().len()
 }
 
 /// All ranks, seen from one of them.
@@ -199,7 +199,7 @@ impl Ranks {
     /// # Errors
     /// There are no further exchanges.
     pub fn begin<T: Serialize>(&self, said: &T, within: Duration) -> Result<()> {
-        self.begin_with(talk::encode(&Said::This(said))?, within)
+        self.begin_with(messages::encode(&Message::This(said))?, within)
     }
 
     fn begin_with(&self, said: Vec<u8>, within: Duration) -> Result<()> {
@@ -215,7 +215,7 @@ impl Ranks {
     /// As [`Ranks::exchange`].
     pub fn look<T: DeserializeOwned>(&self) -> Result<Option<Vec<T>>> {
         let Some(said) = self.look_at_bytes()? else { return Ok(None) };
-        talk::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
+        messages::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
     }
 
     fn look_at_bytes(&self) -> Result<Option<Vec<Vec<u8>>>> {
@@ -243,11 +243,11 @@ impl Ranks {
     /// # Errors
     /// As [`Ranks::exchange`].
     pub fn hear_first<T: Serialize + DeserializeOwned>(&self, said: Option<&T>, within: Duration) -> Result<T> {
-        let bytes = said.map(|said| talk::encode(&Said::This(said))).transpose()?;
+        let bytes = said.map(|said| messages::encode(&Message::This(said))).transpose()?;
         self.begin_with(bytes.unwrap_or_default(), within)?;
         loop {
             if let Some(all) = self.look_at_bytes()? {
-                let found = talk::first(&all, |rank| self.name(rank));
+                let found = messages::first(&all, |rank| self.name(rank));
                 return found.map_err(|error| self.end_with(error));
             }
             thread::sleep(LOOK);
@@ -261,7 +261,7 @@ impl Ranks {
             while self.under_way.get() && self.look_at_bytes()?.is_none() {
                 thread::sleep(LOOK);
             }
-            let own = talk::encode(&Said::<()>::Failed(reason.to_string()))?;
+            let own = messages::encode(&Message::<()>::Failed(reason.to_string()))?;
             self.begin_with(own.clone(), ANSWER_LIMIT)?;
             loop {
                 if let Some(said) = self.look_at_bytes()? {
@@ -308,7 +308,7 @@ impl Ranks {
         }
         let (mut comparison, mut over) = (Comparison::new(self.members.len()), 0);
         for _ in 0..ROUNDS {
-            self.begin(&Told { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
+            self.begin(&RoundTimes { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
             let told = loop {
                 // Without a sleep, because the arrival time is what is measured.
                 if let Some(told) = self.look()? {

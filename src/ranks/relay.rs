@@ -259,7 +259,7 @@ impl<P: Peers> Relay<P> {
                     let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX).to_le_bytes();
                     let missing: Vec<[u8; 4]> = self.peers.missing().into_iter().map(number).collect();
                     under_way = None;
-                    told(line.send(Kind::Missing, &missing))
+                    check_sent(line.send(Kind::Missing, &missing))
                 }
                 Ok(Some((Kind::Abort, parts))) => {
                     self.peers.abort(parts.concat().first().copied().unwrap_or(crate::exit::FAILED));
@@ -267,7 +267,7 @@ impl<P: Peers> Relay<P> {
                 }
                 Ok(Some((Kind::Leave, _))) => {
                     left = Left::InOrder;
-                    told(line.send(Kind::Leave, &[[0; 0]; 0]))
+                    check_sent(line.send(Kind::Leave, &[[0; 0]; 0]))
                 }
                 Ok(Some(_) | None) => Ok(()),
             };
@@ -284,7 +284,7 @@ impl<P: Peers> Relay<P> {
         match self.peers.look() {
             Ok(Some(all)) => {
                 *under_way = None;
-                told(line.send(Kind::Heard, &all))
+                check_sent(line.send(Kind::Heard, &all))
             }
             Ok(None) => {
                 match under_way.is_some_and(|since| Stamp::now() - since < EAGER) {
@@ -319,12 +319,12 @@ impl<P: Peers> Relay<P> {
     }
 }
 
-fn told(sent: io::Result<()>) -> Result<()> {
+fn check_sent(sent: io::Result<()>) -> Result<()> {
     sent.map_err(|error| broken(&error))
 }
 
 fn failed(line: &mut RelaySocket, error: &Error) -> Result<()> {
-    told(line.send(Kind::Failed, &[error.to_string()]))
+    check_sent(line.send(Kind::Failed, &[error.to_string()]))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(super) enum Abi {
 
 impl Abi {
     /// The interface of a library with this `version` text and this answer to the query for the standard interface.
-    pub(super) fn told(version: &str, standard: Option<c_int>) -> Option<Self> {
+    pub(super) fn of_library(version: &str, standard: Option<c_int>) -> Option<Self> {
         match version {
             _ if standard.is_some_and(|major| major >= 1) => Some(Self::Standard),
             text if text.starts_with("Open MPI") => Some(Self::OpenMpi),
@@ -139,7 +139,7 @@ pub(super) fn open(name: &Path) -> Result<Option<Opened>> {
         Err(error) => return Err(Error::machine(format!("cannot load {shown}: {error}"))),
     };
     let version = version(&library, name)?;
-    let functions = Abi::told(&version, standard(&library)).map(|abi| (abi, &library));
+    let functions = Abi::of_library(&version, standard(&library)).map(|abi| (abi, &library));
     let line = version.lines().next().unwrap_or_default().trim().to_owned();
     let calls: Box<dyn Calls> = match functions {
         Some((abi @ Abi::OpenMpi, library)) => {
@@ -343,12 +343,12 @@ mod tests {
 
     #[test]
     fn libraries_are_told_by_what_they_say() {
-        assert_eq!(Abi::told("Open MPI v5.0.11, package: x", None), Some(Abi::OpenMpi));
-        assert_eq!(Abi::told("MPICH Version:      5.0.2\n", Some(-1)), Some(Abi::Mpich));
-        assert_eq!(Abi::told("MPICH Version:      5.0.2\n", Some(1)), Some(Abi::Standard));
-        assert_eq!(Abi::told("Intel(R) MPI Library 2021.12", None), Some(Abi::Mpich));
-        assert_eq!(Abi::told("MVAPICH Version: 3.0", None), Some(Abi::Mpich));
-        assert_eq!(Abi::told("Some MPI 1.0", None), None);
+        assert_eq!(Abi::of_library("Open MPI v5.0.11, package: x", None), Some(Abi::OpenMpi));
+        assert_eq!(Abi::of_library("MPICH Version:      5.0.2\n", Some(-1)), Some(Abi::Mpich));
+        assert_eq!(Abi::of_library("MPICH Version:      5.0.2\n", Some(1)), Some(Abi::Standard));
+        assert_eq!(Abi::of_library("Intel(R) MPI Library 2021.12", None), Some(Abi::Mpich));
+        assert_eq!(Abi::of_library("MVAPICH Version: 3.0", None), Some(Abi::Mpich));
+        assert_eq!(Abi::of_library("Some MPI 1.0", None), None);
         assert_eq!((Abi::Mpich.funneled(), Abi::Standard.funneled()), (1, 1024));
     }
 

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// A rank's message.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Said<T> {
+pub(super) enum Message<T> {
     /// The value of the current step.
     This(T),
     /// It cannot go on.
@@ -27,7 +27,7 @@ const SHORT: usize = 400;
 const PACKED: u8 = 1;
 
 /// As JSON, compressed if it is long.
-pub(super) fn encode<T: Serialize>(said: &Said<T>) -> Result<Vec<u8>> {
+pub(super) fn encode<T: Serialize>(said: &Message<T>) -> Result<Vec<u8>> {
     let failed = |error: &dyn std::fmt::Display| Error::machine(format!("cannot tell other ranks: {error}"));
     let text = serde_json::to_vec(said).map_err(|error| failed(&error))?;
     if text.len() <= SHORT {
@@ -54,14 +54,15 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
     for (rank, bytes) in said.iter().enumerate() {
         let bytes = &*unpacked(bytes);
         match serde_json::from_slice(bytes) {
-            Ok(Said::This(this)) => all.push(this),
-            Ok(Said::Failed(reason)) => failed.entry(reason).or_default().push(rank),
+            Ok(Message::This(this)) => all.push(this),
+            Ok(Message::Failed(reason)) => failed.entry(reason).or_default().push(rank),
             Err(error) => {
                 // A failed rank sends its failure whatever the step is.
-                let failure = serde_json::from_slice(bytes).ok().and_then(|said: Said<serde_json::Value>| match said {
-                    Said::Failed(reason) => Some(reason),
-                    Said::This(_) => None,
-                });
+                let failure =
+                    serde_json::from_slice(bytes).ok().and_then(|said: Message<serde_json::Value>| match said {
+                        Message::Failed(reason) => Some(reason),
+                        Message::This(_) => None,
+                    });
                 let reason = failure.unwrap_or_else(|| {
                     format!("says something else than it is time for ({error}); start all ranks with the same flags")
                 });
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_all_say_is_heard_in_order() {
-        let said: Vec<Vec<u8>> = (0..3).map(|rank| encode(&Said::This(rank * 10)).unwrap()).collect();
+        let said: Vec<Vec<u8>> = (0..3).map(|rank| encode(&Message::This(rank * 10)).unwrap()).collect();
         assert_eq!(decode::<u64>(&said, name).unwrap(), [0, 10, 20]);
         assert_eq!(first::<u64>(&[said[1].clone(), Vec::new()], name).unwrap(), 10);
     }
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_long_is_packed_and_what_is_torn_is_told() {
         let long: Vec<u64> = (0..10_000).map(|number| number % 7).collect();
-        let said = encode(&Said::This(&long)).unwrap();
+        let said = encode(&Message::This(&long)).unwrap();
         assert!(said.len() < 1_000, "{}", said.len());
         assert_eq!(decode::<Vec<u64>>(std::slice::from_ref(&said), name).unwrap(), [long]);
         let torn = said[..said.len() / 2].to_vec();
@@ -116,12 +117,12 @@ mod tests {
 
     #[test]
     fn failures_are_told_once_each_whatever_it_is_time_for() {
-        let failed = |reason: &str| encode(&Said::<()>::Failed(reason.to_owned())).unwrap();
-        let said = [encode(&Said::This(1_u64)).unwrap(), failed("no model"), failed("no model"), failed("no data")];
+        let failed = |reason: &str| encode(&Message::<()>::Failed(reason.to_owned())).unwrap();
+        let said = [encode(&Message::This(1_u64)).unwrap(), failed("no model"), failed("no model"), failed("no data")];
         let told = decode::<u64>(&said, name).unwrap_err().to_string();
         assert_eq!(told, "rank 3: no data; rank 1, and 1 more: no model");
         assert!(first::<u64>(&said, name).unwrap_err().to_string().contains("no model"));
-        let other = [encode(&Said::This("a window")).unwrap()];
+        let other = [encode(&Message::This("a window")).unwrap()];
         assert!(decode::<u64>(&other, name).unwrap_err().to_string().starts_with("rank 0: says something else"));
     }
 }
