@@ -27,7 +27,7 @@ pub fn of_slot(client: u32, slot: usize) -> Vec<u8> {
     [prefix().as_bytes(), &slot_tag(client, slot)].concat()
 }
 
-/// The slot of an id, as [`Told`] names it; `None` if the id is not from this process.
+/// The slot of an id, as [`RequestReporter`] names it; `None` if the id is not from this process.
 pub fn key(id: &str) -> Option<u64> {
     let tag = id.strip_prefix(prefix())?.get(..TAG_WIDTH)?;
     let (client, slot) = tag.split_once('_')?;
@@ -39,25 +39,25 @@ fn packed(client: u32, slot: u32) -> u64 {
 }
 
 /// The sink of the client with this number; with ids, wrapped to report every request.
-pub fn told(spec: &ClientSpec, sink: Arc<dyn CompletionSink>, client: u32) -> Arc<dyn CompletionSink> {
-    if spec.traces.is_some() { Arc::new(Told::new(sink, client)) } else { sink }
+pub fn reporting(spec: &ClientSpec, sink: Arc<dyn CompletionSink>, client: u32) -> Arc<dyn CompletionSink> {
+    if spec.traces.is_some() { Arc::new(RequestReporter::new(sink, client)) } else { sink }
 }
 
 /// Reports every request to a client's sink with its send and answer times, as if it had been traced without moments
 /// from the server: the server's part comes later, from its file.
-struct Told {
+struct RequestReporter {
     sink: Arc<dyn CompletionSink>,
     client: u32,
 }
 
-impl Told {
+impl RequestReporter {
     /// Wraps the sink of the client with this number.
     fn new(sink: Arc<dyn CompletionSink>, client: u32) -> Self {
         Self { sink, client }
     }
 }
 
-impl CompletionSink for Told {
+impl CompletionSink for RequestReporter {
     fn response(&self, slot: SlotId, response: &Response<'_>) {
         self.sink.response(slot, response);
     }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_request_is_told_under_the_name_that_its_id_has() {
         let sink = Arc::<Sink>::default();
-        let told = Told::new(sink.clone(), 1_000_003);
+        let told = RequestReporter::new(sink.clone(), 1_000_003);
         let error = InferError::new("Cancelled", "by us");
         let completion = Completion {
             sent: Stamp(10),

@@ -33,6 +33,6 @@ pub use failure::{closed, failure, is_unanswered, late, malformed, tls_advice};
 pub use poller::{Poller, wait_for};
 pub use server_wait::ServerWait;
 pub use stream::Stream;
-pub use tally::{LineTally, TalliedLine};
+pub use tally::{ConnectionTally, TalliedConnection};
 pub use transport::{Route, Transport};
 pub use url::{Endpoint, escape_path};

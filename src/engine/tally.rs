@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The connections that a backend's requests use. Changed only when one is made or lost.
 #[derive(Debug, Default)]
-pub struct LineTally {
+pub struct ConnectionTally {
     lines: AtomicUsize,
     lost: AtomicUsize,
     most: AtomicUsize,
     gone: AtomicBool,
 }
 
-impl LineTally {
+impl ConnectionTally {
     /// The most connections that carried requests at once since the last call.
     pub fn take_most(&self) -> usize {
         self.most.swap(self.lines.load(Ordering::Acquire), Ordering::AcqRel)
@@ -27,8 +27,8 @@ impl LineTally {
 /// A connection's entry in a tally, until it is dropped. It counts from its first request on, because a load may keep
 /// its connections idle before it starts, without checking that they are still open.
 #[derive(Debug)]
-pub struct TalliedLine {
-    tally: Arc<LineTally>,
+pub struct TalliedConnection {
+    tally: Arc<ConnectionTally>,
     state: State,
 }
 
@@ -39,9 +39,9 @@ enum State {
     Lost,
 }
 
-impl TalliedLine {
+impl TalliedConnection {
     /// An entry that does not count yet.
-    pub fn new(tally: &Arc<LineTally>) -> Self {
+    pub fn new(tally: &Arc<ConnectionTally>) -> Self {
         Self { tally: Arc::clone(tally), state: State::Unused }
     }
 
@@ -80,7 +80,7 @@ impl TalliedLine {
     }
 }
 
-impl Drop for TalliedLine {
+impl Drop for TalliedConnection {
     fn drop(&mut self) {
         if self.state != State::Unused {
             self.tally.lines.fetch_sub(1, Ordering::AcqRel);
@@ -95,17 +95,17 @@ impl Drop for TalliedLine {
 mod tests {
     use super::*;
 
-    fn used(tally: &Arc<LineTally>) -> TalliedLine {
-        let mut line = TalliedLine::new(tally);
+    fn used(tally: &Arc<ConnectionTally>) -> TalliedConnection {
+        let mut line = TalliedConnection::new(tally);
         assert!(line.enter() && !line.enter());
         line
     }
 
     #[test]
     fn a_server_is_gone_when_its_last_connection_is_lost_and_until_one_is_made() {
-        let tally = Arc::new(LineTally::default());
+        let tally = Arc::new(ConnectionTally::default());
         let (mut first, mut second) = (used(&tally), used(&tally));
-        let mut waiting = TalliedLine::new(&tally);
+        let mut waiting = TalliedConnection::new(&tally);
         first.lose();
         first.lose();
         waiting.lose();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::{Connector, Endpoint, Exchanges, LineTally};
+use crate::engine::{ConnectionTally, Connector, Endpoint, Exchanges};
 use crate::error::Result;
 use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
@@ -20,7 +20,7 @@ pub struct Route {
     /// How long an answer may take.
     pub limit: Option<Duration>,
     /// All connections of the backend's clients.
-    pub tally: Arc<LineTally>,
+    pub tally: Arc<ConnectionTally>,
 }
 
 impl Route {

@@ -12,7 +12,7 @@ use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::data::{Payload, PayloadId};
-use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{Method, status};
 use crate::engine::{ExchangeId, Exchanges};
@@ -54,7 +54,7 @@ pub fn control(bytes: &[u8]) {
 pub fn calls(bytes: &[u8]) {
     let Some((&setup, records)) = bytes.split_first() else { return };
     let (streaming, watch, decoupled, every) = (setup & 1 != 0, setup & 2 != 0, setup & 4 != 0, setup & 8 != 0);
-    let mut exchanges = Exchanges::new(Arc::new(Deaf), watch);
+    let mut exchanges = Exchanges::new(Arc::new(DiscardOutputs), watch);
     let streams = match (streaming, decoupled) {
         (true, _) => Streams::Shared,
         (false, true) => Streams::Own,
@@ -79,8 +79,8 @@ pub fn calls(bytes: &[u8]) {
     let token = |number: u64| if streaming { stream_token(number as usize) } else { Token(ids[number as usize].0) };
     let mut connection = opened(token);
     let frames = as_frames(records, &ids);
-    let mut heard = Heard { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
-    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut heard);
+    let mut events = CallEvents { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
+    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut events);
     if ended.is_err() {
         exchanges.fail_all(&status::error("Lost", ""));
     }
@@ -175,9 +175,9 @@ fn spec_of(model: ModelSpec, watch_responses: bool, validate_replies: bool) -> C
 }
 
 /// Reads every output and keeps nothing.
-struct Deaf;
+struct DiscardOutputs;
 
-impl CompletionSink for Deaf {
+impl CompletionSink for DiscardOutputs {
     fn response(&self, _: SlotId, response: &Response<'_>) {
         response.outputs.visit(&mut |output| _ = std::hint::black_box(output.bytes.len()));
     }

@@ -302,7 +302,7 @@ impl Backend for GrpcBackend {
         };
         let form = RequestForm { encoding: self.compression, streams };
         let method = KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?;
-        let sink = request_ids::told(&spec, sink, method.number());
+        let sink = request_ids::reporting(&spec, sink, method.number());
         calls::open(method, plan, &spec, sink)
     }
 }

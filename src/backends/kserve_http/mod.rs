@@ -318,7 +318,7 @@ impl Backend for HttpBackend {
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let service = KserveHttp::new(self.templates_for(&spec)?, spec.clone());
-        let sink = request_ids::told(&spec, sink, service.number());
+        let sink = request_ids::reporting(&spec, sink, service.number());
         http1::open(service, self.route.clone(), &spec, sink)
     }
 }

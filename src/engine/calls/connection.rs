@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::calls::status::{self, UNAVAILABLE};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{CallPlan, Method};
-use crate::engine::{ExchangeId, Exchanges, TalliedLine, Transport, late, wait_for};
+use crate::engine::{ExchangeId, Exchanges, TalliedConnection, Transport, late, wait_for};
 use crate::error::{Error, Result};
 use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
 
@@ -32,7 +32,7 @@ pub(super) struct MultiplexedConnection<M> {
     calls: CallTable,
     headers: Encoder,
     line: Option<Http2Socket>,
-    place: TalliedLine,
+    place: TalliedConnection,
     /// Why there is no connection.
     lost: InferError,
     retry_at: Stamp,
@@ -54,7 +54,7 @@ impl<M: Method> MultiplexedConnection<M> {
             calls: CallTable::new(plan.route.limit.map(late)),
             headers: Encoder::new(&plan.fields),
             line: Some(line),
-            place: TalliedLine::new(&plan.route.tally),
+            place: TalliedConnection::new(&plan.route.tally),
             lost: status::error(UNAVAILABLE, "there is no connection"),
             retry_at: Stamp::default(),
             queued: VecDeque::new(),
@@ -174,7 +174,7 @@ impl<M: Method> MultiplexedConnection<M> {
                     reads += 1;
                     exchanges.now = Stamp::now();
                     let (calls, method) = (&mut self.calls, &mut self.method);
-                    if let Err(error) = line.process(&mut Heard { calls, method, exchanges }) {
+                    if let Err(error) = line.process(&mut CallEvents { calls, method, exchanges }) {
                         break Err(error);
                     }
                     if !line.may_hold_more() {

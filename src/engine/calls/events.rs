@@ -1,4 +1,4 @@
-//! [`Heard`]: applies a connection's events to its exchanges.
+//! [`CallEvents`]: applies a connection's events to its exchanges.
 
 use crate::backend::InferError;
 use crate::engine::calls::Method;
@@ -73,13 +73,13 @@ impl CallTable {
 }
 
 /// Receives the events of a connection.
-pub(crate) struct Heard<'a, M> {
+pub(crate) struct CallEvents<'a, M> {
     pub(crate) calls: &'a mut CallTable,
     pub(crate) method: &'a mut M,
     pub(crate) exchanges: &'a mut Exchanges,
 }
 
-impl<M: Method> Heard<'_, M> {
+impl<M: Method> CallEvents<'_, M> {
     /// Ends the requests on a stream with an error, or with a reason why they have no answer. Returns its number if it
     /// was open.
     fn end_stream(&mut self, stream: usize, error: Option<InferError>) -> Option<u32> {
@@ -202,7 +202,7 @@ fn is_informational(headers: &HeaderList) -> bool {
     headers.get(":status").is_some_and(|status| status.first() == Some(&b'1'))
 }
 
-impl<M: Method> Events for Heard<'_, M> {
+impl<M: Method> Events for CallEvents<'_, M> {
     fn headers(&mut self, token: Token, headers: &HeaderList, end: bool) {
         if is_informational(headers) && !end {
             return;

@@ -57,7 +57,7 @@ impl Http2Socket {
             }
             let filled = self.fill().map_err(before_settings)?;
             if filled {
-                self.process(&mut Nobody)?;
+                self.process(&mut NoEvents)?;
             }
             unread = filled && self.may_hold_more();
             if !self.h2.is_settled() && Stamp::now() >= deadline {
@@ -175,9 +175,9 @@ fn broken(error: &ConnectionError) -> InferError {
 }
 
 /// Receives events before any stream is open.
-struct Nobody;
+struct NoEvents;
 
-impl Events for Nobody {
+impl Events for NoEvents {
     fn headers(&mut self, _: Token, _: &HeaderList, _: bool) {}
     fn data(&mut self, _: Token, _: &[u8], _: bool) {}
     fn reset(&mut self, _: Token, _: crate::wire::h2::Reset<'_>) {}

@@ -7,7 +7,7 @@ use crate::backend::{ConnectionFault, InferError};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::{Dialogue, SLICES, Step};
-use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedLine, closed, failure, wait_for};
+use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedConnection, closed, failure, wait_for};
 
 /// How long a blocking read or write waits before the deadline is checked again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub(super) struct SerialConnection {
     number: usize,
     stream: Option<Stream>,
     link: Link,
-    place: TalliedLine,
+    place: TalliedConnection,
     /// Whether the request is not fully sent yet.
     sending: bool,
     /// Bytes of it that the connection has taken, and the total.
@@ -43,7 +43,7 @@ impl SerialConnection {
     /// # Errors
     /// As the connection fails.
     pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
-        let place = TalliedLine::new(&common.route.tally);
+        let place = TalliedConnection::new(&common.route.tally);
         let (stream, link) = (None, Link::Fresh);
         let mut line = Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false };
         line.connect(common, limit)?;
