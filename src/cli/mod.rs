@@ -24,7 +24,6 @@ mod range;
 mod ranks;
 mod requirement;
 mod rounds;
-mod said;
 mod sequences;
 mod server;
 mod shell;
@@ -37,6 +36,7 @@ mod tune;
 mod values;
 mod variants;
 mod word;
+mod words;
 
 use std::ffi::OsString;
 
@@ -44,8 +44,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::getopt::{CommandLine, HelpForm};
 use crate::cli::rounds::MatrixKind;
-use crate::cli::said::{given, said};
 use crate::cli::word::{Called, columns, help_of, refused};
+use crate::cli::words::{given, words_of};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -210,7 +210,7 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
         one(command, (&matches, &flags), codes, true)
     })?;
     let notes = variants::notes(&variants);
-    Ok(Plan { words: said(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
+    Ok(Plan { words: words_of(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
 }
 
 fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches, Flags)> {
@@ -231,7 +231,7 @@ fn one(
     is_variant: bool,
 ) -> Result<Plan> {
     let given = given(command, matches);
-    let mut plan = Plan { words: said(command, matches), ..flags.plan(&given, codes)? };
+    let mut plan = Plan { words: words_of(command, matches), ..flags.plan(&given, codes)? };
     if is_variant {
         plan.rounds = Some(flags.rounds.plan());
     }

@@ -11,7 +11,7 @@ use crate::plan::{Flag, Given, Words};
 const SECRET: &[&str] = &["-H"];
 
 /// What the flags are, for whoever reads the result.
-pub fn said(command: &clap::Command, matches: &ArgMatches) -> Words {
+pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
     let mut words = Words::default();
     for arg in command.get_arguments() {
         let (name, given) = (shown(arg), is_given(arg, matches));
