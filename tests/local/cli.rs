@@ -1,4 +1,4 @@
-//! The command line from the outside: what perf_analyzer's scripts rely on, every rule between flags, the help text.
+//! The command line from outside: what perf_analyzer's scripts rely on, every rule between flags, the help text.
 
 use std::ffi::OsString;
 use std::path::Path;
