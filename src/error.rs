@@ -53,7 +53,7 @@ impl Error {
         Self::new(ErrorKind::Output, message)
     }
 
-    /// Nobody reads standard output any more.
+    /// The reader of standard output is gone.
     pub fn closed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Closed, message)
     }

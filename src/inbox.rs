@@ -1,8 +1,8 @@
 //! A queue from threads that must not wait to one that does their slow work.
 //!
 //! Items go through a bounded lock-free queue that the receiver polls every few milliseconds, so the sender takes no
-//! lock, allocates nothing and wakes nobody. Events are rare, may come from any thread, and wake the receiver; an event
-//! that was sent after an item is received after it.
+//! lock, allocates nothing and wakes no thread. Events are rare, may come from any thread, and wake the receiver; an
+//! event that was sent after an item is received after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl<T, E> Outbox<T, E> {
         self.items.push(item)
     }
 
-    /// Sends an event; returns `false` if nobody receives any more.
+    /// Sends an event; returns `false` if the receiver is gone.
     pub fn tell(&self, event: E) -> bool {
         self.events.send(event).is_ok()
     }

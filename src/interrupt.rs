@@ -7,7 +7,7 @@ use crate::clock::Stamp;
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static FIRST: AtomicU64 = AtomicU64::new(Stamp::NEVER.0);
 
-/// Whether SIGTERM was received: whoever sent it may kill this process soon.
+/// Whether SIGTERM was received: its sender may kill this process soon.
 static TERMINATED: AtomicBool = AtomicBool::new(false);
 /// Number of interrupts that all processes of a run know of.
 static AGREED: AtomicUsize = AtomicUsize::new(0);

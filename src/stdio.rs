@@ -155,7 +155,7 @@ fn output(text: &str) -> Result<()> {
     })
 }
 
-/// Writes a text to standard error in one piece. If that is closed or full, nobody sees it, and the exit code must do.
+/// Writes a text to standard error in one piece. If that is closed or full, the text is lost; the exit code remains.
 pub fn say(text: impl Display) {
     if SILENT.load(Ordering::SeqCst) {
         return;

@@ -30,7 +30,7 @@ const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];
 
 /// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);
-/// Time to leave, once all processes have written everything and said so.
+/// How long processes may take to leave, once all have reported that everything is written.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// After a process was lost, how long rank 0 has to write its results before it ends all processes.
 const LAST_WRITES: Duration = Duration::from_secs(5);

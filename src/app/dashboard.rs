@@ -177,7 +177,7 @@ impl Shared {
 
     /// Restores the terminal, and prints what was held back.
     fn leave(&self) {
-        // A drawing thread that is stuck holds the terminal's lock; then nobody else may use the terminal, and that
+        // A stuck drawing thread holds the terminal's lock; then no other thread may use the terminal, and that
         // thread draws no more.
         let terminal = self.terminal.try_lock_for(PATIENCE).and_then(|mut terminal| terminal.take());
         if !self.left.swap(true, Ordering::SeqCst) {

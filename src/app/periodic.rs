@@ -114,7 +114,7 @@ fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
     let mut saved = Stamp::now();
     while !running.is_finished() && !runner.is_interrupted() {
         thread::sleep(INTERRUPT_POLL);
-        // Unlike with separate loads, nobody else passes the interrupt on.
+        // Unlike with separate loads, no other code forwards the interrupt.
         runner.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
         if Stamp::now().since(saved) >= SAVE_EVERY_NS {
             save();
@@ -163,7 +163,7 @@ fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
     u32::try_from(own).unwrap_or(u32::MAX)
 }
 
-/// Tells the others that this process cannot go on, if there is time.
+/// Tells the others that this process cannot continue, if there is time.
 fn give_up(ranks: &Ranks, error: &Error) {
     match interrupt::is_terminated() {
         true => ranks.fall_silent(error),

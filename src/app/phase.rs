@@ -33,8 +33,8 @@ pub fn loading() {
     *PHASE.lock() = Phase::Loading;
 }
 
-/// Measuring begins: from now on the first interrupt lets the run end by itself. Returns whether nobody has interrupted
-/// yet.
+/// Measuring begins: from now on the first interrupt lets the run end by itself. Returns whether no interrupt has
+/// arrived yet.
 pub fn ready() -> bool {
     let mut phase = PHASE.lock();
     let undisturbed = interrupt::counter().load(Ordering::Relaxed) == 0;

@@ -46,7 +46,7 @@ pub fn write_run(
     write(pages, "--report", interrupts, &Page { main: shown.len() - 1, results: &shown })
 }
 
-/// Writes a preliminary report. If that fails, the run goes on anyway.
+/// Writes a preliminary report. If that fails, the run continues.
 pub fn save(pages: &Pages, interrupts: Interrupts, result: &RunResult) {
     let Some(path) = pages.html.as_deref().filter(|path| !report::is_special(path)) else { return };
     let shown = [Shown::of("this run", result)];

@@ -138,8 +138,8 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Whether the server has ended every connection that requests used, and none will be made again: a load cannot go
-    /// on then.
+    /// Whether the server has ended every connection that requests used, and none will be reopened: the load then
+    /// cannot continue.
     fn is_gone(&self) -> bool {
         false
     }
@@ -149,7 +149,7 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Whether lost connections are made again: then the load goes on without the server, which may come back.
+    /// Whether lost connections are reopened: the load then continues without the server, which may come back.
     fn awaits_server(&self) -> bool {
         false
     }
@@ -295,7 +295,7 @@ pub struct OutputPlan {
 /// On which threads a backend makes progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threading {
-    /// On threads of its own: a worker that has submitted waits.
+    /// On the backend's own threads: a worker that has submitted waits.
     Own,
     /// Only inside [`Client::submit`] and [`Client::drive`].
     Driven,
@@ -329,7 +329,7 @@ pub struct Capabilities {
     pub service_kind: &'static str,
     /// On which threads it makes progress.
     pub threading: Threading,
-    /// The client times that the report shows; `None` if the backend has no transport of its own to report on.
+    /// The client times that the report shows; `None` if the backend has no own transport to report on.
     pub client_times: Option<ClientTimes>,
     /// Whether a request can be cancelled only while its client has no other outstanding.
     pub cancels_alone: bool,

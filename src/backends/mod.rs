@@ -46,7 +46,7 @@ impl From<Arc<dyn Backend>> for Connected {
     }
 }
 
-/// How to reach the server of a plan: [`connect`], or another crate's function for a service of its own.
+/// How to reach the server of a plan: [`connect`], or another crate's function for its own service.
 pub type Connect = fn(&Plan) -> Result<Connected>;
 
 /// How long a program that leaves at once lets network servers unregister regions.

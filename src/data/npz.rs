@@ -167,7 +167,7 @@ impl<'a> Member<'a> {
         Ok(Self { tensor, array, unpacked: Unpacked { head, entry, memory: None } })
     }
 
-    /// Reads all of it, including its header, into a region of its own.
+    /// Reads the whole file, including its header, into its own region.
     fn whole(&mut self, memory: &Arc<Allowance>) -> Result<Region, String> {
         let mut region = RegionBuilder::within(memory).map_err(|e| e.to_string())?;
         self.unpacked.head.1 = 0;

@@ -1,8 +1,8 @@
 //! [`NetworkClient`]: a worker's client over a network, for every service: one loop for slots, deadlines, cancelling
 //! and what follows a completion. The worker's thread drives it.
 //!
-//! Everything that a wait reports is read first; then the sink is told about finished requests, and the requests that
-//! follow are sent. Each write may wake a thread of a server on the same machine, which would take this thread's
+//! Everything that a wait reports is read first; only then are finished requests reported to the sink and the next
+//! requests sent. Each write may wake a thread of a server on the same machine, which would take this thread's
 //! processor while answers are still unread.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::engine::{ExchangeId, Exchanges, Transport, late};
 use crate::error::{Error, Result};
 
 /// How long a dropped client waits for answers. Its owner has already waited, and closing the connection tells the
-/// server that nobody waits any more.
+/// server that no one is waiting any more.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// A worker's client over a network.

@@ -1,7 +1,7 @@
 //! [`Exchanges`]: the requests of a client, one in each slot, and their reports to the sink.
 //!
-//! A service gets these with every piece of an answer and says what it means: a response, a failure, the end. Nothing
-//! else is asked of it; when the sink is told, and what its answer starts, is the engine's business.
+//! A service gets these with every piece of an answer and reports what it means: a response, a failure, the end.
+//! Nothing else is asked of it; when the sink is called, and what its answer starts, is the engine's business.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -51,7 +51,7 @@ impl Route {
         self.tally.take_most()
     }
 
-    /// Whether the server has ended every connection that requests went over, and none is made again.
+    /// Whether the server has ended every connection that requests used, and none will be reopened.
     pub fn is_gone(&self) -> bool {
         !self.reconnect && self.tally.all_lost()
     }
@@ -85,8 +85,8 @@ pub trait Transport: Send {
     /// Where the client is broken.
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
 
-    /// Gives up the pending request in a slot: the server is told, as far as the protocol allows. It then fails with
-    /// `error`. With `politely`, does nothing and returns `false` if that would end other requests, too.
+    /// Gives up the pending request in a slot, and tells the server as far as the protocol allows. The request then
+    /// fails with `error`. With `politely`, does nothing and returns `false` if that would end other requests, too.
     fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool;
 
     /// The request in a slot is over, and about to be reported to the sink.

@@ -35,7 +35,7 @@ pub(super) fn check_room(workers: usize) -> Result<()> {
     limits::check_threads(workers, WORKER_STACK)
 }
 
-/// Starts a worker thread, pinned as the load asks. If `work` fails, the load is told that a client broke.
+/// Starts a worker thread, pinned as the load asks. If `work` fails, reports to the load that a client broke.
 ///
 /// # Errors
 /// Where the system cannot start a thread.

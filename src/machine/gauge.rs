@@ -54,15 +54,15 @@ pub enum Server {
     /// In this process, or on another machine.
     NotAmongOthers,
     /// It listens on this port of this machine. If no process with a server's name is visible there (it is in another
-    /// container, behind a proxy, or another user's), its time cannot be told from that of others, which are then not
-    /// judged.
+    /// container, behind a proxy, or another user's), its time cannot be separated from that of others, which are then
+    /// not judged.
     ListensOn(u16),
     /// It may be on this machine, but invisible. Others are not judged.
     OutOfSight,
 }
 
 impl Server {
-    /// Its processes; `None` if they cannot be told from others.
+    /// Its processes; `None` if they cannot be distinguished from others.
     fn processes(self, all: &[Process]) -> Option<Vec<Pid>> {
         let port = match self {
             Self::NotAmongOthers => return Some(Vec::new()),
@@ -111,7 +111,7 @@ impl Machine {
         Self { neighbours: neighbours.iter().copied().filter_map(Pid::from_raw).collect(), ..self }
     }
 
-    /// Processor time of our processes so far, by process id, if it can be told from that of others.
+    /// Processor time of our processes so far, by process id, if it can be separated from that of others.
     pub fn busy(&self) -> HashMap<i32, Duration> {
         self.scope.lock().busy()
     }

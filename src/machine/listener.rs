@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn addresses_of_this_machine_are_here() {
         assert_eq!(place("127.0.0.1"), Place::Here);
-        // Set apart for documentation (RFC 5737): nobody has it.
+        // Reserved for documentation (RFC 5737): no host has it.
         assert_ne!(place("192.0.2.1"), Place::Here);
     }
 

@@ -1,4 +1,4 @@
-//! Compares outputs with the expected ones on a thread of its own: the server's callbacks only copy them. Requests to
+//! Compares outputs with the expected ones on a separate thread: the server's callbacks only copy them. Requests to
 //! be exported pass through here first, because only those that succeed are exported.
 
 use std::sync::Arc;

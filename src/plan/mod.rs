@@ -176,6 +176,6 @@ pub struct ReportPlan {
     pub profile_export: Option<PathBuf>,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
-    /// A dashboard is shown while the run goes on.
+    /// A dashboard is shown during the run.
     pub live: bool,
 }

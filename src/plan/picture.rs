@@ -47,7 +47,7 @@ impl Picture {
     }
 }
 
-/// A picture in a file of its own (`--svg`).
+/// A picture in a separate file (`--svg`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFile {
     /// Which one.

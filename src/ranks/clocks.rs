@@ -1,9 +1,9 @@
 //! Bounds on the offsets between the ranks' clocks.
 //!
-//! In every round all ranks tell all others when they began it, and in the next when it was over. No rank finishes a
-//! round before each has begun it. So for two clocks `own` and `other`, and a round that `own` began at `b` and ended
-//! at `e`, and `other` at `b'` and `e'`, the offset `own - other` is at least `b - e'` and at most `e - b'`. Rounds
-//! narrow both bounds; nothing is assumed about how long messages take either way.
+//! In every round all ranks tell all others when they began it, and in the next round when it was over. No rank
+//! finishes a round before every rank has begun it. So for two clocks `own` and `other`, and a round that `own` began
+//! at `b` and ended at `e`, and `other` at `b'` and `e'`, the offset `own - other` is at least `b - e'` and at most `e
+//! - b'`. Rounds narrow both bounds; nothing is assumed about how long messages take either way.
 
 use serde::{Deserialize, Serialize};
 

@@ -46,7 +46,7 @@ const LOOK: Duration = Duration::from_millis(1);
 pub enum Mode {
     /// One load, of which each rank has a part, and one report.
     Joint,
-    /// Each rank has a load and a report of its own; they begin and end together.
+    /// Each rank has its own load and report; all begin and end together.
     Separate,
 }
 
@@ -185,7 +185,7 @@ impl Ranks {
         self.members.iter().filter(here).map(|member| member.pid).collect()
     }
 
-    /// Sends `said` to all, and waits for everybody's value.
+    /// Sends `said` to all ranks, and waits for every rank's value.
     ///
     /// # Errors
     /// A rank cannot go on, does not answer within the limit, or sends a value of another step.
@@ -194,7 +194,7 @@ impl Ranks {
         self.wait()
     }
 
-    /// Starts to send `said` to all; [`Ranks::look`] returns everybody's value.
+    /// Starts to send `said` to all ranks; [`Ranks::look`] returns every rank's value.
     ///
     /// # Errors
     /// There are no further exchanges.
@@ -254,7 +254,7 @@ impl Ranks {
         }
     }
 
-    /// Tells the others, in place of the next exchange, that this rank cannot go on. They may be past the last one.
+    /// Tells the others, in place of the next exchange, that this rank cannot continue. They may be past the last one.
     pub fn give_up(&self, reason: &Error) {
         let told = self.check().and_then(|()| {
             // The current exchange comes first.

@@ -70,7 +70,7 @@ impl From<&TracedRequest> for KeptTrace {
 }
 
 /// Collects traced requests. They enter through a bounded lock-free queue: the completing thread takes no lock,
-/// allocates nothing and wakes nobody. A separate thread empties it.
+/// allocates nothing and wakes no thread. A separate thread empties it.
 pub struct TraceLog {
     queue: ArrayQueue<TracedRequest>,
     lost: AtomicU64,

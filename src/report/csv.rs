@@ -378,7 +378,7 @@ fn at(times: &Distribution, percentile: f64) -> String {
     whole_us(times.percentile_ns(percentile) as f64).to_string()
 }
 
-/// Send time; a decoupled model has none of its own.
+/// Send time; a decoupled model has no separate one.
 fn send_us(setup: &Setup, level: &LevelSummary) -> u64 {
     if setup.hides_times() { 0 } else { whole_us(level.client.send_ns) }
 }

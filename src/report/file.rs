@@ -2,7 +2,7 @@
 //! path.
 //!
 //! A file has no name until it is complete (`O_TMPFILE`), so nothing is left of it however the process ends. If a file
-//! system lacks that, it has a hidden name that nobody can have guessed and planted a link under.
+//! system lacks that, it has a hidden name that no one could have guessed to plant a link there.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};

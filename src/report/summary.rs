@@ -10,7 +10,7 @@ use crate::result::RunResult;
 use crate::stdio::note;
 
 /// Replaces the file with the result so far, if the plan asks for it. A pipe or a device gets only the final result. If
-/// writing fails, the run goes on anyway.
+/// writing fails, the run continues.
 pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
     if let Some(Err(error)) = path.map(|path| write((path, interrupts), &result.closed())) {

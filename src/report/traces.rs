@@ -32,7 +32,7 @@ pub fn summary(sum: &ModelSpans) -> String {
     }
     let handler = spans.handler.unwrap_or(0);
     line(1, "Handler", handler);
-    // An ensemble has no queue and no execution of its own.
+    // An ensemble has no queue or execution of its own.
     if let Some(compute) = spans.compute {
         line(2, "Overhead", rest(handler, &[spans.queue, spans.compute]));
         line(2, "Queue", spans.queue.unwrap_or(0));

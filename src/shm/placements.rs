@@ -44,7 +44,7 @@ impl From<Placement> for Placements {
 }
 
 impl PartialEq for Placements {
-    /// Whether they are the same kinds in the same order, whoever's turn it is.
+    /// Whether they are the same kinds in the same order, whatever the turn.
     fn eq(&self, other: &Self) -> bool {
         self.first == other.first && self.others == other.others
     }

@@ -91,7 +91,7 @@ impl HostMemory {
     pub(super) fn named(len: usize) -> Result<Self> {
         let mut memory = Self::named_unfilled(len)?;
         memory.reserve(0, len.max(1))?;
-        // SAFETY: the mapping is `len` bytes long, writable, and nobody else knows it yet; its pages are reserved.
+        // SAFETY: the mapping is `len` bytes long, writable, and not shared yet; its pages are reserved.
         unsafe { memory.address().write_bytes(0, len) };
         if let Owner::Named(named) = &mut memory.owner {
             named.unreserved = None;
@@ -199,14 +199,14 @@ impl HostMemory {
         if let Owner::Mapping(mapping) = &self.owner
             && start < end
         {
-            // SAFETY: the range is within the mapping, and `&mut self` says that nobody has borrowed from it.
+            // SAFETY: the range is within the mapping, and `&mut self` proves that nothing borrows from it.
             let _ = unsafe { mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
         }
     }
 
     /// The bytes of frozen memory.
     pub(super) fn slice(&self) -> Option<&[u8]> {
-        // SAFETY: the mapping is at least `len` bytes, present for as long as `self`, and frozen: nobody writes it any more.
+        // SAFETY: the mapping is at least `len` bytes, lives as long as `self`, and is frozen: nothing writes to it.
         self.frozen.then(|| unsafe { std::slice::from_raw_parts(self.address(), self.len) })
     }
 }

@@ -90,7 +90,8 @@ impl Planner {
         self.queue_rung();
     }
 
-    /// As many points as there is time for in two rounds: those along each setting first, because they tell most.
+    /// As many points as there is time for in two rounds: those along each setting first, because they are the most
+    /// informative.
     fn spread(&self) -> Vec<Place> {
         let mut places = self.space.axes(&self.space.base());
         let others: Vec<Place> =

@@ -37,7 +37,7 @@ impl Assignment {
     /// The first setting of `model` whose value is not in force in the configuration; `None` if all are.
     pub fn differs(&self, model: Option<&str>, configuration: &Value) -> Option<String> {
         let is_other = |path: &Path, value: &Value| match path.get(configuration) {
-            // The server may fill in what was left out, but not with a message that has a meaning of its own.
+            // The server may fill in omitted fields, but not with a message that carries its own meaning.
             Some(found) if value.is_null() => found.is_object(),
             Some(found) => !equal(&found, value) && !value.is_object(),
             None => !is_nothing(value),

@@ -93,7 +93,7 @@ struct Reader {
     rest: Vec<u8>,
     fold: Fold,
     waiting: VecDeque<String>,
-    /// Number of lines dropped, because nobody read those before them.
+    /// Number of lines dropped because earlier ones had not been read.
     left_out: u64,
 }
 

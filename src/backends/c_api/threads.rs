@@ -11,7 +11,7 @@ use crate::clock::Stamp;
 /// Threads from before the first server; all others may be a server's.
 static BEFORE_SERVERS: OnceLock<Option<Threads>> = OnceLock::new();
 
-/// Pause between two polls of threads that should come to rest.
+/// Pause between two checks whether threads have become idle.
 const THREADS_POLL: Duration = Duration::from_micros(500);
 
 /// The threads at a moment, by number and start time, because numbers are reused.

@@ -24,7 +24,7 @@ const FAILED: &str = "Inference failed";
 pub struct KserveGrpc {
     spec: ClientSpec,
     registry: Arc<Registry>,
-    /// Whether each request has a stream of its own.
+    /// Whether each request has its own stream.
     streams: bool,
     requests: RequestEncoder,
     rules: ReplyRules,

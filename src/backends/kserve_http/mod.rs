@@ -151,7 +151,7 @@ impl HttpBackend {
         self.wait.retry(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
     }
 
-    /// The server's list of its own capabilities is believed.
+    /// Trusts the server's list of its capabilities.
     fn metadata(&self) -> Result<ServerJson> {
         let path = format!("{}/v2", self.format.endpoint.prefix);
         self.control.get_json(&path, "server metadata", Patience::Setup)

@@ -243,7 +243,7 @@ impl Rendering<'_> {
     }
 }
 
-/// The tensor in host memory that nobody writes, copied there if necessary.
+/// The tensor in host memory that is not written to, copied there if necessary.
 fn host_tensor(tensor: Tensor) -> Result<Tensor> {
     if tensor.borrow().is_some() {
         return Ok(tensor);

@@ -30,7 +30,7 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// The tensor in place, if it is in host memory that nobody writes any more.
+    /// The tensor in place, if it is in host memory that is no longer written to.
     pub(super) fn borrow(&self) -> Option<&[u8]> {
         match self.region.bytes(self.offset, self.len) {
             Ok(Cow::Borrowed(bytes)) => Some(bytes),

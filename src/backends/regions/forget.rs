@@ -27,7 +27,7 @@ pub(super) fn remove(name: &str) {
     KNOWN.lock().as_mut().and_then(|known| known.remove(name));
 }
 
-/// Unregisters every region, for no longer than `limit`: a server that is gone would take more.
+/// Unregisters every region, within `limit`: a server that is gone would take longer.
 pub fn forget_all(limit: Duration) {
     if KNOWN.lock().as_ref().is_none_or(HashMap::is_empty) {
         return;

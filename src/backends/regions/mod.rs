@@ -1,4 +1,4 @@
-//! Shared memory registered with a network server: registered by name, unregistered when nobody uses it any more.
+//! Shared memory registered with a network server: registered by name, unregistered when it is no longer used.
 //!
 //! A region of inputs is registered once, for all clients; the outputs of each slot have their own region. Names carry
 //! our process id and a number drawn at start, because several programs may use one server, and those in containers may
@@ -231,7 +231,7 @@ pub fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
 mod tests {
     use super::*;
 
-    /// Takes the first so many regions; remembers what it was told.
+    /// Accepts the first `takes` regions, and records its calls.
     struct Server {
         takes: usize,
         told: Mutex<Vec<String>>,

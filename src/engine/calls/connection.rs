@@ -92,7 +92,7 @@ impl<M: Method> MultiplexedConnection<M> {
         Ok(())
     }
 
-    /// The stream of the connection that a slot's request goes on, opened if necessary. `None` if it must wait.
+    /// The stream of the connection for a slot's request, opened if necessary. `None` if it must wait.
     fn stream_for(&mut self, slot: usize, exchanges: &Exchanges) -> Option<u32> {
         let line = self.line.as_mut().filter(|line| !line.h2.is_congested())?;
         let shared = self.calls.slots[slot].shared;

@@ -93,7 +93,7 @@ impl<M: Method> CallEvents<'_, M> {
         self.calls.streams.close(stream)
     }
 
-    /// Body of a call of its own.
+    /// Body of a request's own call.
     fn own_data(&mut self, slot: usize, bytes: &[u8]) -> Result<(), InferError> {
         if !bytes.is_empty() {
             self.exchanges.response_begins(slot);
@@ -115,7 +115,7 @@ impl<M: Method> CallEvents<'_, M> {
         self.method.answer(slot, unpacked.as_deref().or(arrived.bytes), self.exchanges)
     }
 
-    /// The server has ended a call of its own.
+    /// The server has ended a request's own call.
     fn own_end(&mut self, slot: usize, trailers: Option<&HeaderList>) {
         let failed = self.exchanges.has_failed(slot);
         let streams = self.method.streams_answers();
@@ -153,7 +153,7 @@ impl<M: Method> CallEvents<'_, M> {
         outcome
     }
 
-    /// The slot of a call of its own that is still with the server.
+    /// The slot whose own call is still with the server.
     fn slot(&self, token: Token) -> Option<usize> {
         self.exchanges.find(ExchangeId(token.0))
     }

@@ -1,4 +1,4 @@
-//! gRPC: exchanges that share one HTTP/2 connection, each a call of its own or a message on a long-lived stream.
+//! gRPC: exchanges that share one HTTP/2 connection, each its own call or a message on a long-lived stream.
 //!
 //! All slots of a client share the connection. All answers of one read are completed before anything is written, so
 //! that the requests that follow them leave in one write. With 16 outstanding against Triton on two cores, one
@@ -53,13 +53,13 @@ pub trait Method: Send {
         false
     }
 
-    /// What to do with the answer of a call of its own.
+    /// What to do with the answer to a request's own call.
     fn wish(&self, slot: usize, exchanges: &Exchanges) -> Wish;
 
     /// Largest answer, in bytes.
     fn longest(&self) -> u64;
 
-    /// The answer to a call of its own, or a message of it, has arrived; `None` if its bytes were not wanted.
+    /// The answer to a request's own call, or one message of it, has arrived; `None` if its bytes were not wanted.
     ///
     /// # Errors
     /// Why the request fails; its call is then given up.

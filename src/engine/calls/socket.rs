@@ -33,7 +33,7 @@ impl Http2Socket {
     /// Connects and waits for the server's settings, for at most `limit` in all.
     ///
     /// # Errors
-    /// Where nobody answers, or not in HTTP/2.
+    /// Addresses where nothing answers, or not in HTTP/2.
     pub fn connect(connector: &Connector, limit: Duration) -> Result<Self, InferError> {
         let to = |error: InferError| InferError {
             message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
@@ -136,7 +136,7 @@ impl Http2Socket {
     /// Processes what was read.
     ///
     /// # Errors
-    /// Where the server broke the protocol; it has been told, if it still reads.
+    /// The server broke the protocol; it has been told so, if it still reads.
     #[inline]
     pub fn process<E: Events>(&mut self, events: &mut E) -> Result<(), InferError> {
         match self.h2.receive(&self.buffer[..self.filled], events) {

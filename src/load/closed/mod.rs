@@ -19,7 +19,7 @@ pub struct ClosedLoop {
     pub concurrency: usize,
     /// Limit on the threads that issue them, if one thread may have several outstanding; see [`issuing_threads`].
     pub max_threads: usize,
-    /// Whether each request has a thread of its own that waits for it.
+    /// Whether each request has its own thread, which waits for it.
     pub synchronous: bool,
 }
 

@@ -77,7 +77,7 @@ impl<P: Policy> InFlight<P> {
         }
     }
 
-    /// Announces that the issuing thread is about to sleep until something happens, or that it goes on.
+    /// Announces that the issuing thread is about to sleep until something happens, or that it continues.
     pub(super) fn set_waiting(&self, waiting: bool) {
         // Sequentially consistent, as is the push to the list of free slots: either the completion sees that the issuer
         // waits, or the issuer, which checks again after this, sees the slot.

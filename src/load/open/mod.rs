@@ -26,7 +26,7 @@ use crate::ranks::Part;
 
 /// Initial slots of a worker; more are added as outstanding requests pile up.
 const FIRST_SLOTS: usize = 64;
-/// The same if a slot may be a connection of its own.
+/// The same where each slot may be its own connection.
 const FIRST_DRIVEN_SLOTS: usize = 8;
 
 /// Default limit on outstanding requests.

@@ -131,7 +131,7 @@ pub(super) struct Opened {
 /// It is not an MPI library with a known interface, or lacks functions.
 pub(super) fn open(name: &Path) -> Result<Option<Opened>> {
     let shown = name.display();
-    // SAFETY: loading runs the library's initialisers; a process that is told to use MPI wants that. GLOBAL, because Open MPI
+    // SAFETY: loading runs the library's initialisers; a process asked to use MPI wants that. GLOBAL, because Open MPI
     // looks for its own symbols in plugins.
     let library = match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL | libc::RTLD_NODELETE) } {
         Ok(library) => library,
@@ -234,7 +234,8 @@ impl<H: Copy + 'static> Functions<H> {
     fn begin(&self, what: &'static str, call: impl FnOnce(*mut H) -> c_int) -> Result<Box<dyn Operation>> {
         let mut request = std::mem::MaybeUninit::<H>::zeroed();
         check(call(request.as_mut_ptr()), what)?;
-        // SAFETY: handles are numbers or pointers that are never looked at; all zeros is one, and the call has set it.
+        // SAFETY: handles are numbers or pointers that are never dereferenced; all zeros is a valid value, and the call
+        // has set it.
         let request = unsafe { request.assume_init() };
         Ok(Box::new(Begun { test: self.test, request, is_done: false, what }))
     }

@@ -15,7 +15,7 @@ struct Row {
 
 /// When flags have no effect.
 enum Idle {
-    /// The flags alone tell.
+    /// The flags alone decide.
     Plan(fn(&Draft) -> bool),
     /// No model of the run has this property.
     Unless(fn(&ModelSpec) -> bool),

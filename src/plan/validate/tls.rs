@@ -4,7 +4,7 @@ use crate::plan::Draft;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 
-/// Flags that mean nothing without encryption. perf_analyzer goes on in plaintext, and sends its headers that way.
+/// Flags that mean nothing without encryption. perf_analyzer continues in plaintext, and sends its headers that way.
 const FLAGS: &[&str] = &[
     "--ssl-grpc-root-certifications-file",
     "--ssl-grpc-private-key-file",

@@ -1,8 +1,8 @@
 //! Matches a server's own traces with the client's times of the same requests.
 //!
 //! A trace names the slot that its request was sent in. A slot has one request under way at a time, so the trace
-//! belongs to the one between whose start and end the server began it. That needs the times of all requests, because
-//! nobody knows beforehand which ones the server traces; their number is bounded.
+//! belongs to the one between whose start and end the server began it. That needs the times of all requests, because it
+//! is not known in advance which ones the server traces; their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -221,7 +221,7 @@ mod tests {
         all
     }
 
-    /// Which requests were found, by when they were sent, with the traces that they are said to have; and how many traces are left.
+    /// Returns the matched requests, by send time, with the traces assigned to them, and the number of traces left.
     fn join(requests: &[ClientRequest], traces: &[ServerTrace]) -> (Vec<(u64, u64)>, u64) {
         let (kept, unknown) = of(requests).join(traces);
         (kept.iter().map(|trace| (trace.sent.0, trace.models[0].id)).collect(), unknown)

@@ -1,4 +1,4 @@
-//! Writes the export on a thread of its own, so that formatting and the disk do not delay the threads that complete
+//! Writes the export on a separate thread, so that formatting and the disk do not delay the threads that complete
 //! requests.
 
 use std::sync::Arc;

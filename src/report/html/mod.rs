@@ -291,7 +291,7 @@ fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) ->
     }
 }
 
-/// What each result has of its own.
+/// What is specific to each result.
 fn over_time(results: &[Shown<'_>]) -> Markup {
     let each = |which, caption: &str, none: &str| {
         html! {

@@ -82,7 +82,7 @@ fn the_record_of_a_raised_search_gives_the_same_search() {
     }
 }
 
-/// What the first search has looked at is not looked at again, and further time is used.
+/// Points that the first search has measured are not measured again, and further time is used.
 #[test]
 fn more_time_is_used_for_what_is_not_known() {
     let (_, searched, steps) = raised(CONTENDED, usual(), &[20.0, 60.0], (0.02, 3));
@@ -110,7 +110,7 @@ fn a_little_more_time_confirms() {
     );
 }
 
-/// A search that was broken off in any phase goes on with more time.
+/// A search stopped in any phase continues with more time.
 #[test]
 fn a_search_that_was_broken_off_takes_more_time() {
     let whole = search(CONTENDED, usual(), settings(20.0, 5), 0.02);

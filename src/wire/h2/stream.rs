@@ -48,7 +48,7 @@ impl Stream {
 /// Open streams by number.
 pub type Streams = HashMap<u32, Stream, BuildHasherDefault<StreamHasher>>;
 
-/// Spreads stream numbers, which are consecutive odd numbers; nobody chooses them to collide.
+/// Spreads stream numbers, which are consecutive odd numbers; no attacker chooses them to collide.
 #[derive(Debug, Default)]
 pub struct StreamHasher(u64);
 

@@ -18,7 +18,7 @@ const FIRST_LOOK: Duration = Duration::from_micros(200);
 const LAST_LOOK: Duration = Duration::from_millis(5);
 /// How long to wait for threads of a deleted server; if any is left, the process ends without destructors.
 const GONE_LIMIT: Duration = Duration::from_millis(200);
-/// How long threads of the server may take to come to rest; some backends have threads that never do.
+/// How long threads of the server may take to become idle; some backends have threads that never do.
 const REST_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long a server may take to unload its models when they are reloaded.

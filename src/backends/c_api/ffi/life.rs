@@ -1,9 +1,10 @@
-//! The life of a slot: counts the holds on it, from the issue of a request until there are none.
+//! The lifecycle of a slot: counts the holds on it, from the issue of a request until there are none.
 //!
 //! One atomic word counts every hold, so a single read shows whether any is left. Holds on the *request* are the
-//! outstanding final response and the outstanding release callback (each belongs to the thread that brings it), and
-//! threads that bring any other response. Whoever gives up the last of them completes the request, and in the same step
-//! becomes a *visitor*: a thread that needs the slot's memory, but not its request, which may be the next one by then.
+//! outstanding final response, the outstanding release callback (each held by the thread that delivers it), and every
+//! thread that delivers another response. The thread that drops the last hold completes the request, and in the same
+//! step becomes a *visitor*: a thread that needs the slot's memory, but not its request, which may be the next one by
+//! then.
 //!
 //! Nothing here knows what a server is. `tests/loom` compiles this file and tries every interleaving.
 
@@ -17,7 +18,7 @@ use crate::sync::{AtomicU64, Ordering, thread_local};
 const FINAL: u64 = 1;
 /// The release callback is still outstanding.
 const RELEASE: u64 = 1 << 1;
-/// One thread that brings a response other than the final one.
+/// A thread that delivers a response other than the final one.
 const RESPONDER: u64 = 1 << 2;
 /// One thread that is inside the slot without a hold on its request.
 const VISITOR: u64 = 1 << 16;
@@ -50,10 +51,10 @@ impl Holds {
         let own = if visits { VISITOR } else { 0 };
         let word = self.0.load(Ordering::Acquire);
         if word & HOLDS == own {
-            // Without another hold nobody else writes.
+            // With no other hold, no other thread writes.
             self.0.store(own | FINAL | RELEASE, Ordering::Release);
         } else {
-            // Visitors come and go, but without a request nobody counts responses.
+            // Visitors come and go, but without a request no responses are counted.
             self.0.fetch_add((FINAL | RELEASE).wrapping_sub(word & !HOLDS), Ordering::AcqRel);
         }
     }
@@ -64,7 +65,7 @@ impl Holds {
         self.0.fetch_and(HOLDS & !REQUEST, Ordering::AcqRel);
     }
 
-    /// A thread brings a response other than the final one, and holds the request from here on. Returns how many came
+    /// A thread delivers a response other than the final one, and holds the request from here on. Returns how many came
     /// before it; `None` if there is no outstanding request that it could belong to.
     #[inline]
     fn enter(&self, carries_data: bool) -> Option<u32> {
@@ -79,8 +80,8 @@ impl Holds {
         None
     }
 
-    /// Gives up a hold on the request, and counts the response that it was for. `word` is the value last seen. Whoever
-    /// gives up the last hold becomes a visitor, and gets the number of responses.
+    /// Drops a hold on the request, and counts the response that it was for. `word` is the value last seen. The thread
+    /// that drops the last hold becomes a visitor, and gets the number of responses.
     #[inline]
     fn give_up(&self, mut word: u64, hold: u64, count: u64) -> Option<u32> {
         loop {
@@ -120,7 +121,7 @@ pub(super) trait Stages: Sized {
     /// Hands a request to the server; its callbacks may run meanwhile. Returns `false` if the server did not accept it.
     ///
     /// # Safety
-    /// `slot` is live, and the caller has it: nobody else has a hold on its request.
+    /// `slot` is live and owned by the caller: no one else holds its request.
     unsafe fn hand_over(slot: NonNull<Self>, request: Request) -> bool;
 
     /// Reports that the request is over, after this many responses. Returns what comes next.
@@ -138,7 +139,7 @@ thread_local! {
 /// Sends a request on behalf of the slot's owner, and whatever comes next while requests complete on this stack.
 ///
 /// # Safety
-/// `slot` is live until this returns, no request is outstanding, and nobody else issues one.
+/// `slot` is live until this returns, no request is outstanding, and no other thread issues one.
 #[inline]
 pub(super) unsafe fn issue<S: Stages>(slot: NonNull<S>, request: Request) {
     // SAFETY: guaranteed by the caller.

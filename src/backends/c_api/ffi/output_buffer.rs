@@ -21,7 +21,7 @@ pub(super) struct OutputBuffer {
     placement: Placement,
 }
 
-// SAFETY: `region` is touched only by whoever holds `taken`, or through `&mut`.
+// SAFETY: `region` is touched only by the holder of `taken`, or through `&mut`.
 unsafe impl Sync for OutputBuffer {}
 
 impl OutputBuffer {
@@ -55,7 +55,7 @@ impl OutputBuffer {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;
         }
-        // SAFETY: this call has just taken the buffer, so nobody else touches the region.
+        // SAFETY: this call has just taken the buffer, so no other thread touches the region.
         let region = unsafe { &mut *self.region.get() };
         let fits = if bytes <= region.len() { Ok(()) } else { self.grow(region, bytes) };
         if fits.is_err() {
@@ -70,7 +70,7 @@ impl OutputBuffer {
     /// # Safety
     /// That response is not deleted before this returns.
     pub(super) unsafe fn copy_out(&self, out: &mut [u8]) -> Result<()> {
-        // SAFETY: the response that took the buffer is there, so nobody grows the region.
+        // SAFETY: the response that took the buffer is live, so nothing grows the region.
         unsafe { &*self.region.get() }.read(0, out)
     }
 

@@ -11,7 +11,7 @@ use crate::backends::c_api::ffi::sys;
 use crate::backends::c_api::threads;
 use crate::error::{Error, Result};
 
-/// How long threads of the server may take to come to rest before their instances are removed.
+/// How long threads of the server may take to become idle before their instances are removed.
 const REST_LIMIT: Duration = Duration::from_millis(300);
 
 impl Server {

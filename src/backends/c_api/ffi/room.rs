@@ -135,7 +135,7 @@ impl Room {
                 ptr::from_ref(self).cast_mut().cast(),
             )
         })?;
-        // SAFETY: the trace is live, and nobody else has it yet.
+        // SAFETY: the trace is live, and not shared yet.
         self.library.check(unsafe { api.TRITONSERVER_InferenceTraceId(trace, &raw mut id) })?;
         self.id.store(id, Ordering::SeqCst);
         Ok(Some(trace))
@@ -262,7 +262,7 @@ impl Room {
         drop(library.check(unsafe { api.TRITONSERVER_InferenceTraceModelName(trace, &raw mut name) }));
         // SAFETY: a name that is there is a C string of the trace, which is live.
         let name = if name.is_null() { &[][..] } else { unsafe { CStr::from_ptr(name) }.to_bytes() };
-        // SAFETY: this thread alone has taken the place, and nobody reads it before it is named.
+        // SAFETY: only this thread has taken the place, and no one reads it before it is named.
         unsafe { *place.origin.get() = (parent, ModelName::of(name), version) };
         place.is_named.store(true, Ordering::Release);
         Some(place)

@@ -78,8 +78,8 @@ struct Progress {
     send_ns: AtomicU64,
 }
 
-// SAFETY: `requests` is changed only by whoever the slot is free for (`Stages::hand_over` has the promise), and read only by
-// those whose hold keeps it from being so. Everything else is atomic or locked.
+// SAFETY: `requests` is changed only by the thread that the slot is free for (`Stages::hand_over` guarantees it), and
+// read only by threads whose hold keeps the slot from being free. Everything else is atomic or locked.
 unsafe impl Sync for Slot {}
 // SAFETY: as above; nothing in a slot is bound to a thread.
 unsafe impl Send for Slot {}
@@ -110,7 +110,7 @@ impl Slot {
         })));
         let ahead = if reuse == Reuse::PerPayload { payloads.len() } else { 0 };
         let mut order = prepared::order_of_use(ahead, shared.spec.load_slots);
-        // SAFETY: nobody else knows the slot yet.
+        // SAFETY: the slot is not shared yet.
         let made = order.try_for_each(|payload| unsafe { Self::prepare(slot, payload) }.map(drop));
         made.map(|()| slot).map_err(|status| {
             // SAFETY: none of its requests was issued.
@@ -122,7 +122,7 @@ impl Slot {
     /// Frees a slot.
     ///
     /// # Safety
-    /// It is live and idle, and nobody uses it any more.
+    /// It is live, idle and no longer used.
     pub(super) unsafe fn free(slot: NonNull<Self>) {
         // SAFETY: it was leaked from a box by `new`; the rest is guaranteed by the caller.
         drop(unsafe { Box::from_raw(slot.as_ptr()) });
@@ -196,7 +196,7 @@ impl Slot {
         let trace = if is_traced { unsafe { slot.begin_trace() } } else { Begun::NONE };
         let sent = Stamp::now();
         slot.progress.sent.store(sent.0, Ordering::Relaxed);
-        // SAFETY: the object is the slot's own, whose last request is over, and nobody replaces it before it is issued.
+        // SAFETY: the object belongs to the slot, its last request is over, and no other thread replaces it.
         let issued = unsafe { InferenceRequest::issue(&slot.shared.server, object, trace.pointer) };
         // SAFETY: the call that the trace went into has failed.
         issued.map_err(|status| unsafe { slot.withdraw_trace(&trace, (sent, status)) })?;
@@ -340,9 +340,10 @@ impl Slot {
             if self.progress.sent.load(Ordering::Relaxed) >= sent_before.0 {
                 return false;
             }
-            // SAFETY: the server has a request, which is not completed before this returns, so nobody changes `requests`.
+            // SAFETY: the server has a request, which cannot complete before this returns, so nothing changes
+            // `requests`.
             if let Some(request) = unsafe { &*self.requests.get() }.current() {
-                // SAFETY: its call has returned, and whoever would use it again waits in `complete` until this is over.
+                // SAFETY: its call has returned, and any reuse waits in `complete` until this is over.
                 unsafe { request.cancel() };
             }
             true

@@ -64,7 +64,7 @@ impl Slot {
     /// Checks a response against the model, if that is due.
     #[cold]
     fn check(&self, response: &InferenceResponse<'_>) -> Result<(), InferError> {
-        // SAFETY: a response is being taken in, so its request is not over and nobody changes `requests`.
+        // SAFETY: a response is being processed, so its request is not over and nothing changes `requests`.
         let payload = unsafe { &*self.requests.get() }.payload();
         let Some(id) = payload.filter(|id| self.checks.is_due(*id)) else { return Ok(()) };
         let Payload { model, batch, .. } = self.shared.spec.payloads[id.0 as usize];
