@@ -175,11 +175,11 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Measures a level by another measurement plan than the run's, without printing and without an experiment of its own in
-    /// the export.
+    /// Measures a level by another measurement plan than the run's, without printing it and without a separate
+    /// experiment in the export.
     ///
     /// # Errors
-    /// Where it cannot be started, or nothing of it could be measured.
+    /// It cannot be started, or nothing of it could be measured.
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
         self.measure(job, plan, (None, false))
     }

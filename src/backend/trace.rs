@@ -139,7 +139,8 @@ impl RequestTrace {
 pub struct Transit {
     /// The last byte of the request was read.
     pub received: Stamp,
-    /// The answer, the last one if there are several, was handed to the network; [`Stamp::NEVER`] where the server did not tell.
+    /// The answer (the last one if there are several) was handed to the network; [`Stamp::NEVER`] if the server did not
+    /// record it.
     pub answering: Stamp,
 }
 
@@ -181,8 +182,8 @@ pub const TRACE_COST_NS: u64 = 10_000;
 const COST_SHARE: f64 = 0.01;
 
 impl TraceRate {
-    /// After how many requests the next one is traced, of a slot whose last `requests` took `ns` nanoseconds, of a load with so
-    /// many `slots`. `draw` is any number; it keeps traces out of step with what repeats in the data.
+    /// After how many requests the next one is traced, for a slot whose last `requests` took `ns` nanoseconds, in a
+    /// load with this many `slots`. `draw` is a random number; it keeps traces out of step with patterns in the data.
     pub fn gap(self, (requests, ns): (u32, u64), slots: usize, draw: u64) -> (u32, u32) {
         let mean = match self {
             Self::Every(n) => return (n, n),

@@ -112,8 +112,8 @@ pub fn through(host: &Arc<dyn Backend>, plan: &Plan) -> Connected {
     counting(Arc::clone(host).into(), plan)
 }
 
-/// Stops the servers that this process started, in itself or as programs, so that others can be started; nobody may use
-/// them any more.
+/// Stops the servers that this process started, in itself or as programs, so that others can be started; the stopped
+/// ones must not be used any more.
 ///
 /// # Errors
 /// Where one could not be stopped.
@@ -158,7 +158,7 @@ fn traced<B: Backend + TraceControl + 'static>(target: &Target, backend: Arc<B>)
 }
 
 /// Stops every server that this process started, in itself or as a program. `waiting` receives the reason of the wait,
-/// which has no limit of its own. Returns whether nothing of them is left in this process that could still run.
+/// which is unlimited. Returns whether nothing of them is left in this process that could still run.
 pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
     program::ask_to_stop();
     let stopped = c_api::stop_servers(waiting);
@@ -166,8 +166,8 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
     stopped
 }
 
-/// Kills what servers started below this process, and removes the shared memory of python models, for an exit that
-/// waits for nobody. Regions registered with network servers are unregistered, as far as that is possible at once.
+/// Kills what servers started below this process, and removes the shared memory of python models, for an exit that must
+/// not wait. Regions registered with network servers are unregistered, as far as that is possible at once.
 pub fn abandon_servers() {
     regions::forget_all(FORGET_LIMIT);
     c_api::hold_still();

@@ -174,12 +174,12 @@ impl RunningLoad {
         u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Whether the load has ended by itself: every worker has, because the quota is used up, or it cannot go on.
+    /// Whether the load has ended by itself: every worker has, because the quota is used up, or it cannot continue.
     pub fn is_finished(&self) -> bool {
         self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished)
     }
 
-    /// Whether the load cannot go on: a client broke, or the server is gone.
+    /// Whether the load cannot continue: a client broke, or the server is gone.
     pub fn is_stranded(&self) -> bool {
         self.control.broken.load(Ordering::Acquire) || self.backend.is_gone()
     }

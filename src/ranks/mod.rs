@@ -271,12 +271,12 @@ impl Ranks {
                 thread::sleep(LOOK);
             }
         });
-        // A rank that does not receive it notices by itself.
+        // A rank that does not receive it notices on its own.
         drop(told);
         self.fall_silent(reason);
     }
 
-    /// Whether rank 0 is there to report for this rank, too.
+    /// Whether rank 0 is still there to report for this rank, too.
     pub fn first_speaks(&self) -> bool {
         let is_there = self.is_joint() && !self.first_is_lost.get();
         !self.is_first() && (is_there || self.first_speaks.get())

@@ -174,7 +174,8 @@ impl HostMemory {
     /// Copies bytes out, as they are at this moment. `offset + out.len()` is within the memory.
     pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
         assert!(offset.checked_add(out.len()).is_some_and(|end| end <= self.len));
-        // SAFETY: the range was checked, `out` is ours alone; writers of unfrozen memory are through, as `Region::read` asks.
+        // SAFETY: the range was checked, `out` is ours alone; writers of unfrozen memory are done, as `Region::read`
+        // requires.
         unsafe { self.address().add(offset).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
     }
 

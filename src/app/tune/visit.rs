@@ -20,7 +20,7 @@ const REQUESTS: (f64, f64, f64) = (64.0, 2.0, 4.0);
 const MOST: Duration = Duration::from_secs(2);
 /// A measurement is accepted down to this share of the length that its latency asks for.
 const NEARLY: f64 = 0.75;
-/// How long the longest try waits for a candidate of which no request ends: this share of the budget, between these
+/// How long the longest try waits for a candidate that completes no request: this share of the budget, between these
 /// bounds.
 const PATIENCE: (f64, Duration, Duration) = (0.15, Duration::from_secs(2), Duration::from_secs(60));
 
@@ -99,7 +99,8 @@ impl Visit<'_> {
     }
 }
 
-/// Minimum latency of requests none of which ended in such a window, in a try that `took` this long until all had.
+/// The latency to assume for the next try, if no request ended in a window of `waited` and the try `took` this long
+/// until all had.
 ///
 /// # Errors
 /// Where that exceeds the time that we wait.

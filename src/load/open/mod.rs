@@ -1,4 +1,4 @@
-//! The open loop: requests leave when the schedule says, whatever became of those before them.
+//! The open loop: requests leave when the schedule says, whatever happens to those before them.
 //!
 //! Each worker has its own client and plays its share of the schedule: it waits for the intended time, takes a free
 //! slot (a new one if none is free), submits and goes on. It never waits for an answer, not even in synchronous mode;
@@ -34,7 +34,7 @@ pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;
 /// Memory of a slot beside its outputs: its own state and the server's request.
 const SLOT_BYTES: u64 = 8192;
 
-/// Sends a second that one thread can handle if the backend completes on threads of its own; a submission to the server
+/// Sends per second that one thread can handle if the backend completes on its own threads; a submission to the server
 /// in the same process takes a few microseconds.
 const RATE_PER_THREAD: f64 = 100_000.0;
 /// The same if the thread also drives the backend's connections.
@@ -61,8 +61,8 @@ pub struct OpenLoop {
     pub spin: Duration,
 }
 
-/// Default limit on outstanding requests, if each has outputs of `output_bytes` of its own: what half of the `free`
-/// bytes can hold, because a server that falls behind would otherwise take all memory.
+/// Default limit on outstanding requests, if each has its own `output_bytes` of outputs: what half of the `free` bytes
+/// can hold, because a server that falls behind would otherwise take all memory.
 pub fn default_outstanding(output_bytes: u64, free: Option<u64>) -> usize {
     let fit = free.map_or(u64::MAX, |free| free / 2 / output_bytes.saturating_add(SLOT_BYTES));
     DEFAULT_MAX_OUTSTANDING.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)

@@ -247,12 +247,12 @@ mod tests {
 
     #[test]
     fn a_request_that_was_given_up_does_not_pass_its_trace_to_the_next() {
-        // The server had it in time, and took it up when its slot had the next one.
+        // The server received it in time, but began it only when the slot already had the next one.
         let given_up = ClientRequest { succeeded: false, ..request(1, 100, 150) };
         let mut late = trace(1, 140);
         late.models[0].moments[0] = 190;
         assert_eq!(join(&[given_up, request(1, 160, 300)], &[late]), (vec![], 1));
-        // One that the server was at when it was given up is there, and has failed.
+        // A request that the server was working on when it was given up is matched, and counts as failed.
         let (kept, _) = of(&[given_up]).join(&[trace(1, 110)]);
         assert_eq!((kept.len(), kept[0].succeeded), (1, false));
     }

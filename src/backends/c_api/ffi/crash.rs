@@ -101,8 +101,8 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     }
 }
 
-/// Makes another thread show the log and clean up. Waits for that, but not for ever: this thread may hold a lock that
-/// the other needs. Returns whether it was done.
+/// Makes another thread show the log and clean up. Waits for that only for a limited time, because this thread may hold
+/// a lock that the other one needs. Returns whether it was done.
 fn call_for_cleanup() -> bool {
     let call = CALL.load(Ordering::Relaxed);
     // SAFETY: one byte of a constant is written.

@@ -37,8 +37,8 @@ macro_rules! call {
     };
 }
 
-/// Stops every server of this process. `waiting` receives the current reason of the wait. The wait has no limit of its
-/// own, because a server can block any of the calls here for ever: the caller limits it by leaving the process. Returns
+/// Stops every server of this process. `waiting` receives the current reason of the wait. The wait is unlimited,
+/// because a server can block any of the calls here for ever: the caller limits it by ending the process. Returns
 /// whether nothing is left that could still run, so that the process may end through the library's destructors.
 pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
     let had = HALTED.load(Ordering::SeqCst) || !RUNNING.lock().is_empty();

@@ -58,8 +58,8 @@ pub(super) struct Room {
     places: [Place; MOST_TRACED],
 }
 
-// SAFETY: everything is atomic but a place's origin, which the one thread that took the place writes before it says so, and
-// which nobody reads before.
+// SAFETY: everything is atomic but a place's origin, which the thread that took the place writes before publishing it,
+// and which no thread reads before that.
 unsafe impl Sync for Room {}
 
 impl Room {

@@ -2,10 +2,10 @@
 //!
 //! After a successful issue the server owns the request. The slot is free when the *release* callback and every
 //! response, the *final* one included, have come; the server decides the order, and the final response may be null
-//! (`life` keeps count). Whichever ends last completes the request on its thread: it tells the sink, and issues the
-//! next request at once if the sink returns one. Callbacks read the clock first, take no lock unless an inference
-//! failed or responses are watched, and never allocate in the steady state. A panic in one aborts the process, as Rust
-//! does at every `extern "C"` border.
+//! (`life` keeps count). The thread of the last one completes the request: it calls the sink, and issues the next
+//! request at once if the sink returns one. Callbacks read the clock first, take no lock unless an inference failed or
+//! responses are watched, and never allocate in the steady state. A panic in one aborts the process, as Rust does at
+//! every `extern "C"` border.
 
 mod reply;
 mod tracing;
@@ -297,7 +297,7 @@ impl Slot {
         response: *mut sys::TRITONSERVER_InferenceResponse,
         is_final: bool,
     ) {
-        // SAFETY: live, as the caller guarantees, until the request is over, and that is only after the response is processed.
+        // SAFETY: live, as the caller guarantees, until the request is over, which is after the response is processed.
         let response = unsafe { InferenceResponse::own(slot.as_ref().library(), response) };
         // SAFETY: guaranteed by the caller.
         unsafe {

@@ -157,8 +157,8 @@ impl Drop for Slots {
     fn drop(&mut self) {
         self.drain(self.shared.spec.drain_limit);
         for slot in self.slots.drain(..) {
-            // SAFETY: live. An idle slot stays idle, since nobody is left who could submit in it; one that is not keeps what
-            // it shares with the others.
+            // SAFETY: live. An idle slot stays idle, since nothing is left that could submit in it; one that is not
+            // idle keeps what it shares with the others.
             unsafe {
                 if slot.as_ref().is_idle() {
                     Slot::free(slot);

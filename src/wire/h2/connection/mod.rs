@@ -145,7 +145,7 @@ impl Connection {
         self.next_stream > MAX_31_BITS
     }
 
-    /// Whether so many bytes wait to be written that further requests should wait, too.
+    /// Whether enough bytes wait to be written that further requests should wait, too.
     #[inline]
     pub fn is_congested(&self) -> bool {
         self.out.copied_len() > CONGESTED
