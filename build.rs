@@ -1,5 +1,5 @@
 //! Generates the C API bindings from `wrapper.h`: a struct of function pointers, filled at run time from the library
-//! that `--triton-server-directory` names. Nothing is linked. And notes the commit that is built, for `--version`.
+//! that `--triton-server-directory` names. Nothing is linked. Also records the commit being built, for `--version`.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Instructions per request of the program itself, counted by valgrind so that a noisy machine does not matter:
-//! `cargo bench --bench hot_path` (needs valgrind, and gungraun-runner of the same version as the crate).
+//! Instructions per request of the client itself, counted by valgrind so that a noisy machine does not matter: `cargo
+//! bench --bench hot_path` (needs valgrind, and gungraun-runner of the same version as the crate).
 
 use std::hint::black_box;
 use std::sync::Arc;

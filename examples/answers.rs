@@ -1,6 +1,7 @@
-//! The servers of `scripts/compare-upstream services`: they answer as fast as they can and compute nothing, so that what is measured is
-//! the client. TorchServe, OpenAI's chat completions and KServe over HTTP/1.1 (a thread for each connection), TensorFlow Serving and KServe over gRPC (the `h2`
-//! crate on one thread). Prints both ports, and runs until it is ended. `GET /count` tells how many inferences there were.
+//! The servers of `scripts/compare-upstream services`. They answer as fast as they can and compute nothing, so that the
+//! client is what gets measured. TorchServe, OpenAI chat completions and KServe over HTTP/1.1 (one thread per
+//! connection), TensorFlow Serving and KServe over gRPC (the `h2` crate on one thread). Prints both ports and runs
+//! until it is killed. `GET /count` returns the number of inferences served.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -4,8 +4,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::{Error, Result};
 
-/// How many threads may issue requests without taking the server's processors from it: all of `cpus` where they are set
-/// apart for that, else half of those that this process may use.
+/// How many threads may issue requests without taking processors from the server: all of `cpus` if they are reserved
+/// for that, else half of those that this process may use.
 pub fn client_processors(cpus: Option<&[usize]>) -> usize {
     match cpus {
         Some(cpus) => cpus.len().max(1),

@@ -1,14 +1,14 @@
-//! A table that grows while others read it, without anybody waiting: what it began with, and a row of chunks, each twice as
-//! long as the one before; none of them is ever moved.
+//! A table that can grow while other threads read it, without locks: an initial chunk and a row of further ones, each
+//! twice as long as the one before. No chunk is ever moved.
 
 use std::sync::OnceLock;
 
 /// Entries of the first chunk that is added.
 const FIRST_CHUNK: usize = 64;
-/// Chunks; together they hold more entries than 32 bits can number.
+/// Number of chunks; together they hold more entries than 32 bits can number.
 const CHUNKS: usize = 27;
 
-/// Entries by number, the first of which is 0.
+/// Entries by number, from 0.
 #[derive(Debug)]
 pub struct Chunks<T> {
     first: Box<[T]>,
@@ -22,7 +22,7 @@ impl<T> Default for Chunks<T> {
 }
 
 impl<T: Default> Chunks<T> {
-    /// A table with so many entries, which are found more quickly than those that are added.
+    /// A table with `entries` initial entries, which are faster to look up than those added later.
     pub fn of(entries: usize) -> Self {
         Self { first: (0..entries).map(|_| T::default()).collect(), ..Self::default() }
     }

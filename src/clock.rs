@@ -1,7 +1,7 @@
-//! The one clock: CLOCK_MONOTONIC in nanoseconds, the clock of Triton's own stamps too.
+//! The one clock: CLOCK_MONOTONIC in nanoseconds, which Triton's own stamps use, too.
 //!
-//! Every duration and every comparison in the program is made of [`Stamp`]s. Wall time appears only where a stamp is
-//! exported, through one [`WallAnchor`] taken at start, so that a step of the system's clock cannot bend a latency.
+//! Every duration and every comparison in the program uses [`Stamp`]s. Wall time appears only where a stamp is
+//! exported, through one [`WallAnchor`] taken at start, so that a step of the system's clock cannot distort a latency.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,14 +32,14 @@ impl Stamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// This moment moved on by `nanoseconds`.
+    /// This moment plus `nanoseconds`.
     #[inline]
     #[must_use]
     pub fn plus(self, nanoseconds: u64) -> Self {
         Self(self.0.saturating_add(nanoseconds))
     }
 
-    /// This moment moved on by a duration.
+    /// This moment plus a duration.
     #[must_use]
     pub fn plus_duration(self, duration: Duration) -> Self {
         self.plus(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))

@@ -1,14 +1,14 @@
-//! The one error type of the program: what went wrong, said in a way that ends the search.
+//! The one error type of the program.
 //!
-//! A message names the flag or file, the value, the rule that it broke, and the next step. A *failed inference* is no
-//! `Error`: it is a counted outcome ([`crate::backend::InferError`]).
+//! A message names the flag or file, the value, the rule that it broke, and the next step. A *failed inference* is not
+//! an `Error` but a counted outcome ([`crate::backend::InferError`]).
 
 use std::fmt;
 
 /// Where the fault lies. Every kind ends the program with the same code ([`crate::exit::FAILED`]), as in perf_analyzer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// A flag, or a combination of flags, that makes no sense; usage is worth a look.
+    /// A flag, or a combination of flags, that makes no sense; the message points to the usage.
     Usage,
     /// Input data, or a file named by a flag, that cannot be read or does not fit the model.
     Input,
@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Server,
     /// A result file or the standard output could not be written.
     Output,
-    /// Whoever read the standard output has left, as `head` does when it has seen enough.
+    /// The reader of standard output has gone, as `head` does when it has seen enough.
     Closed,
     /// Something this machine lacks (a GPU driver, shared memory).
     Machine,
@@ -53,7 +53,7 @@ impl Error {
         Self::new(ErrorKind::Output, message)
     }
 
-    /// Nobody reads the standard output any more.
+    /// The reader of standard output is gone.
     pub fn closed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Closed, message)
     }
@@ -67,18 +67,18 @@ impl Error {
         Self { kind, message: one_line(message.into()) }
     }
 
-    /// What kind of trouble this is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The same error with what was being done put in front of its message.
+    /// The same error, with the failed action in front of its message.
     #[must_use]
     pub fn context(self, doing: impl fmt::Display) -> Self {
         Self { message: one_line(format!("{doing}: {}", self.message)), ..self }
     }
 
-    /// Of two attempts that do not depend on each other, the errors of both in one.
+    /// Combines the errors of two independent attempts into one.
     pub fn both(one: Result<()>, other: Result<()>) -> Result<()> {
         match (one, other) {
             (Err(one), Err(other)) => Err(one.advice(other)),
@@ -86,14 +86,14 @@ impl Error {
         }
     }
 
-    /// The same error with what to do put behind its message.
+    /// The same error, with advice after its message.
     #[must_use]
     pub fn advice(self, what: impl fmt::Display) -> Self {
         Self { message: one_line(format!("{}; {what}", self.message)), ..self }
     }
 }
 
-/// Servers and interpreters explain themselves in several lines; an error is one.
+/// Servers and interpreters explain themselves in several lines; an error has one.
 fn one_line(message: String) -> String {
     if !message.contains(['\n', '\r']) {
         return message;

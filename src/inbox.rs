@@ -1,8 +1,8 @@
-//! The way from threads that must not wait to one that does their slow work.
+//! A queue from threads that must not wait to one that does their slow work.
 //!
-//! Items go through a bounded lock-free queue that is looked at every few milliseconds: whoever hands one over takes no
-//! lock, allocates nothing and wakes nobody. Events are rare, may come from anywhere, and wake the receiver; one that was
-//! told after an item was handed over is received after it.
+//! Items go through a bounded lock-free queue that the receiver polls every few milliseconds, so the sender takes no
+//! lock, allocates nothing and wakes no thread. Events are rare, may come from any thread, and wake the receiver; an
+//! event that was sent after an item is received after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use crossbeam::queue::ArrayQueue;
 
-/// How often a receiver with nothing to do looks for items.
+/// How often an idle receiver polls for items.
 const EVENT_POLL: Duration = Duration::from_millis(2);
 
-/// A way to an [`Inbox`].
+/// The sending end of an [`Inbox`].
 #[derive(Debug)]
 pub struct Outbox<T, E> {
     items: Arc<ArrayQueue<T>>,
@@ -26,14 +26,14 @@ impl<T, E> Clone for Outbox<T, E> {
     }
 }
 
-/// What its thread receives.
+/// The receiving end.
 #[derive(Debug)]
 pub struct Inbox<T, E> {
     items: Arc<ArrayQueue<T>>,
     events: Receiver<E>,
-    /// Received, but for the items before it.
+    /// An event that was taken from its channel, but must wait for the items before it.
     event: Option<E>,
-    /// Items to be received before anything else.
+    /// Number of items to be received before anything else.
     before: usize,
     idle: bool,
 }
@@ -47,7 +47,7 @@ pub enum Received<T, E> {
     Event(E),
 }
 
-/// An inbox for up to `capacity` items at once, and a way to it.
+/// An inbox for up to `capacity` items at once, and its sending end.
 pub fn inbox<T, E>(capacity: usize) -> (Outbox<T, E>, Inbox<T, E>) {
     let (items, (events, received)) = (Arc::new(ArrayQueue::new(capacity.max(1))), unbounded());
     let inbox = Inbox { items: Arc::clone(&items), events: received, event: None, before: 0, idle: true };
@@ -63,7 +63,7 @@ impl<T, E> Outbox<T, E> {
         self.items.push(item)
     }
 
-    /// Tells of an event; `false` where nobody receives any more.
+    /// Sends an event; returns `false` if the receiver is gone.
     pub fn tell(&self, event: E) -> bool {
         self.events.send(event).is_ok()
     }
@@ -72,7 +72,7 @@ impl<T, E> Outbox<T, E> {
 impl<T, E> Iterator for Inbox<T, E> {
     type Item = Received<T, E>;
 
-    /// Waits for what comes next; `None` where every way here is gone and everything was received.
+    /// Waits for the next item or event; `None` once all senders are gone and everything was received.
     fn next(&mut self) -> Option<Received<T, E>> {
         loop {
             while self.before > 0 {

@@ -1,25 +1,25 @@
 //! Measures inference servers, first of all Triton inside this process.
 //!
-//! Layers, each depending only on those below it (docs/architecture.md has the whole of it):
+//! The layers, each depending only on those below it (docs/architecture.md describes them in full):
 //!
 //! ```text
 //! cli       flags, typed
-//! app       wires a Plan: connect, measure, report
-//! observe   who else sees requests: export, validation
+//! app       runs a Plan: connect, measure, report
+//! observe   consumers of finished requests: export, validation
 //! report    console, CSV, export
-//! result    what a run came to, as one value
+//! result    everything a run came to, as one value
 //! measure   trials, stability, summaries, verdicts
 //! load      when the next request leaves
-//! record    what is remembered of a request
-//! backends  c_api, kserve_http, kserve_grpc, null: implement the seam
-//! engine    requests over a network: connections, deadlines, reconnecting
+//! record    what is kept of a request: histograms, counters, raw records
+//! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
+//! engine    the client of all network services: connections, deadlines, reconnecting
 //! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
-//! program   servers that we start as programs; processes: what is below us
+//! program   servers that we start as programs; processes: processes below this one
 //! plan      one validated Plan
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
-//! machine   what the kernel tells of processors, processes and limits
+//! machine   what the kernel reports about processors, processes and limits
 //! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
@@ -75,19 +75,19 @@ use backends::Connect;
 use cli::Command;
 use error::ErrorKind;
 
-/// Both programs: parse, run, print the error once, exit code.
+/// The main function of both programs: parses, runs, prints the error once and returns the exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>, codes: exit::Codes) -> ExitCode {
     main_with(args, codes, backends::connect)
 }
 
-/// The same for a service that is none of ours: the server is reached through `connect`.
+/// Like [`main`], for a service that is not built in: the server is reached through `connect`.
 pub fn main_with(args: impl IntoIterator<Item = OsString>, codes: exit::Codes, connect: Connect) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if let Err(error) = program::launch::become_program(&args) {
         stdio::say(format_args!("error: {error}\n"));
         return ExitCode::from(exit::FAILED);
     }
-    // A panic, which has been told, must not run into the destructors of a server that is still there.
+    // After a panic, which has been reported, destructors of a server that is still running must not run.
     let outcome = panic::catch_unwind(|| run(args, codes, connect)).unwrap_or(Ok(exit::PANICKED));
     let code = outcome.unwrap_or_else(|error| {
         stdio::say(format_args!("error: {error}\n"));
@@ -100,7 +100,7 @@ fn run(args: Vec<OsString>, codes: exit::Codes, connect: Connect) -> error::Resu
     let command = cli::parse(args, codes)?;
     let measures = matches!(command, Command::Run(_) | Command::Runs(_) | Command::Tune(_));
     let done = execute(command, codes, connect);
-    // `triton-bench help | head -1` has done what it was asked for.
+    // In `triton-bench help | head -1`, the closed pipe is no failure.
     done.or_else(|error| if !measures && error.kind() == ErrorKind::Closed { Ok(exit::OK) } else { Err(error) })
 }
 
@@ -121,7 +121,7 @@ fn execute(command: Command, codes: exit::Codes, connect: Connect) -> error::Res
         Command::Runs(runs) => app::run_all(&runs),
         Command::Config(text) => stdio::print(&text).map(|()| exit::OK),
         Command::Help(text) => stdio::print_styled(&text).map(|()| exit::OK),
-        // perf_analyzer has it on standard error.
+        // perf_analyzer prints it on standard error.
         Command::Version(line) if codes == exit::Codes::PerfAnalyzers => {
             stdio::say(format_args!("{line}\n"));
             Ok(exit::OK)
@@ -130,7 +130,7 @@ fn execute(command: Command, codes: exit::Codes, connect: Connect) -> error::Res
     }
 }
 
-/// perf_analyzer takes such a word for one that belongs to no flag.
+/// perf_analyzer treats such a word as one that belongs to no flag.
 fn unknown_command(name: &str) -> error::Error {
     error::Error::usage(format!("perf_analyzer has no command '{name}'; it is triton-bench's: triton-bench {name}"))
 }

@@ -1,4 +1,4 @@
-//! How much the system lets this process have: threads, memory mappings, address space.
+//! How much the system allows this process: threads, memory mappings, address space.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::stdio::note;
 
-/// Memory mappings of a thread: its stack and the stack of its signals, each with a guard, and what it makes the heap map.
+/// Memory mappings per thread: its stack and its signal stack, each with a guard page, and what it makes the heap map.
 const MAPS_PER_THREAD: u64 = 6;
-/// Mappings that are left to everything else.
+/// Mappings reserved for everything else.
 const MAPS_RESERVED: u64 = 2_048;
 /// Bytes of address space that a thread takes besides its stack.
 const THREAD_BYTES: u64 = 512 << 10;
-/// Bytes that are left to everything else.
+/// Bytes reserved for everything else.
 const BYTES_RESERVED: u64 = 64 << 20;
-/// With less, a server in this process does not start; over a network it takes a fraction.
+/// With less, a server in this process does not start; a client over a network needs a fraction of it.
 const COMFORTABLE: u64 = 4 << 30;
 
-/// Bytes of address space that can still be had; `None` where there is no limit (`ulimit -v`).
+/// Bytes of address space that are left; `None` without a limit (`ulimit -v`).
 pub fn address_space_left() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
     let pages = fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().next()?.parse::<u64>().ok()?;
     Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
 }
 
-/// Memory mappings that can still be made; `None` where nobody knows.
+/// Memory mappings that are left; `None` if that is unknown.
 fn maps_left() -> Option<u64> {
     let most: u64 = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
     let maps = fs::read("/proc/self/maps").ok()?.iter().filter(|&&byte| byte == b'\n').count();
     Some(most.saturating_sub(maps as u64))
 }
 
-/// Fails if there is no room for so many more threads with such stacks. A thread that cannot be had is an error that can be
-/// told, but one that is had and finds no room for the stack of its signals ends the whole process inside of Rust's
-/// own start of a thread.
+/// Fails if there is no room for `threads` more threads with such stacks. A thread that the system refuses is an
+/// ordinary error, but a thread that starts and finds no room for its signal stack aborts the whole process inside
+/// Rust's own thread start.
 ///
 /// # Errors
-/// Where there is not: how many there is room for, and what is in the way.
+/// If there is no room: the message says how many threads fit, and what limits them.
 pub fn check_threads(threads: usize, stack: usize) -> Result<()> {
     let by_maps = maps_left().map(|left| left.saturating_sub(MAPS_RESERVED) / MAPS_PER_THREAD);
     let by_bytes = address_space_left().map(|left| left.saturating_sub(BYTES_RESERVED) / (stack as u64 + THREAD_BYTES));
@@ -58,12 +58,12 @@ fn refuse(threads: u64, rooms: [(Option<u64>, &str); 2]) -> Result<()> {
     }
 }
 
-/// Where the address space is limited, what cannot be had aborts the process: this program's own memory, that of a server
-/// in it, the start of a thread. The reason stands on standard error then; this makes it an end with the
-/// code of failures.
+/// With a limited address space, a failed allocation aborts the process: in this program, in a server inside it, or
+/// when a thread starts. The reason is on standard error by then; this turns the abort into an exit with the code of
+/// failures.
 ///
 /// # Errors
-/// Where the end cannot be arranged.
+/// Where the handler cannot be installed.
 pub fn watch_address_space() -> Result<()> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
     if limit < COMFORTABLE {

@@ -1,5 +1,5 @@
-//! The processes below this one, and the shared memory that the python backend leaves behind when it is not unloaded: both
-//! are ended on exits that do not wait for the server.
+//! The processes below this one, and the shared memory that the python backend leaves behind if it is not unloaded.
+//! Exits that do not wait for the server clean up both.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use crate::clock::Stamp;
 use crate::machine::processes;
 
-/// What the names of the python backend's regions begin with, if no setting says otherwise.
+/// Prefix of the names of the python backend's regions, unless a setting changes it.
 const PYTHON_REGION: &str = "triton_python_backend_shm_region_";
-/// What a setting says they begin with in this process.
+/// Prefixes that settings chose in this process.
 static OTHER_REGIONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// The program that runs a python model; its second argument is the name of its region.
 const STUB: &str = "triton_python_backend_stub";
@@ -23,23 +23,23 @@ const SHARED_MEMORY: &str = "/dev/shm/";
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 const EXIT_POLL: Duration = Duration::from_millis(1);
 
-/// Says that the names of this process' python models' regions begin with `prefix`.
+/// Notes that the names of this process' python models' regions begin with `prefix`.
 pub fn expect_regions(prefix: &str) {
     OTHER_REGIONS.lock().push(prefix.trim_start_matches('/').to_owned());
 }
 
-/// Ends every process below this one and removes the regions of their python models. The caller sees to it that this process
-/// starts no more of them.
+/// Kills every process below this one and removes the regions of their python models. The caller makes sure that this
+/// process starts no more of them.
 pub fn end_all() {
     let mut regions = HashSet::new();
     end_below(getpid(), &mut regions);
     regions.iter().for_each(|name| unlink(name));
 }
 
-/// Ends a child with everything below it, and removes the regions of their python models.
+/// Kills a child with everything below it, and removes the regions of their python models.
 pub fn end_tree(child: Pid) {
     let mut regions = HashSet::new();
-    // Stopped, it starts no more.
+    // A stopped process starts no more.
     send(&[child], Signal::STOP);
     regions_of(child, &mut regions);
     end_below(child, &mut regions);
@@ -50,7 +50,7 @@ pub fn end_tree(child: Pid) {
 
 fn end_below(root: Pid, regions: &mut HashSet<String>) {
     let mut found: Vec<Pid> = Vec::new();
-    // Who is stopped starts no more, so a look that finds nobody new was the last.
+    // A stopped process starts no others, so once a pass finds no new process, none is left.
     loop {
         let new: Vec<Pid> =
             processes::below(root, &processes::all()).into_iter().filter(|pid| !found.contains(pid)).collect();
@@ -67,7 +67,7 @@ fn end_below(root: Pid, regions: &mut HashSet<String>) {
 
 fn send(processes: &[Pid], signal: Signal) {
     for pid in processes {
-        // One that has ended meanwhile takes none.
+        // A process that has ended meanwhile does not matter.
         let _ = kill_process(*pid, signal);
     }
 }
@@ -79,7 +79,7 @@ fn await_ends(killed: &[Pid]) {
         while processes::find(*pid).is_some() && Stamp::now() < limit {
             thread::sleep(EXIT_POLL);
         }
-        // Those that are no children are reaped by others.
+        // Processes that are not our children are reaped by others.
         let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
     }
 }

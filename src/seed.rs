@@ -1,9 +1,9 @@
-//! How one seed becomes every random draw of a run, without two draws sharing a stream.
+//! Derives every random draw of a run from one seed, without two draws sharing a stream.
 //!
-//! The run has one seed. Each [`Purpose`] has a number of its own; its stream is seeded with
-//! `mix(seed + GOLDEN * purpose)`, where `mix` is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014) and `GOLDEN` is
-//! that generator's increment. Draws that must not depend on the order in which threads come by (the length of sequence
-//! number 17, the model of request number 4711) are *counter-based*: [`hash`] of the stream's seed and the number.
+//! Each [`Purpose`] has its own number; its stream is seeded with `mix(seed + GOLDEN * purpose)`, where `mix` is the
+//! finaliser of SplitMix64 (Steele, Lea and Flood, 2014) and `GOLDEN` is that generator's increment. Draws that must
+//! not depend on the order in which threads arrive (the length of sequence number 17, the model of request number 4711)
+//! are *counter-based*: [`hash`] of the stream's seed and the number.
 
 /// What a random stream is for. The numbers are part of what "same seed, same load" promises: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn derive(run: u64, purpose: Purpose) -> u64 {
     mix(run.wrapping_add(GOLDEN.wrapping_mul(purpose as u64)))
 }
 
-/// Draw number `counter` of the counter-based stream with seed `stream`: 64 even bits.
+/// Draw number `counter` of the counter-based stream with seed `stream`: 64 uniform bits.
 pub fn hash(stream: u64, counter: u64) -> u64 {
     mix(stream.wrapping_add(GOLDEN.wrapping_mul(counter.wrapping_add(1))))
 }

@@ -1,4 +1,4 @@
-//! Data on standard output, what is said besides on standard error.
+//! Data goes to standard output, everything else to standard error.
 
 use std::borrow::Cow;
 use std::env;
@@ -11,20 +11,21 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
-/// Whether a character acts on a terminal instead of being shown: all controls, and those that turn the direction of writing.
+/// Whether a terminal interprets a character instead of showing it: all control characters, and those that change the
+/// direction of writing.
 pub fn acts(letter: char) -> bool {
     let turns = '\u{061c}' == letter
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     letter.is_control() || turns
 }
 
-/// A name or a reason that comes from a file or a server, as it may stand in a line of ours: what acts on a terminal is shown as an
-/// escape, ends of lines and tabs too.
+/// A name or a reason from a file or a server, made safe for one of our lines: characters that a terminal interprets
+/// are escaped, including line ends and tabs.
 pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, acts)
 }
 
-/// The same of a whole text, whose ends of lines and tabs are our own.
+/// The same for a whole text, whose line ends and tabs are our own.
 fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| acts(letter) && !matches!(letter, '\n' | '\t'))
 }
@@ -43,32 +44,32 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether the program is being left, and has nothing more to say.
+/// Whether the program is leaving and prints nothing more.
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// Lets nothing be printed or said any more: what becomes of a run while everything is taken away from it is no news.
+/// Suppresses all further output: while everything is torn down, errors of the run are no news.
 pub fn fall_silent() {
     SILENT.store(true, Ordering::SeqCst);
 }
 
-/// Lets nothing be printed or said until further notice, or something again: one of several processes speaks for all.
+/// Suppresses output, or allows it again: one of several processes speaks for all.
 pub fn hush(silent: bool) {
     SILENT.store(silent, Ordering::SeqCst);
 }
 
-/// Columns of the terminal that standard output is; `None` where it is none.
+/// Width of the terminal on standard output; `None` if it is not a terminal.
 pub fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| size.ws_col.into())
 }
 
-/// Whether standard output is a terminal that shows colours to somebody who wants them (no-color.org).
+/// Whether standard output is a terminal that shows colours and the user wants them (no-color.org).
 pub fn is_coloured() -> bool {
     let unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !unwanted && env::var_os("TERM").is_some_and(|name| name != "dumb")
 }
 
-/// Prints a text of our own on standard output as it is, with what acts on a terminal.
+/// Prints our own text on standard output unescaped, including terminal control sequences.
 ///
 /// # Errors
 /// Where it is closed or full.
@@ -101,15 +102,15 @@ impl Stream {
     }
 }
 
-/// Something that is drawn on a terminal, where texts must not run into it.
+/// Something drawn on a terminal, which other output must not run into.
 pub trait Drawing: Send + Sync {
-    /// Has `text` written while nothing is drawn, or keeps it until then.
+    /// Writes `text` while nothing is drawn, or keeps it until then.
     ///
     /// # Errors
     /// Where the stream is closed or full.
     fn beside(&self, stream: Stream, text: &str) -> io::Result<()>;
 
-    /// The program is about to end, or to tell of a panic: leaves the terminal as it was, and draws no more. May be called on any
+    /// The program is about to end, or to report a panic: restores the terminal and stops drawing. May be called on any
     /// thread, at any time.
     fn give_way(&self);
 }
@@ -117,12 +118,12 @@ pub trait Drawing: Send + Sync {
 /// What is drawn now.
 static DRAWING: Mutex<Option<Arc<dyn Drawing>>> = Mutex::new(None);
 
-/// Lets every text go through a drawing, until it is said that there is none.
+/// Sends all output through a drawing, until it is called with `None`.
 pub fn draw_beside(drawing: Option<Arc<dyn Drawing>>) {
     *DRAWING.lock() = drawing;
 }
 
-/// Takes what is drawn away for good, wherever the program is.
+/// Removes the drawing for good, whatever the program is doing.
 pub fn give_way() {
     let drawing = DRAWING.lock().take();
     drawing.into_iter().for_each(|drawing| drawing.give_way());
@@ -154,8 +155,7 @@ fn output(text: &str) -> Result<()> {
     })
 }
 
-/// Says a text on standard error, in one piece. Where that is closed or full, nobody hears it, and the exit code
-/// has to do.
+/// Writes a text to standard error in one piece. If that is closed or full, the text is lost; the exit code remains.
 pub fn say(text: impl Display) {
     if SILENT.load(Ordering::SeqCst) {
         return;
@@ -163,7 +163,7 @@ pub fn say(text: impl Display) {
     let _ = write(Stream::Error, &harmless(&text.to_string()));
 }
 
-/// Says a line, formatted as by `format!`, after the program's name.
+/// Writes a line, formatted as by `format!`, after the program's name.
 macro_rules! note {
     ($($argument:tt)*) => {
         $crate::stdio::say(format_args!("triton-bench: {}\n", $crate::stdio::shown(&format!($($argument)*))))

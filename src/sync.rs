@@ -1,5 +1,5 @@
-//! The atomics, locks and thread-locals of the code that `tests/loom` tries in every order of its threads: it compiles the
-//! same files with the model checker's own in their place.
+//! The atomics, locks and thread-locals of the code that `tests/loom` checks in every interleaving: it compiles the
+//! same files with the model checker's own types in their place.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::thread_local;

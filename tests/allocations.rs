@@ -1,8 +1,8 @@
-//! Between submit and record nothing is allocated: once a load is warm, its threads and the completing ones ask the heap for
-//! nothing, however many requests go through, and over the border to C neither. Neither do they where every request is copied
+//! The path from submit to record allocates nothing: once a load is warm, neither its threads nor the completing ones
+//! allocate, however many requests pass, and neither does the C border. That also holds when every request is copied
 //! for an observer.
 //!
-//! A program of its own, because its allocator counts what every thread of it asks for.
+//! A separate test program, because its allocator counts the allocations of all its threads.
 
 mod support;
 

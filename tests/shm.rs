@@ -1,6 +1,6 @@
-//! Regions: every kind of memory that this machine has, and plain words about those that it has not.
+//! Regions: every kind of memory this machine has, and clear errors for the kinds it lacks.
 //!
-//! A program of its own, because it takes names that the regions of other tests would get.
+//! A separate test program, because it uses names that other tests' regions would get.
 
 use triton_bench::shm::{Placement, Region, RegionBuilder, device_count, unlink_all};
 

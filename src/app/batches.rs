@@ -1,9 +1,9 @@
-//! Several batch sizes (`-b 1,2,4`): the first is measured as any, the others after it, on the same server.
+//! Several batch sizes (`-b 1,2,4`): the first is measured like a single one, the others after it, on the same server.
 
 use std::sync::Arc;
 
 use crate::app::levels;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -15,10 +15,10 @@ use crate::ranks::Ranks;
 use crate::report::{Interrupts, console};
 use crate::result::RunResult;
 
-/// Finds out before anything is measured that the models do not take one of the batch sizes.
+/// Checks, before anything is measured, that the models accept all batch sizes.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// The rule that a batch size breaks.
 pub fn check(session: &Session) -> Result<()> {
     let further = session.plan.data.batch_sizes.iter().skip(1);
     further.copied().try_for_each(|size| session.plan.clone().with_batch_size(size).check_models(&session.models))
@@ -32,12 +32,12 @@ pub fn further(
     session: &mut Session,
     screen: &Screen,
     (interrupts, codes): (Interrupts, Codes),
-    (earlier, baseline, ranks): (&Earlier, Option<&RunResult>, Option<&Ranks>),
+    (earlier, baseline, ranks): (&EarlierRun, Option<&RunResult>, Option<&Ranks>),
     result: &mut RunResult,
 ) -> Result<()> {
     let sizes: Vec<u64> = session.plan.data.batch_sizes.iter().skip(1).copied().collect();
     for size in sizes {
-        // Each session reads the server's metrics for itself.
+        // Each session reads the server's metrics itself.
         session.metrics = None;
         let server = Connected { backend: Arc::clone(&session.backend), traces: None };
         let own = Session::through(server, session.plan.clone().with_batch_size(size))?;

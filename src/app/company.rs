@@ -1,4 +1,5 @@
-//! The other processes of a run: met before anything else, in step while levels are measured, left after everything is written.
+//! The other processes of a run: meets them before anything else, keeps in step with them while levels are measured,
+//! and leaves them after everything is written.
 
 mod binding;
 mod parts;
@@ -24,26 +25,26 @@ use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks
 use crate::report::Interrupts;
 use crate::stdio::{self, note};
 
-/// Flags that may differ between processes that share one load, beside those of outputs: what is each machine's own.
+/// Flags that may differ between processes that share one load, beside those of outputs: settings of each machine.
 const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];
 
-/// The load begins so long after rank 0 has said when, or later.
+/// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);
-/// Everything is written, and all have said so; what is left is to leave.
+/// How long processes may take to leave, once all have reported that everything is written.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
-/// Where a process was lost, rank 0 writes what there is for so long before it ends all.
+/// After a process was lost, how long rank 0 has to write its results before it ends all processes.
 const LAST_WRITES: Duration = Duration::from_secs(5);
-/// A launcher drops what it has not read of those that it ends.
-const LAST_WORDS: Duration = Duration::from_millis(300);
-/// Processors that are too few are told of once.
-static NARROW_IS_SAID: AtomicBool = AtomicBool::new(false);
-/// Clocks that are known no better than to this share of a window are worth a word; ten times as much is no measurement.
+/// A launcher discards unread output of the processes that it ends.
+const FLUSH_LIMIT: Duration = Duration::from_millis(300);
+/// Whether the warning about too few processors was printed.
+static NARROW_REPORTED: AtomicBool = AtomicBool::new(false);
+/// Clock errors above this share of a window are worth a remark; ten times as much makes measuring pointless.
 const CLOCK_REMARK: f64 = 0.01;
 
-/// Joins the other processes, where the plan asks for that, and gives it the part that this one has.
+/// Joins the other processes, if the plan asks for that, and gives the plan this process' part.
 ///
 /// # Errors
-/// MPI is not to be had, the processes do not fit together, or the plan cannot be shared.
+/// Where MPI is not available, the processes do not fit together, or the plan cannot be shared.
 pub fn join(plan: &mut Plan, codes: Codes) -> Result<Option<Ranks>> {
     if !plan.load.ranks.mpi {
         warn_of_independence(codes);
@@ -67,7 +68,7 @@ pub fn join(plan: &mut Plan, codes: Codes) -> Result<Option<Ranks>> {
     Ok(Some(ranks))
 }
 
-/// The other processes, over MPI, or over the process that has started this one for one of several runs.
+/// Connects to the other processes: over MPI, or over the process that has started this one for one of several runs.
 fn enter() -> Result<Box<dyn Peers>> {
     match OverParent::find()? {
         Some(parent) => Ok(Box::new(parent)),
@@ -75,7 +76,7 @@ fn enter() -> Result<Box<dyn Peers>> {
     }
 }
 
-/// Settles what the processes have to do with each other.
+/// Agrees with the other processes on how to share the work.
 fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     let wish = plan.load.ranks.mode.map(|mode| mode == Mode::Joint);
     let wishes = ranks.exchange(&wish, ANSWER_LIMIT)?;
@@ -107,7 +108,7 @@ fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     parts::divide_outputs(plan, ranks)
 }
 
-/// All must be called by one name: their texts and codes are one's.
+/// Checks that all processes have the same name: their messages and exit codes depend on it.
 fn check_codes(ranks: &Ranks, codes: Codes) -> Result<()> {
     let own = codes == Codes::Own;
     let all = ranks.exchange(&own, ANSWER_LIMIT)?;
@@ -117,7 +118,7 @@ fn check_codes(ranks: &Ranks, codes: Codes) -> Result<()> {
     }
 }
 
-/// Loads of their own begin together, level by level; perf_analyzer's rule, in its words under its name.
+/// Checks that separate loads can begin together, level by level; perf_analyzer's rule, in its words under its name.
 fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     let own = parts::steps(plan);
     let all = ranks.exchange(&own, ANSWER_LIMIT)?;
@@ -145,7 +146,7 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     }))
 }
 
-/// What a process is asked to do, without what may be its own.
+/// What a process is asked to do, without the settings that may differ.
 fn task(plan: &Plan) -> String {
     let is_own = |name: &str| OWN.contains(&name) || OF_OUTPUT.contains(&name);
     let shared = plan.words.flags.iter().filter(|flag| flag.given && !is_own(&flag.name));
@@ -156,14 +157,14 @@ fn host() -> String {
     read("/proc/sys/kernel/hostname").unwrap_or_else(|| "?".to_owned())
 }
 
-/// The clock that this process reads: of one boot of a kernel, as its time namespace has it.
+/// Identifies the clock that this process reads: of one boot of a kernel, in its time namespace.
 fn clock() -> String {
     let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(host);
     let offsets = read("/proc/self/timens_offsets").unwrap_or_default();
     format!("{boot} {}", offsets.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Several processes that know nothing of each other are rarely meant.
+/// Several processes that know nothing of each other are rarely intended.
 fn warn_of_independence(codes: Codes) {
     if let Some(launcher) = Launcher::here().filter(|launcher| launcher.processes > 1 && codes == Codes::Own) {
         let (name, count) = (launcher.name(), launcher.processes);
@@ -171,20 +172,21 @@ fn warn_of_independence(codes: Codes) {
     }
 }
 
-/// What a process says before it starts a load.
+/// What a process sends before it starts a load.
 #[derive(Serialize, Deserialize)]
 struct Ready {
     interrupted: bool,
-    /// Threads that take turns at a schedule.
+    /// Number of threads that take turns at a schedule.
     turns: Option<usize>,
-    /// Threads that send.
+    /// Number of threads that send.
     issuers: usize,
 }
 
-/// Waits until all are ready, compares clocks, and agrees on when the load of `job` begins: a moment of this process' clock.
+/// Waits until all processes are ready, compares clocks, and agrees on when the load of `job` begins, as a moment of
+/// this process' clock.
 ///
 /// # Errors
-/// One cannot go on or was interrupted, or clocks are not known well enough.
+/// Where a process cannot go on or was interrupted, or clocks are not known well enough.
 pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Interrupts) -> Result<Stamp> {
     let turns = job.is_open().then_some(job.issuers);
     let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns, issuers: job.issuers };
@@ -196,7 +198,7 @@ pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Int
     if ranks.is_joint() && all.iter().any(|other| other.turns != turns) {
         return Err(Error::machine("processes would send with different numbers of threads; set --max-threads"));
     }
-    if ranks.is_first() && !NARROW_IS_SAID.swap(true, Ordering::Relaxed) {
+    if ranks.is_first() && !NARROW_REPORTED.swap(true, Ordering::Relaxed) {
         let issuers: Vec<usize> = all.iter().map(|ready| ready.issuers).collect();
         binding::narrow(ranks.members(), &issuers).into_iter().for_each(|remark| note!("{remark}"));
     }
@@ -225,21 +227,21 @@ fn check_clocks(ranks: &Ranks, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// What is said with `-v` where loads of their own have ended together, in perf_analyzer's words.
+/// The line for `-v` when separate loads have ended together, in perf_analyzer's words.
 pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'static str> {
     let is_said = plan.output.verbosity > 0 && !ranks.is_joint() && level.ending == Ending::Stable;
     is_said.then_some("All models on all MPI ranks are stable\n")
 }
 
-/// Finds out that all have opened their servers and read their data before anything is measured.
+/// Checks that all processes have opened their servers and read their data before anything is measured.
 ///
 /// # Errors
-/// One could not.
+/// Where one could not.
 pub fn all_are_there(ranks: &Ranks) -> Result<()> {
     ranks.exchange(&(), STEP_LIMIT).map(drop)
 }
 
-/// Waits until each process has done something that may fail; returns what it came to for each.
+/// Waits until each process has done something that may fail; returns everybody's result.
 ///
 /// # Errors
 /// Why it failed, here or there.
@@ -253,18 +255,18 @@ pub fn tell_of<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) 
     }
 }
 
-/// Leaves the others when everything is written. Returns the code to end with, given what became of the run.
+/// Leaves the others when everything is written. Returns the exit code for the run's outcome.
 pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
-    let told = farewell(ranks, &outcome);
+    let told = send_outcome(ranks, &outcome);
     let outcome = match (outcome, ranks.over()) {
-        // Whoever was lost or gave up, the run is not what was asked for.
+        // If a process was lost or gave up, the run is not what was asked for.
         (Ok(_), Some(reason)) => Err(reason),
-        // Open MPI ends all where one ends with another code than 0.
+        // Open MPI ends all processes when one ends with a code other than 0.
         (Ok(_), None) if ranks.is_joint() && !ranks.is_first() => Ok(exit::OK),
         (outcome, _) => outcome,
     };
     if let Err(error) = &outcome {
-        // A launcher ends all where one has ended so: it must have been said before anybody ends.
+        // A launcher ends all processes when one has failed: the error must have been printed before anybody ends.
         stdio::hush(ranks.first_speaks());
         stdio::say(format_args!("error: {error}\n"));
         stdio::hush(true);
@@ -273,10 +275,10 @@ pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
     outcome
 }
 
-/// Tells the others what became of the run here. Returns whether there is still something to leave.
-fn farewell(ranks: &Ranks, outcome: &Result<u8>) -> bool {
+/// Sends the outcome of this process to the others. Returns whether the job still exists.
+fn send_outcome(ranks: &Ranks, outcome: &Result<u8>) -> bool {
     if interrupt::is_terminated() {
-        // The launcher ends all, and sooner where one has ended already.
+        // The launcher ends all processes, and does so earlier if one has already ended.
         ranks.fall_silent(&Error::machine("the launcher has ended the run"));
         if !ranks.is_first() {
             thread::sleep(LAST_WRITES);
@@ -287,14 +289,14 @@ fn farewell(ranks: &Ranks, outcome: &Result<u8>) -> bool {
         Ok(exit::INTERRUPTED) => {
             ranks.give_up(&Error::machine("interrupted before anything was measured"));
         }
-        // What comes of it is kept by the ranks.
+        // The ranks keep the outcome of this exchange.
         Ok(code) => drop(ranks.exchange(code, STEP_LIMIT)),
         Err(error) => ranks.give_up(error),
     }
     true
 }
 
-/// Leaves the others, or ends all where one does not answer any more.
+/// Leaves the others, or ends all if one no longer answers.
 fn part_from(ranks: &Ranks, is_there: bool) {
     if !is_there {
         return;
@@ -302,14 +304,14 @@ fn part_from(ranks: &Ranks, is_there: bool) {
     ending::bound(LEAVE_LIMIT, exit::FAILED, "another process of the MPI job did not leave it");
     if ranks.is_lost() {
         if !ranks.is_first() {
-            // Rank 0 writes what there is, and ends all.
+            // Rank 0 writes its results, then ends all.
             thread::sleep(LAST_WRITES);
         }
-        // What was said last must have reached the launcher.
-        thread::sleep(LAST_WORDS);
+        // The last output must have reached the launcher.
+        thread::sleep(FLUSH_LIMIT);
         ranks.abort(exit::FAILED);
     } else {
-        // Everything is written; what goes wrong now changes nothing.
+        // Everything is written; errors from here on change nothing.
         drop(ranks.leave());
     }
     ending::unbound();

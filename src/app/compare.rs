@@ -1,4 +1,4 @@
-//! The command `compare`: reads two results and says what changed.
+//! The command `compare`: reads two results and prints what changed.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// Levels of a result that another one does not have.
+/// Levels that only one result has.
 fn alone(result: &RunResult, other: &RunResult) -> Vec<String> {
     let is_alone = |level: &&LevelSummary| !other.levels.iter().any(|candidate| is_same_level(candidate, level));
     let name = |level: &LevelSummary| level_and_batch(level.load, result.telling_batch_size(level));

@@ -1,4 +1,5 @@
-//! The models that a model calls: steps of an ensemble, however deep, and what a BLS model is said to call.
+//! The models that a model calls: steps of an ensemble, however deep, and the models that a BLS model is declared to
+//! call.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +9,14 @@ use crate::measure::server::{MAX_DEPTH, MAX_PARTS};
 use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::stdio::note;
 
-/// A model calls no more than so many others, itself or through them.
+/// Limit on the models that a model calls, directly or through others.
 const MAX_MODELS: usize = 1_000;
 
 /// The models `roots`, and every model that they call, each once. Roots that call a sequence model are marked as taking
-/// sequences: the server hands a request's correlation ID on.
+/// sequences, because the server passes a request's correlation ID on.
 ///
 /// # Errors
-/// Where a model cannot be had, or models call each other without end.
+/// Where a model is not available, or models call each other without end.
 pub fn with_composing(backend: &dyn Backend, roots: &mut [ModelSpec], bls: &[ModelId]) -> Result<Vec<ModelSpec>> {
     let mut all = roots.to_vec();
     let mut known: HashSet<ModelId> = all.iter().map(|model| model.id.clone()).collect();
@@ -54,10 +55,10 @@ fn called<'a>(models: &'a [ModelSpec], bls: &'a [ModelId]) -> impl Iterator<Item
     models.iter().flat_map(|model| &model.composing).chain(bls).cloned()
 }
 
-/// Who calls whom.
+/// The graph of calls between models.
 struct Graph<'a> {
     models: HashMap<&'a ModelId, &'a ModelSpec>,
-    /// Called by roots.
+    /// Models called by BLS roots.
     bls: &'a [ModelId],
 }
 
@@ -80,7 +81,7 @@ impl<'a> Graph<'a> {
         false
     }
 
-    /// Into how many parts the server's figures of a root are taken: a model is one for each way in which it is reached.
+    /// Number of parts of a root's server figures: a model counts once for each path on which it is reached.
     fn parts(&self, root: &ModelSpec) -> usize {
         let mut known = HashMap::new();
         let own = self.models.get(&root.id).map_or(0, |root| self.parts_of(root, &mut known));
@@ -88,7 +89,7 @@ impl<'a> Graph<'a> {
     }
 
     fn parts_of(&self, model: &'a ModelSpec, known: &mut HashMap<&'a ModelId, usize>) -> usize {
-        // A model that calls itself is not followed again.
+        // Calls of a model to itself are not followed again.
         if let Some(&parts) = known.get(&model.id) {
             return parts;
         }

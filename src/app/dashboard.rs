@@ -1,4 +1,5 @@
-//! `--live`: a dashboard on the terminal. A thread of its own draws it and reads keys; what it shows is told by the measuring thread.
+//! `--live`: a dashboard on the terminal. A separate thread draws it and reads keys; the measuring thread supplies the
+//! data.
 
 use std::io::{self, IsTerminal, Stderr};
 use std::mem;
@@ -26,21 +27,21 @@ use crate::report::live::Board;
 use crate::report::progress::Standing;
 use crate::stdio::{self, Drawing, Stream};
 
-/// How often it is drawn.
+/// How often it is redrawn.
 const REDRAWN_EVERY: Duration = Duration::from_millis(250);
 /// How long a key may wait.
 const KEYS_EVERY: Duration = Duration::from_millis(50);
-/// How often processor time is read: that costs some 20 us for each process.
+/// How often processor time is read, which costs some 20 us for each process.
 const USAGE_EVERY: Duration = Duration::from_secs(1);
-/// Whoever takes it away waits no longer for whoever draws on it.
+/// How long closing it waits for the drawing thread.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Most texts for standard error that are kept until the end; there may be a server's log among them.
+/// Limit on texts for standard error that are kept until the end; they may include a server's log.
 const MOST_KEPT: usize = 1000;
 
-/// Finds out before anything is done that there can be no dashboard.
+/// Checks, before anything is done, that a dashboard is possible.
 ///
 /// # Errors
-/// Where there is to be one.
+/// Where one was asked for and is not.
 pub fn check(plan: &Plan) -> Result<()> {
     if !plan.output.live {
         return Ok(());
@@ -57,7 +58,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// A dashboard that is shown. Dropping it leaves the terminal as it was, with all that was printed meanwhile.
+/// A dashboard on the terminal. Dropping it restores the terminal and prints everything that was held back.
 pub struct Dashboard {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -66,26 +67,26 @@ pub struct Dashboard {
 struct Shared {
     board: Mutex<Board>,
     terminal: Mutex<Option<Terminal<CrosstermBackend<Stderr>>>>,
-    /// The modes of the terminal before, where keys are read.
+    /// The terminal's earlier modes, if keys are read.
     before: Option<Termios>,
-    /// Whether it is shown no more.
+    /// Whether it is closed.
     left: AtomicBool,
-    /// What was printed since it is shown; none once it is not shown any more.
+    /// Output held back since it was opened; `None` once it is closed.
     kept: Mutex<Option<Kept>>,
 }
 
 #[derive(Default)]
 struct Kept {
     texts: Vec<(Stream, String)>,
-    /// How many of standard error.
+    /// How many of them are for standard error.
     said: usize,
 }
 
 impl Dashboard {
-    /// Shows one, without figures yet.
+    /// Opens one, without figures yet.
     ///
     /// # Errors
-    /// Where the terminal does not take it.
+    /// Where the terminal does not accept it.
     pub fn start(plan: &Plan) -> Result<Self> {
         let failed = |error: io::Error| Error::machine(format!("--live: the terminal cannot be drawn on: {error}"));
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).map_err(failed)?;
@@ -108,12 +109,12 @@ impl Dashboard {
         Ok(dashboard)
     }
 
-    /// A block is over, so many seconds after the run began; inferences a second in it.
+    /// A block has ended, `at` seconds after the run began, with this `throughput` in inferences a second.
     pub fn block(&self, at: f64, throughput: f64, block: &Block) {
         self.shared.board.lock().push(at, throughput, block);
     }
 
-    /// Tells where the run stands.
+    /// Updates the progress of the run.
     pub fn show(&self, standing: Standing, outstanding: u64, machine: Option<&Machine>) {
         let mut board = self.shared.board.lock();
         (board.standing, board.outstanding) = (standing, outstanding);
@@ -137,7 +138,7 @@ impl Drop for Dashboard {
 }
 
 impl Shared {
-    /// Draws and reads keys until it is not shown any more.
+    /// Draws and reads keys until it is closed.
     fn keep_drawn(&self) {
         let (mut due, mut keys) = (Stamp::now(), self.before.is_some());
         loop {
@@ -158,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Waits for keys, a moment. Returns whether there may be more.
+    /// Waits briefly for keys. Returns whether there may be more.
     fn read_keys(&self) -> bool {
         let stdin = io::stdin();
         let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
@@ -174,9 +175,10 @@ impl Shared {
         true
     }
 
-    /// Leaves the terminal as it was, and prints what was kept.
+    /// Restores the terminal, and prints what was held back.
     fn leave(&self) {
-        // While it is drawn on by a thread that does not get on, nobody may have it; that thread draws no more.
+        // A stuck drawing thread holds the terminal's lock; then no other thread may use the terminal, and that
+        // thread draws no more.
         let terminal = self.terminal.try_lock_for(PATIENCE).and_then(|mut terminal| terminal.take());
         if !self.left.swap(true, Ordering::SeqCst) {
             let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
@@ -185,7 +187,7 @@ impl Shared {
             }
         }
         if let Some(mut terminal) = terminal {
-            // Dropped on a terminal that has hung up, it would panic.
+            // Dropping it on a terminal that has hung up would panic.
             if terminal.show_cursor().is_err() {
                 mem::forget(terminal);
             }
@@ -201,13 +203,14 @@ impl Shared {
     }
 }
 
-/// Has keys come one by one, unseen, without those that stop a program; returns the modes before. None where there are no keys.
+/// Makes keys arrive one by one, without echo and without job control; returns the earlier modes. `None` if there are
+/// no keys to read.
 fn take_keys() -> Option<Termios> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin).ok()?;
     let mut modes = before.clone();
     modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-    // Stopped, it would leave its terminal as it draws it.
+    // A stopped program would leave its dashboard on the terminal.
     modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
     tcsetattr(&stdin, OptionalActions::Now, &modes).ok()?;
     Some(before)
@@ -217,7 +220,7 @@ impl Drawing for Shared {
     fn beside(&self, stream: Stream, text: &str) -> io::Result<()> {
         let mut guard = self.kept.lock();
         let Some(kept) = guard.as_mut().filter(|_| stream == Stream::Error || io::stdout().is_terminal()) else {
-            // A pipe that nobody reads must not hold up the drawing, nor the end.
+            // A pipe that nobody reads must not delay the drawing or the end.
             drop(guard);
             return stream.write(text);
         };

@@ -1,4 +1,4 @@
-//! The command `doctor`: looks at the machine, and says what makes it unfit for measuring.
+//! The command `doctor`: checks the machine, and says what makes it unfit for measuring.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -16,15 +16,15 @@ use crate::machine::{cgroup, processes, read};
 use crate::measure::disturbance::look;
 use crate::plan::{Checkup, Plan};
 
-/// The load of others is looked at for so long.
+/// How long the load of others is observed.
 const LOOK: Duration = Duration::from_secs(1);
-/// A tool of the driver that takes longer hangs.
+/// A driver tool that takes longer than this is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 const INTERRUPT_POLL: Duration = Duration::from_millis(5);
-/// Processors that other processes may have while a machine counts as idle, as a share.
+/// Share of the processors that other processes may use on a machine that counts as idle.
 const IDLE: f64 = 0.05;
 
-/// Looks at everything and prints a line on each. Returns the exit code (see [`crate::exit`]).
+/// Runs all checks and prints a line on each. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
 /// Where standard output is closed or full.
@@ -42,7 +42,7 @@ pub fn examine(wanted: &Checkup) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// What stands above a run's levels where something is off that is quickly found out; absent where all is well.
+/// The line above a run's levels if a quick check finds a problem; `None` if all is well.
 pub fn remark(plan: &Plan) -> Option<String> {
     let pinned = |cpus: &Option<Vec<usize>>| cpus.clone().unwrap_or_default();
     let wanted = Checkup { cpus: pinned(&plan.load.cpus), worker_cpus: pinned(&plan.load.worker_cpus) };
@@ -94,7 +94,7 @@ fn of_others(wanted: &Checkup) -> Vec<Finding> {
     vec![since_start, load(others, stolen)]
 }
 
-/// What others have of the processors now, and what the hypervisor takes: shares from 0 to 1.
+/// The processors' load by others, and steal time of the hypervisor: shares from 0 to 1.
 fn load(others: f64, stolen: f64) -> Finding {
     let percent = |share: f64| (share * 100.0).round();
     let what =
@@ -146,7 +146,7 @@ fn of_gpus(_: &Checkup) -> Vec<Finding> {
     found
 }
 
-/// What a tool writes, if it is there and ends well.
+/// The output of a tool, if it exists and succeeds.
 fn output(tool: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(tool);
     let mut child =

@@ -1,5 +1,5 @@
-//! How the program ends: what was measured is written, then the code is settled, then servers are stopped, within a bound;
-//! whatever has not ended by then is left, and nothing of it stays behind.
+//! How the program ends: results are written, then the exit code is settled, then servers are stopped, within a time
+//! limit. Whatever has not ended by then is left, but everything that would stay behind is cleaned up.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +17,13 @@ use crate::report;
 use crate::shm;
 use crate::stdio::{self, note};
 
-/// How long servers may take to stop once everything is written. With what comes after it, less than 5 s.
+/// How long servers may take to stop once everything is written. With the steps after it, less than 5 s.
 const STOP_LIMIT: Duration = Duration::from_secs(4);
 
-/// How long what is said on the way out may take.
-const SAID_WITHIN: Duration = Duration::from_millis(300);
+/// How long output on the way out may take.
+const OUTPUT_LIMIT: Duration = Duration::from_millis(300);
 
-/// When the program is left at the latest, if that is settled.
+/// When the program is left at the latest, if there is a limit.
 struct Bound {
     limit: Option<(Stamp, u8)>,
     /// What it waits for.
@@ -32,19 +32,19 @@ struct Bound {
 
 static BOUND: Mutex<Bound> = Mutex::new(Bound { limit: None, waiting: String::new() });
 static SETTLED: Condvar = Condvar::new();
-/// Somebody is about to leave the program.
+/// Whether some thread is about to leave the program.
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// Starts the thread that keeps the bounds.
+/// Starts the thread that enforces time limits.
 ///
 /// # Errors
-/// Where there can be no further thread.
+/// Where the thread cannot be started.
 pub fn watch() -> Result<()> {
     let failed = |error| Error::machine(format!("cannot start the thread that bounds the program's end: {error}"));
     thread::Builder::new().name("end".to_owned()).spawn(keep).map(drop).map_err(failed)
 }
 
-/// Leaves the program `within` a time with `code`, if it has not ended by then. The last call counts.
+/// Leaves the program with `code` if it has not ended `within` this time. The last call counts.
 pub fn bound(within: Duration, code: u8, waiting: &str) {
     let mut bound = BOUND.lock();
     bound.limit = Some((Stamp::now().plus_duration(within), code));
@@ -52,7 +52,7 @@ pub fn bound(within: Duration, code: u8, waiting: &str) {
     SETTLED.notify_all();
 }
 
-/// Takes the last bound back.
+/// Cancels the last limit.
 pub fn unbound() {
     BOUND.lock().limit = None;
 }
@@ -73,32 +73,33 @@ fn keep() {
     }
 }
 
-/// Ends the program, whose results and errors are all written, with `code`: stops the servers, which an interrupt cuts short.
+/// Ends the program with `code`, once all results and errors are written: stops the servers, which an interrupt cuts
+/// short.
 pub fn end(code: u8) -> ExitCode {
     yield_to_whoever_leaves();
     phase::written(code);
     bound(STOP_LIMIT, code, "it was still in use");
     let stopped = backends::stop_servers(&|what| BOUND.lock().waiting = what);
-    // Regions that a server never gave back are still there.
+    // Regions that a server never released still exist.
     shm::unlink_all();
     c_api::flush_log();
     if !stopped {
-        // The library's destructors would free what its threads use.
+        // The library's destructors would free memory that its threads use.
         leave(code);
     }
     yield_to_whoever_leaves();
     ExitCode::from(code)
 }
 
-/// Leaves the program at once, and takes with it what would stay behind.
+/// Leaves the program at once, and cleans up what would stay behind.
 pub fn leave(code: u8) -> ! {
-    clear();
+    clean_up();
     signal_hook::low_level::exit(i32::from(code))
 }
 
-/// Takes with it what would stay behind: processes, shared memory, temporary files. The first to call it does so; others
-/// wait for the end of the process.
-pub fn clear() {
+/// Cleans up what would stay behind: processes, shared memory, temporary files. The first caller does so; others wait
+/// for the end of the process.
+pub fn clean_up() {
     if LEAVING.swap(true, Ordering::SeqCst) {
         wait_for_the_end();
     }
@@ -106,13 +107,14 @@ pub fn clear() {
     report::remove_partial_files();
     try_to(c_api::flush_log);
     stdio::fall_silent();
-    // Lets loads end, whose requests keep regions in use.
+    // Ends loads, whose requests keep regions in use.
     phase::interrupt();
     backends::abandon_servers();
     shm::unlink_all();
 }
 
-/// Says or shows something, for as long as a terminal may take: one that takes nothing keeps nobody from leaving the program.
+/// Runs an output action, but waits only a limited time: a terminal that accepts nothing must not keep the program from
+/// leaving.
 pub fn try_to(say: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel();
     let told = thread::Builder::new().name("last words".to_owned()).spawn(move || {
@@ -120,11 +122,11 @@ pub fn try_to(say: impl FnOnce() + Send + 'static) {
         drop(done);
     });
     if told.is_ok() {
-        let _: Result<(), _> = ended.recv_timeout(SAID_WITHIN);
+        let _: Result<(), _> = ended.recv_timeout(OUTPUT_LIMIT);
     }
 }
 
-/// What another thread takes away is not pulled from under it.
+/// If another thread is leaving, waits instead of ending the process under its cleanup.
 fn yield_to_whoever_leaves() {
     if LEAVING.load(Ordering::SeqCst) {
         wait_for_the_end();

@@ -1,4 +1,5 @@
-//! `--undecided more`: a level whose requirement is undecided is measured again, with windows that are long enough to decide it.
+//! `--undecided more`: measures a level with an undecided requirement again, with windows that are long enough to
+//! decide it.
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
@@ -9,7 +10,7 @@ use crate::report;
 use crate::result::{RunResult, time_to_decide};
 use crate::stdio::note;
 
-/// A level is measured so often again.
+/// How often a level is measured again at most.
 const MOST_TIMES: usize = 2;
 
 /// Measures the last level again as long as that may decide a requirement; the last measurement counts.

@@ -1,4 +1,4 @@
-//! One level's load, decided: shape, lanes, threads, when it ends.
+//! The load of one level with all decisions made: shape, lanes, threads, when it ends.
 
 use std::time::Duration;
 
@@ -22,27 +22,27 @@ pub struct Job {
     pub load: LevelLoad,
     /// How requests leave.
     pub shape: LoadShape,
-    /// How its requests are dealt out.
+    /// How its requests are dealt.
     pub lanes: Lanes,
     /// Threads that issue.
     pub issuers: usize,
-    /// Requests in all; without bound if absent.
+    /// Total number of requests; unlimited if absent.
     pub quota: Option<u64>,
-    /// The load ends by itself.
+    /// Whether the load ends by itself.
     pub finite: bool,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
-    /// What warms up, where that is another load than this one.
+    /// The load of the warm-up, if it differs from this one.
     pub warm_up: Option<Box<Job>>,
 }
 
 impl Job {
-    /// A number of requests is kept outstanding.
+    /// Keeps a number of requests outstanding.
     pub fn closed(session: &Session, concurrency: u32) -> Self {
         Self::outstanding(session, concurrency, session.setup.synchronous)
     }
 
-    /// A number of requests is kept outstanding by threads that do not wait, whatever the plan says of that.
+    /// Keeps a number of requests outstanding from threads that do not wait, whatever the plan says.
     pub fn burst(session: &Session, concurrency: u32) -> Self {
         Self::outstanding(session, concurrency, false)
     }
@@ -52,7 +52,7 @@ impl Job {
         let (whole, part) = (concurrency as usize, plan.load.ranks.part);
         let outstanding = part.of(whole);
         let Capabilities { threading, cancels_alone, .. } = session.backend.capabilities();
-        // Where only a request that is alone on its thread can be cancelled, each should have a thread.
+        // If a request can be cancelled only while it is alone on its thread, each should have its own thread.
         let processors = match plan.data.cancel_after.is_some() && cancels_alone {
             true => usize::MAX,
             false => client_processors(plan.load.worker_cpus.as_deref()),
@@ -70,7 +70,7 @@ impl Job {
         }
     }
 
-    /// So many conversations at a time, each played once.
+    /// Runs a number of conversations at a time, each played once.
     pub fn sessions(session: &Session, concurrency: u32) -> Self {
         let base = Self::outstanding(session, concurrency, false);
         let part = base.lanes.part;
@@ -83,7 +83,7 @@ impl Job {
         Self { shape: LoadShape::Sessions(shape), quota: None, finite: true, ..base }
     }
 
-    /// So many requests a second.
+    /// Sends a number of requests a second.
     ///
     /// # Errors
     /// Where the rate or the distribution is out of range.
@@ -93,8 +93,8 @@ impl Job {
         Ok(Self { gap_variation, ..Self::open(session, LevelLoad::RequestRate(rate), arrivals) })
     }
 
-    /// Requests leave at given times. Of a schedule that is played once, warm-up requests are the first; the others keep
-    /// their times and their data.
+    /// Sends requests at given times. In a schedule that is played once, the first requests are the warm-up; the others
+    /// keep their times and their data.
     pub fn schedule(session: &Session, arrivals: Arrivals) -> Self {
         let play = |arrivals: Arrivals| {
             let load = LevelLoad::Schedule(arrivals.mean_rate());
@@ -128,7 +128,7 @@ impl Job {
         let threading = session.backend.capabilities().threading;
         let part = plan.load.ranks.part;
         let most_threads = match sequences {
-            // As many in every process, so that they take turns.
+            // The same number in every process, so that they take turns.
             true => plan.load.max_threads.min((plan.load.sequences.concurrent / part.size).max(1)),
             false => plan.load.max_threads,
         };
@@ -171,24 +171,24 @@ impl Job {
         }
     }
 
-    /// How many of so many requests are sent by this process alone. The threads of a schedule know their parts of all.
+    /// How many of `requests` this process sends alone. The threads of a schedule know their own parts.
     pub fn own(&self, requests: u64) -> u64 {
         if self.is_open() { requests } else { self.lanes.part.of_many(requests) }
     }
 
-    /// How long a rate is sent for, where the number of its requests is given.
+    /// How long a rate is sent for, if the number of its requests is given.
     pub fn sending(&self) -> Option<Duration> {
         let LevelLoad::RequestRate(rate) = self.load else { return None };
         Duration::try_from_secs_f64(self.quota? as f64 / rate).ok()
     }
 
-    /// Requests of the whole load, where it ends by itself.
+    /// Number of requests of the whole load, if it ends by itself.
     pub fn requests(&self) -> Option<u64> {
         let LoadShape::Open(shape) = &self.shape else { return self.quota };
         self.quota.or_else(|| shape.arrivals.len().map(|length| length as u64))
     }
 
-    /// Whether each request has a thread that waits for it.
+    /// Whether each request has a waiting thread.
     pub fn is_synchronous(&self) -> bool {
         matches!(&self.shape, LoadShape::Closed(closed) if closed.synchronous)
     }

@@ -12,7 +12,7 @@ use crate::report;
 use crate::result::RunResult;
 use crate::stdio::note;
 
-/// Most levels of a range that are measured once more at its end.
+/// Limit on the levels of a range that are measured once more at its end.
 const MOST_REPEATED: usize = 4;
 
 /// Measures every level that the plan asks for, adds each to `result` and prints it as it is done.
@@ -28,7 +28,7 @@ pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
             result.server_gone = !is_periodic && runner.session.backend.is_gone();
             Ok(())
         }
-        // A level that an interrupt kept from starting is no fault of the others.
+        // If an interrupt kept a level from starting, that does not invalidate the others.
         Err(error) if runner.is_interrupted() && !result.levels.is_empty() => {
             note!("{error}");
             Ok(())
@@ -76,7 +76,7 @@ fn search<T: LevelValue>(
     job: &dyn Fn(T) -> Result<Job>,
 ) -> Result<()> {
     if let Some(last) = range.listed.len().checked_sub(1) {
-        // A list is searched by place.
+        // A list is searched by index.
         let places = Range::with_step(0, u32::try_from(last).ok(), 1);
         return search(runner, &places, result, &|place: u32| job(range.listed[place as usize]));
     }
@@ -104,12 +104,12 @@ fn search<T: LevelValue>(
             break;
         }
     }
-    // A run that is resumed after its end has settled them.
+    // If the resumed run had ended, these levels are already settled.
     if measures { settle(runner, result, unsettled, job) } else { Ok(()) }
 }
 
-/// Measures levels whose windows did not agree once more: what disturbed them may be over. perf_analyzer gives up at such a
-/// level.
+/// Measures levels whose windows did not agree once more, because the disturbance may be over. perf_analyzer gives up
+/// at such a level.
 fn settle<T: LevelValue>(
     runner: &Runner<'_>,
     result: &mut RunResult,
@@ -130,7 +130,7 @@ fn settle<T: LevelValue>(
     Ok(())
 }
 
-/// Measures the level that would end the range again, and shows it only where it need not.
+/// Measures the level that would end the range again, before it does.
 fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()> {
     let level = runner.measure_quietly(job, &runner.plan().measurement)?;
     let (Some(last), Ending::Stable | Ending::Complete) = (result.levels.last_mut(), level.ending) else {
@@ -141,14 +141,14 @@ fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()>
     runner.show(&result.levels[result.levels.len() - 1..])
 }
 
-/// How the last level is called.
+/// The name of the last level.
 fn name(levels: &[LevelSummary]) -> String {
     levels.last().map(|level| report::level_name(level.load)).unwrap_or_default()
 }
 
 /// Whether the last level is the first above the threshold, after others below it.
 fn ends_a_range(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
-    // A queue that grows is no chance.
+    // A growing queue is not chance.
     let by_chance = |level: &LevelSummary| level.ending == Ending::OverThreshold && !is_overloaded(level);
     let over = levels.last().is_some_and(by_chance);
     over && levels.len() > 1 && runner.codes == Codes::Own && !runner.must_stop()
@@ -159,7 +159,7 @@ fn is_overloaded(level: &LevelSummary) -> bool {
     reasons.iter().any(|reason| matches!(reason, InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_)))
 }
 
-/// What is said where a range without an end met the limit of its growth before the latency threshold.
+/// The note for a range without an end that reached the limit of its growth before the latency threshold.
 fn end_of_growth(synchronous: bool, range: &Range<u32>, limit: u32) -> String {
     let reason = if synchronous {
         format!("synchronous requests have a thread each, and --max-threads allows {limit}; raise it, or use --async")
@@ -170,8 +170,8 @@ fn end_of_growth(synchronous: bool, range: &Range<u32>, limit: u32) -> String {
     format!("--concurrency-range {start}:0:{step} ended before the latency threshold was met: {reason}")
 }
 
-/// Whether a search may go on above this level. One whose windows do not agree says nothing against the next, but ends
-/// perf_analyzer's ranges.
+/// Whether a search may go on above this level. A level whose windows do not agree says nothing about the next, but
+/// ends perf_analyzer's ranges.
 fn passes(codes: Codes, level: &LevelSummary) -> bool {
     match level.ending {
         Ending::Stable | Ending::Complete => true,

@@ -1,4 +1,4 @@
-//! Wires a plan: connects, loads data, measures level after level, reports.
+//! Runs a plan: connects, loads data, measures level after level, reports.
 
 mod anew;
 mod batches;
@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::affinity;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -79,9 +79,9 @@ pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
 
 fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks>) -> Result<u8> {
     plan.variants.iter_mut().for_each(|variant| variant.plan = variant.plan.clone().for_callers_of(codes));
-    // Before there are further threads.
+    // Before any other thread starts.
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
-    // Before there are files.
+    // Before any file is created.
     let interrupts = signals::watch()?;
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
@@ -98,14 +98,14 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
         Some(rounds) => variants::run(&plan, rounds, codes, (interrupts, connect)),
         None => measure(plan, codes, interrupts, (connect, ranks)),
     };
-    // What an interrupt broke, such as a load, was not at fault.
+    // What an interrupt broke off, such as a load, is not an error.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }
 
-/// The way to the server, and the other processes of the run.
+/// How the server is reached, and the other processes of the run.
 type Way<'a> = (Connect, Option<&'a Ranks>);
 
-/// Makes everything ready to be measured, here and at the other processes.
+/// Prepares everything to be measured, here and in the other processes.
 fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
     let session = Session::open(plan, connect)?;
     batches::check(&session)?;
@@ -116,7 +116,7 @@ fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
 /// Measures level after level, and reports.
 fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): Way<'_>) -> Result<u8> {
     let baseline = baseline(&plan)?;
-    let mut earlier = Earlier::read(&plan)?;
+    let mut earlier = EarlierRun::read(&plan)?;
     let mut session = open(plan, (connect, ranks))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
@@ -151,11 +151,11 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     // What an earlier run has measured stays, wherever this one ended.
     result.levels.extend(earlier.unreached(&result));
     screen.end();
-    // What was measured is kept, whatever became of standard output or of another file.
+    // What was measured is kept, even if standard output or another file fails.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
     result.judge(&session.plan.gate, baseline.as_ref());
     let printed = printed.and_then(|()| screen.print(&reports::requirements::text(&result.requirements)));
-    // Without a level, an error leaves files as they were; there is nothing to put into them.
+    // If an error comes before the first level, files stay as they were: there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
     let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline.as_ref()) };
     let traced = write_traces(&session, interrupts);
@@ -168,13 +168,13 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     Ok(result.exit_code(codes))
 }
 
-/// The result that the run is held against, where one is used.
+/// The result to compare with, if it is used.
 fn baseline(plan: &Plan) -> Result<Option<RunResult>> {
     let is_used = plan.gate.needs_baseline() || plan.output.pages != Pages::default();
     plan.gate.baseline.as_deref().filter(|_| is_used).map(RunResult::read).transpose()
 }
 
-/// Finds out that changes from the baseline would mean nothing. Those of another machine may be wanted.
+/// Fails if changes from the baseline would mean nothing. Comparing with another machine may be intended.
 fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> Result<()> {
     let Some(baseline) = baseline.filter(|_| plan.gate.needs_baseline()) else { return Ok(()) };
     let path = plan.gate.baseline.as_deref().unwrap_or(Path::new("")).display();
@@ -190,7 +190,7 @@ fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> R
     Err(Error::input(format!("--baseline {path}: it is of something else: {}; {rule}", others.join("; "))))
 }
 
-/// Writes every file that is made of the result.
+/// Writes every file that is made from the result.
 fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Option<&RunResult>) -> Result<()> {
     let result = &result.closed();
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
@@ -202,7 +202,7 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
     [csv, summary, junit, folder, pages].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
-/// Writes what is made of the export, once that is complete.
+/// Writes what is made from the export, once that is complete.
 fn write_requests(plan: &Plan, interrupts: Interrupts) -> Result<()> {
     let (Some(folder), Some(export)) = (&plan.output.folder, &plan.output.profile_export) else { return Ok(()) };
     match folder.has(ReportPart::Requests) {
@@ -229,7 +229,7 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
     [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
-/// Says what is going to be measured.
+/// Prints what is going to be measured.
 fn introduce(session: &Session, codes: Codes, screen: &Screen) -> Result<()> {
     let plan = &session.plan;
     if plan.output.verbosity > 1 {
@@ -243,7 +243,7 @@ fn introduce(session: &Session, codes: Codes, screen: &Screen) -> Result<()> {
     doctor::remark(plan).filter(|_| codes == Codes::Own).map_or(Ok(()), |remark| screen.print(&remark))
 }
 
-/// Finds out before a server is started that a GPU that tensors are to be on does not exist.
+/// Checks, before a server is started, that the GPUs for tensors exist.
 fn check_devices(plan: &Plan) -> Result<()> {
     let data = &plan.data;
     if data.shared_memory {

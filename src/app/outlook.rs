@@ -1,4 +1,4 @@
-//! How far a run is: which level it is at, and how long it is likely to go on.
+//! The progress of a run: which level it is at, and the expected time left.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use crate::clock::Stamp;
 use crate::measure::measurement::Moment;
 use crate::plan::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad, WindowRule};
 
-/// As few windows can agree.
+/// The fewest windows that can agree.
 const LEAST_WINDOWS: usize = 3;
 
-/// How long a level is.
+/// The length of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Length {
     /// Windows until they agree.
     #[default]
     Windows,
-    /// So much time.
+    /// A fixed time.
     Time(Duration),
-    /// So many requests, at a rate where that is known.
+    /// A number of requests, at a rate if that is known.
     Requests(u64, Option<f64>),
 }
 
 impl Length {
-    /// That of a level.
+    /// The length of a level.
     pub fn of(job: &Job) -> Self {
         let requests = job.requests().filter(|_| job.finite);
         requests.map_or(Self::Windows, |requests| Self::Requests(requests, job.requested_rate()))
     }
 
-    /// That of a stage.
+    /// The length of a stage.
     pub fn of_stage(stage: &Stage) -> Self {
         match (stage.length, stage.load) {
             (StageLength::Time(time), _) => Self::Time(time),
@@ -38,7 +38,7 @@ impl Length {
         }
     }
 
-    /// What is left of it at a moment, where that can be told.
+    /// The time left at a moment, if it can be estimated.
     fn rest(self, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
         match self {
             Self::Time(time) => Some(time.saturating_sub(moment.elapsed)),
@@ -60,7 +60,7 @@ impl Length {
         }
     }
 
-    /// The whole of it, where that is known before it begins.
+    /// The whole length, if it is known beforehand.
     fn known(self) -> Option<Duration> {
         match self {
             Self::Time(time) => Some(time),
@@ -75,7 +75,7 @@ fn whole(requests: u64, rate: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(requests as f64 / rate).ok()
 }
 
-/// How long it takes until so many requests are over, as those before took.
+/// How long it takes until this many requests are over, at the pace so far.
 fn at_its_pace(requests: u64, moment: &Moment) -> Option<Duration> {
     let done = moment.completed.all();
     let left = requests.saturating_sub(done) as f64;
@@ -85,15 +85,15 @@ fn at_its_pace(requests: u64, moment: &Moment) -> Option<Duration> {
 /// The levels of a run, one after the other.
 #[derive(Debug)]
 pub struct Outlook {
-    /// What they are called.
+    /// The word for a level.
     noun: &'static str,
-    /// How many there are, where that is known.
+    /// Their number, if it is known.
     of: Option<usize>,
-    /// Number of the one that is measured, from 1.
+    /// Number of the current one, from 1.
     number: usize,
-    /// What those that are over took that were measured, and how many these were.
+    /// Time taken by the measured levels, and their number.
     spent: (Duration, u32),
-    /// How long each is, where that is known.
+    /// Length of each, if it is known.
     lengths: Vec<Length>,
     /// When the level began.
     began: Stamp,
@@ -110,7 +110,7 @@ impl Outlook {
         Self { noun, of: mode.levels(binary), number: 0, spent: Default::default(), lengths, began: Stamp::now() }
     }
 
-    /// The next level begins. Returns how it is called; empty where it is the only one.
+    /// Starts the next level. Returns its name; empty if it is the only one.
     pub fn next(&mut self) -> String {
         self.number += 1;
         self.began = Stamp::now();
@@ -122,7 +122,7 @@ impl Outlook {
         }
     }
 
-    /// Instead of levels there are so many shorter runs of which `done` are over; none where that is not known.
+    /// Counts `parts` instead of levels: how many are over, and the total; `None` if that is not known.
     pub fn at(&mut self, parts: Option<(usize, usize)>) {
         if self.number > 0 && parts.is_some() {
             self.finished();
@@ -137,7 +137,7 @@ impl Outlook {
         self.spent = (self.spent.0 + (Stamp::now() - self.began), self.spent.1 + 1);
     }
 
-    /// How long the run is likely to go on, where that can be told.
+    /// The expected time left, if it can be estimated.
     pub fn rest(&self, length: Length, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
         let own = length.rest(plan, moment)?;
         let further = u32::try_from(self.of?.saturating_sub(self.number)).ok()?;

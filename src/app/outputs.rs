@@ -1,4 +1,4 @@
-//! Files that are written: none takes the place of another, or of what is read, and each can be written.
+//! Checks of files to be written: none replaces another or an input, and each can be written.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use crate::report;
 /// A file, and the flag that names it.
 pub type Named<'a> = (String, &'a Path);
 
-/// Finds out before anything is measured that a result could not be written.
+/// Checks, before anything is measured, that all results can be written.
 ///
 /// # Errors
-/// Which, and why.
+/// Which cannot, and why.
 pub fn check(plan: &Plan) -> Result<()> {
     let (output, tracing) = (&plan.output, &plan.tracing);
     output.folder.as_ref().map_or(Ok(()), report::lifecycle::check)?;
@@ -40,10 +40,10 @@ pub fn pages<'a>(pages: &'a Pages, flag: &str) -> Vec<Named<'a>> {
     page.into_iter().chain(markdown).chain(figures).collect()
 }
 
-/// Finds out that a file that is to be written cannot be, or would take the place of another one or of one that is read.
+/// Checks that a file can be written, and that it does not replace another output or an input.
 ///
 /// # Errors
-/// Which, and why.
+/// Which cannot, and why.
 pub fn check_files(written: &[Named<'_>], read: &[Named<'_>]) -> Result<()> {
     for (number, (flag, path)) in written.iter().enumerate() {
         let others = written[..number].iter().chain(read);

@@ -1,5 +1,5 @@
-//! `--periodic-concurrency-range`: requests join as those under way make progress. No windows: the profile export holds the
-//! records, and a table says what each batch came to.
+//! `--periodic-concurrency-range`: requests join as those under way make progress. There are no windows: the profile
+//! export holds the records, and a table shows the result of each batch.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::report;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
 
-/// How often it is looked whether the load has ended.
+/// How often to check whether the load has ended.
 const INTERRUPT_POLL: Duration = Duration::from_millis(5);
-/// How often the batches so far are kept in a file: a kill loses no more than that. Batches may follow each other faster.
+/// How often the batches so far are saved, which is the most that a kill loses. Batches may follow each other faster.
 const SAVE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Plays the load to its end, unless an earlier run has, and prints the table.
@@ -68,7 +68,7 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
         progress: Arc::default(),
     };
     let base = Job::closed(runner.session, periodic.end);
-    // perf_analyzer's export names every periodic load so.
+    // perf_analyzer's export uses this name for every periodic load.
     let load = LevelLoad::Concurrency(1);
     let job = Job { load, shape: LoadShape::Periodic(shape.clone()), issuers: 1, quota: None, finite: true, ..base };
     let level = runner.level_run(&job);
@@ -93,9 +93,10 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
         observers.settle();
         observers.end_periodic(&shape.results(), &stopped.as_ref().copied().unwrap_or_default());
     }
-    let own = Told { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
-    let (told, requests) = told_by_all(joint, own, stopped)?;
-    let Told { batches, mut errors, stranded } = told;
+    let own =
+        PartResult { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
+    let (part, requests) = joined(joint, own, stopped)?;
+    let PartResult { batches, mut errors, stranded } = part;
     errors.sort_by_key(|(_, count)| Reverse(*count));
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
     let outcome = if stranded || requests.completed == 0 || failed {
@@ -108,12 +109,12 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     Ok(PeriodicResult { batches, requests, errors, outcome })
 }
 
-/// Waits until the load has ended, and has `save` keep what there is from time to time.
+/// Waits until the load has ended, and calls `save` from time to time.
 fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
     let mut saved = Stamp::now();
     while !running.is_finished() && !runner.is_interrupted() {
         thread::sleep(INTERRUPT_POLL);
-        // Beside loads of other processes nobody else hands it on.
+        // Unlike with separate loads, no other code forwards the interrupt.
         runner.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
         if Stamp::now().since(saved) >= SAVE_EVERY_NS {
             save();
@@ -122,7 +123,7 @@ fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
     }
 }
 
-/// What the load has come to while it goes on, as of one that was broken off.
+/// The result so far while the load runs, like that of one that was broken off.
 fn so_far(shape: &PeriodicLoop, recorder: &Recorder) -> PeriodicResult {
     let (batches, over) = (shape.results(), recorder.completed());
     let sent = batches.iter().map(|batch| batch.requests).sum::<u64>();
@@ -131,38 +132,38 @@ fn so_far(shape: &PeriodicLoop, recorder: &Recorder) -> PeriodicResult {
     PeriodicResult { batches, requests, errors: Vec::new(), outcome: Outcome::Interrupted }
 }
 
-/// What a process tells of its part.
+/// What a process contributes.
 #[derive(Default, Serialize, Deserialize)]
-struct Told {
+struct PartResult {
     batches: Vec<PeriodicBatch>,
     errors: Vec<(InferError, u64)>,
     stranded: bool,
 }
 
-/// The sum of what all tell, and what became of all requests.
-fn told_by_all(joint: Option<&Ranks>, own: Told, stopped: Result<LoadReport>) -> Result<(Told, LoadReport)> {
+/// The sum of all processes' contributions, and the counts of all requests.
+fn joined(joint: Option<&Ranks>, own: PartResult, stopped: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
     let Some(ranks) = joint else { return Ok((own, stopped?)) };
     let all = company::tell_of(ranks, stopped.map(|requests| (own, requests)))?;
     let requests = all.iter().fold(LoadReport::default(), |sum, (_, one)| sum.and(*one));
     let mut errors: Vec<(InferError, u64)> = Vec::new();
-    for (error, count) in all.iter().flat_map(|(told, _)| &told.errors) {
+    for (error, count) in all.iter().flat_map(|(part, _)| &part.errors) {
         match errors.iter_mut().find(|(known, _)| known == error) {
             Some((_, sum)) => *sum += count,
             None => errors.push((error.clone(), *count)),
         }
     }
-    let stranded = all.iter().any(|(told, _)| told.stranded);
-    let batches = PeriodicBatch::joined(all.into_iter().flat_map(|(told, _)| told.batches));
-    Ok((Told { batches, errors, stranded }, requests))
+    let stranded = all.iter().any(|(part, _)| part.stranded);
+    let batches = PeriodicBatch::joined(all.into_iter().flat_map(|(part, _)| part.batches));
+    Ok((PartResult { batches, errors, stranded }, requests))
 }
 
-/// How many of so many requests are sent here.
+/// How many of `requests` this process sends.
 fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
     let own = runner.plan().load.ranks.part.of(requests as usize);
     u32::try_from(own).unwrap_or(u32::MAX)
 }
 
-/// Tells the others that this process cannot go on, where there is time for that.
+/// Tells the others that this process cannot continue, if there is time.
 fn give_up(ranks: &Ranks, error: &Error) {
     match interrupt::is_terminated() {
         true => ranks.fall_silent(error),

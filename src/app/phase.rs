@@ -1,4 +1,4 @@
-//! How far the program is, which says what an interrupt means.
+//! The phase of the program, which decides what an interrupt does.
 
 use std::sync::atomic::Ordering;
 
@@ -6,34 +6,35 @@ use parking_lot::Mutex;
 
 use crate::interrupt;
 
-/// How far the program is.
+/// The phase of the program.
 #[derive(Clone, Copy)]
 pub enum Phase {
-    /// Nothing of ours runs yet.
+    /// Nothing of ours is running yet.
     Waiting,
-    /// A server starts in this process.
+    /// A server is starting in this process.
     Loading,
     /// Everything is ready to be measured.
     Measuring,
-    /// Results and errors are written, and this is the code.
+    /// Results and errors are written; the exit code is this.
     Written(u8),
 }
 
-/// Held while interrupts are counted, so that each falls into one phase.
+/// Locked while interrupts are counted, so that each belongs to one phase.
 static PHASE: Mutex<Phase> = Mutex::new(Phase::Waiting);
 
-/// Counts an interrupt. Tells in which phase it came, and whether it was the first.
+/// Counts an interrupt. Returns the phase in which it came, and whether it was the first.
 pub fn interrupt() -> (Phase, bool) {
     let phase = PHASE.lock();
     (*phase, interrupt::raise() == 1)
 }
 
-/// Says that a server is about to be started in this process: from now on the first interrupt waits for its models.
+/// A server is about to start in this process: from now on the first interrupt waits for its models.
 pub fn loading() {
     *PHASE.lock() = Phase::Loading;
 }
 
-/// Says that measuring begins: from now on the first interrupt lets the run end by itself. Whether nobody has interrupted yet.
+/// Measuring begins: from now on the first interrupt lets the run end by itself. Returns whether no interrupt has
+/// arrived yet.
 pub fn ready() -> bool {
     let mut phase = PHASE.lock();
     let undisturbed = interrupt::counter().load(Ordering::Relaxed) == 0;
@@ -43,12 +44,12 @@ pub fn ready() -> bool {
     undisturbed
 }
 
-/// Says that everything is written, and with which code the program ends.
+/// Everything is written; the program ends with this code.
 pub fn written(code: u8) {
     *PHASE.lock() = Phase::Written(code);
 }
 
-/// Whether the user has interrupted before anything was measured.
+/// Whether the user interrupted before anything was measured.
 pub fn was_disturbed() -> bool {
     let phase = PHASE.lock();
     interrupt::counter().load(Ordering::Relaxed) > 0 && matches!(*phase, Phase::Waiting | Phase::Loading)

@@ -1,4 +1,4 @@
-//! Pages of results: at the end of a run, and by the command `report`.
+//! HTML pages of results: at the end of a run, and by the command `report`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -30,10 +30,10 @@ pub fn report(wanted: &ReportOf) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// Writes the pages of a run, and what it is held against where that was read.
+/// Writes the pages of a run, with its baseline if that was read.
 ///
 /// # Errors
-/// Where files cannot be written: all of these.
+/// All files that cannot be written.
 pub fn write_run(
     pages: &Pages,
     interrupts: Interrupts,
@@ -46,7 +46,7 @@ pub fn write_run(
     write(pages, "--report", interrupts, &Page { main: shown.len() - 1, results: &shown })
 }
 
-/// Writes the report as far as the run has come. That it cannot be written now is no reason to measure no further.
+/// Writes a preliminary report. If that fails, the run continues.
 pub fn save(pages: &Pages, interrupts: Interrupts, result: &RunResult) {
     let Some(path) = pages.html.as_deref().filter(|path| !report::is_special(path)) else { return };
     let shown = [Shown::of("this run", result)];
@@ -61,7 +61,7 @@ fn write(pages: &Pages, flag: &str, interrupts: Interrupts, page: &Page<'_>) -> 
     html.into_iter().chain(markdown).chain(figures).fold(Ok(()), Error::both)
 }
 
-/// What results are called: the least of their paths that tells them apart.
+/// Names for results: the shortest parts of their paths that tell them apart.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let ways: [fn(&Path) -> Option<&OsStr>; 3] = [Path::file_stem, Path::file_name, |path| Some(path.as_os_str())];
     let called = |way: fn(&Path) -> Option<&OsStr>| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `--resume`: goes on with an earlier run of the same plan, whose result answers for what it holds.
+//! `--resume`: continues an earlier run of the same plan, whose result answers for what it holds.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use crate::result::variants::{Cell, VariantIdentity};
 use crate::result::{PeriodicResult, RunResult, Setup};
 use crate::stdio::shown;
 
-/// What an earlier run of the same plan has finished; nothing where the plan goes on with none.
+/// What an earlier run of the same plan has finished; empty without `--resume`.
 #[derive(Default)]
-pub struct Earlier(Option<(PathBuf, RunResult)>);
+pub struct EarlierRun(Option<(PathBuf, RunResult)>);
 
-impl Earlier {
-    /// What the run has finished that the plan goes on with; the plan must be that run's.
+impl EarlierRun {
+    /// Reads the result of the run that the plan continues; the plan must be the same.
     ///
     /// # Errors
-    /// Where the file is no result, or is of another plan: the difference is named.
+    /// Where the file is not a result, or is of another plan: the message names the difference.
     pub fn read(plan: &Plan) -> Result<Self> {
         let Some(path) = &plan.output.resume else { return Ok(Self::default()) };
         let mut result = RunResult::read(path)?;
@@ -46,11 +46,11 @@ impl Earlier {
         Ok(Self(Some((path.clone(), result))))
     }
 
-    /// Finds out that what is measured now is what was measured then, as far as only the server tells; moves the earlier levels'
-    /// stamps to just before the run, whose clock is another one after a restart of the machine.
+    /// Checks that server and models are the same as then; moves the earlier levels' stamps to just before the run,
+    /// whose clock differs after a restart of the machine.
     ///
     /// # Errors
-    /// Where it is not: the difference is named.
+    /// Where they are not: the message names the difference.
     pub fn check(&mut self, setup: &Setup) -> Result<()> {
         let Some((_, earlier)) = &mut self.0 else { return Ok(()) };
         let mut found = differences(&earlier.setup, setup);
@@ -65,10 +65,10 @@ impl Earlier {
         self.refuse_other(&found)
     }
 
-    /// Finds out that these variants are those of then.
+    /// Checks that the variants are the same as then.
     ///
     /// # Errors
-    /// Where they are not: the difference is named.
+    /// Where they are not: the message names the difference.
     pub fn check_variants(&self, now: &[VariantIdentity]) -> Result<()> {
         let Some(then) = self.result().and_then(|result| result.variants.as_ref()) else { return Ok(()) };
         let usable = |all: &[VariantIdentity]| {
@@ -92,7 +92,7 @@ impl Earlier {
         Err(Error::input(format!("--resume {path}: it is of something else: {what}; measure anew without --resume")))
     }
 
-    /// Whether the plan goes on with an earlier run.
+    /// Whether the plan continues an earlier run.
     pub fn is_there(&self) -> bool {
         self.0.is_some()
     }
@@ -106,7 +106,7 @@ impl Earlier {
         self.result().map_or(&[], |result| &result.levels)
     }
 
-    /// The level of that load and batch size, where it was finished.
+    /// The level of that load and batch size, if it was finished.
     pub fn level(&self, load: LevelLoad, batch_size: u64) -> Option<&LevelSummary> {
         self.levels().iter().find(|level| is_level(level, load, batch_size))
     }
@@ -125,8 +125,8 @@ impl Earlier {
         self.result().map_or(&[], |result| &result.sweep_steps)
     }
 
-    /// What a periodic load came to, where it was finished: one load from its first batch to its last has no parts that could be
-    /// finished alone.
+    /// The result of a periodic load, if it was finished: it is one load from its first batch to its last, so there is
+    /// no part to continue from.
     pub fn periodic(&self) -> Option<&PeriodicResult> {
         self.result()?.periodic.as_ref().filter(|periodic| periodic.outcome == Outcome::Valid)
     }
@@ -145,7 +145,7 @@ fn rate_of(step: SweepStep) -> Option<f64> {
     }
 }
 
-/// Leaves out the steps from the first on whose level is not there.
+/// Removes the first step whose level is missing, and all after it.
 fn cut(steps: &mut Vec<StepTaken>, levels: &[LevelSummary]) {
     let has = |rate: f64| levels.iter().any(|level| level.load == LevelLoad::RequestRate(rate));
     let lacks = |taken: &StepTaken| rate_of(taken.step).is_some_and(|rate| !has(rate));
@@ -178,7 +178,7 @@ fn between(then: &[Flag], now: &[Flag]) -> Vec<String> {
     differ.map(|name| format!("{name} was {} and is {}", words(then.get(name)), words(now.get(name)))).collect()
 }
 
-/// Moves all stamps by as much, so that the last window ends just before `began`, as far as the clock goes back.
+/// Shifts all stamps so that the last window ends just before `began`, as far as the clock goes back.
 fn put_before(levels: &mut [LevelSummary], began: Stamp) {
     const PAUSE_NS: u64 = 100_000_000;
     let ends = levels.iter().flat_map(|level| level.windows.iter().map(|row| row.start.plus_duration(row.duration).0));
@@ -187,7 +187,7 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
     let first = firsts.min().unwrap_or(0);
     let wanted = began.0.saturating_sub(PAUSE_NS);
     let moved = |stamp: &mut Stamp| {
-        // Nothing is put before the clock's beginning.
+        // Nothing is moved before the clock's beginning.
         stamp.0 = if wanted >= end { stamp.0 + (wanted - end) } else { stamp.0 - (end - wanted).min(first) };
     };
     for level in levels {

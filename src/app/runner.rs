@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{company, report as pages, restarts};
@@ -31,50 +31,50 @@ use crate::report::{self, Interrupts, console, remarks};
 use crate::result::RunResult;
 use crate::stdio::{self, note};
 
-/// Outstanding requests of a rate are waited for this long where another level may follow, which would meet the queue that
-/// they are in; as long as they keep coming.
+/// How long to wait for outstanding requests of a rate if another level may follow, which would inherit their queue;
+/// only while they keep returning.
 const DRAIN_BETWEEN_LEVELS: Duration = Duration::from_secs(60);
 
-/// What every level of a run is measured with.
+/// Everything needed to measure the levels of a run.
 pub struct Runner<'a> {
-    /// What is to be done; the server, the models, the data.
+    /// The plan, the server, the models, the data.
     pub session: &'a Session,
     /// Where results are printed.
     pub screen: &'a Screen,
     /// How often the user has interrupted.
     pub interrupts: Interrupts,
-    /// Whose habits the program follows.
+    /// Which program's conventions apply.
     pub codes: Codes,
     /// What an earlier run has finished.
-    pub earlier: &'a Earlier,
-    /// What requirements compare with.
+    pub earlier: &'a EarlierRun,
+    /// What requirements are compared with.
     pub baseline: Option<&'a RunResult>,
-    /// Who else sees requests.
+    /// Observers of requests, if any.
     pub observers: Option<&'a Observers>,
-    /// The other processes that measure with this one, where there are any.
+    /// The other processes that measure with this one, if any.
     pub ranks: Option<&'a Ranks>,
 }
 
 impl<'a> Runner<'a> {
-    /// What is to be done.
+    /// The plan.
     pub fn plan(&self) -> &'a Plan {
         &self.session.plan
     }
 
-    /// Whether the user has asked for the end.
+    /// Whether the user has interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether no further level can be measured: the user has asked for the end, or the server is gone.
+    /// Whether no further level can be measured: the user has interrupted, or the server is gone.
     pub fn must_stop(&self) -> bool {
         self.is_interrupted()
             || self.session.backend.is_gone()
             || self.ranks.is_some_and(|ranks| ranks.over().is_some())
     }
 
-    /// Measures a level as the plan says, adds it to `result`, and prints it. Returns whether it was measured now: an earlier run
-    /// may have (`--resume`).
+    /// Measures a level as the plan says, adds it to `result`, and prints it. Returns whether it was measured now,
+    /// rather than by an earlier run (`--resume`).
     ///
     /// # Errors
     /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
@@ -93,8 +93,8 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
-    /// Writes what there is so far into the files that have it while the run goes on. Levels of an earlier run that this one has
-    /// not come to yet stay there.
+    /// Updates the files that are kept current during the run. Levels of an earlier run that this one has not reached
+    /// yet stay there.
     pub fn save(&self, result: &RunResult) {
         let unreached = self.earlier.unreached(result);
         let output = &self.plan().output;
@@ -110,21 +110,21 @@ impl<'a> Runner<'a> {
         pages::save(&self.plan().output.pages, self.interrupts, result);
     }
 
-    /// Measures `level` again, and prints it; what it comes to now counts.
+    /// Measures `level` again, and prints it; the new result counts.
     ///
     /// # Errors
     /// As [`Runner::level`].
     pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
         self.screen.again();
         self.show_measured(job, &self.plan().measurement, |repeated| {
-            // A repetition that the user broke off says less than what was there.
+            // A repetition that the user broke off says less than the first measurement.
             if repeated.ending != Ending::Interrupted {
                 *level = repeated;
             }
         })
     }
 
-    /// Measures a level by a measurement plan, lets `keep` have it, and prints it.
+    /// Measures a level by a measurement plan, passes it to `keep`, and prints it.
     ///
     /// # Errors
     /// As [`Runner::level`].
@@ -143,7 +143,7 @@ impl<'a> Runner<'a> {
         }
         let results = console::results(&self.session.setup, &level);
         let remark = remarks::remark(measurement, &level);
-        // What was measured is kept even where it cannot be printed.
+        // What was measured is kept even if it cannot be printed.
         keep(level.clone());
         self.screen.print(&(results + &self.losses()))?;
         self.screen.finished(&level);
@@ -165,7 +165,7 @@ impl<'a> Runner<'a> {
         self.screen.print(&self.losses())
     }
 
-    /// What observers did not see of the levels that have ended, for the report.
+    /// What observers missed of the ended levels, for the report.
     pub fn losses(&self) -> String {
         let remarks = self.observers.map(Observers::take_remarks).filter(|remarks| !remarks.is_empty());
         remarks.map_or_else(String::new, |remarks| {
@@ -175,17 +175,17 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Measures a level by another measurement plan than the run's, without printing and without an experiment of its own in
-    /// the export.
+    /// Measures a level by another measurement plan than the run's, without printing it and without a separate
+    /// experiment in the export.
     ///
     /// # Errors
-    /// Where it cannot be started, or nothing of it could be measured.
+    /// It cannot be started, or nothing of it could be measured.
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
         self.measure(job, plan, (None, false))
     }
 
-    /// Measures a level, as an experiment of `exporting`, and at further starts where the plan asks for these and `repeats` lets
-    /// it.
+    /// Measures a level, as an experiment of `exporting`, and at further starts if the plan asks for them and `repeats`
+    /// is set.
     fn measure(
         &self,
         job: &Job,
@@ -197,7 +197,7 @@ impl<'a> Runner<'a> {
             log.begin_level(self.plan().tracing.has_files());
         }
         let began = Stamp::now();
-        // Windows that are measured until they agree leave out the time of the warm-up themselves.
+        // Windows that are measured until they agree skip the warm-up time themselves.
         if plan.warmup_requests > 0 || job.finite {
             self.warm_up(job, plan)?;
         }
@@ -221,7 +221,7 @@ impl<'a> Runner<'a> {
         Ok(self.account(measured))
     }
 
-    /// Says what became of a level's requests, where that needs saying.
+    /// Reports problems with a level's requests, if there were any.
     pub fn account(&self, measured: MeasuredLevel) -> LevelSummary {
         if let Some(trouble) = measured.trouble {
             note!("the level ended early: {trouble}");
@@ -230,7 +230,7 @@ impl<'a> Runner<'a> {
         measured.summary
     }
 
-    /// What `job` is recorded and summarised with.
+    /// The settings for recording and summarising `job`.
     pub fn level_run(&self, job: &Job) -> LevelRun {
         let open_loop = job.is_open();
         let spec = RecorderSpec {
@@ -304,7 +304,7 @@ impl<'a> Runner<'a> {
         self.prepare(recorder, job, quota).map(|prepared| self.let_go(prepared.go()))
     }
 
-    /// Starts the load of `job`, at the same time as the other processes where there are any.
+    /// Starts the load of `job`, at the same time as the other processes, if any.
     ///
     /// # Errors
     /// As [`Runner::start`]; or one of the others cannot go on.
@@ -331,7 +331,7 @@ impl<'a> Runner<'a> {
         running
     }
 
-    /// Warms up with the load of `job` as far as the measurement itself does not, and forgets what came of it.
+    /// Warms up with the load of `job`, unless the measurement does so itself, and discards the results.
     ///
     /// # Errors
     /// Where the load cannot be started or breaks.
@@ -366,7 +366,7 @@ fn report_lost(requests: &LoadReport) {
     }
 }
 
-/// The limits of good requests as they are recorded.
+/// The limits of good requests, in the form for recording.
 fn limits(goodput: &Goodput) -> Limits {
     let ns = |limit: Option<Duration>| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     Limits { latency: ns(goodput.latency), first_token: ns(goodput.first_token), inter_token: ns(goodput.inter_token) }

@@ -1,5 +1,5 @@
-//! Several runs of a file, one after the other, each in a process of its own: so none has what an earlier one left behind in
-//! memory, and one that crashes ends no more than itself.
+//! Several runs of a file, one after the other, each in its own process: so none inherits memory state of an earlier
+//! one, and a crash ends only one run.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::program::launch;
 use crate::ranks::{ANSWER_LIMIT, Left, OverMpi, Peers, Relay, STEP_LIMIT};
 use crate::stdio::{self, note};
 
-/// What the processes come to, from the best to the worst.
+/// Exit codes of the processes, from the best to the worst.
 const GRAVITY: [u8; 7] = [
     exit::OK,
     exit::REQUIREMENT,
@@ -32,7 +32,7 @@ const GRAVITY: [u8; 7] = [
     exit::INTERRUPTED,
 ];
 
-/// Does the runs, until one is interrupted. Returns the gravest of their exit codes.
+/// Executes the runs, until one is interrupted. Returns the gravest of their exit codes.
 ///
 /// # Errors
 /// Where a process cannot be started.
@@ -40,13 +40,13 @@ pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
     // Before our own signal handlers: MPI sets some.
     let relay = runs.iter().any(|run| run.mpi).then(OverMpi::enter).transpose()?.map(Relay::new);
     if relay.as_ref().is_some_and(|relay| relay.peers().part().rank > 0) {
-        // One says which run it is.
+        // One process says which run it is.
         stdio::hush(true);
     }
     let watch = Watch::start()?;
     let mut codes = Vec::new();
     for (number, run) in runs.iter().enumerate() {
-        // A run without MPI takes each process its own time.
+        // A run without MPI takes a different time in each process.
         let limit = if runs[..number].last().is_none_or(|last| last.mpi) { ANSWER_LIMIT } else { STEP_LIMIT };
         if is_interrupted(&watch, relay.as_ref(), limit) {
             note!("interrupted: the runs from '{}' on are left out", run.name);
@@ -69,7 +69,7 @@ pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
     Ok(gravest(&codes))
 }
 
-/// Whether no further run begins: this process, or another one of the job, was interrupted.
+/// Whether no further run should begin: this process, or another one of the job, was interrupted.
 fn is_interrupted(watch: &Watch, relay: Option<&Relay<OverMpi>>, limit: Duration) -> bool {
     let own = watch.is_interrupted();
     let Some(relay) = relay else { return own };
@@ -91,14 +91,14 @@ fn code(name: &str, status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)
 }
 
-/// The worst of these; what is not known is as bad as a failure.
+/// The worst of these; an unknown code counts as a failure.
 fn gravest(codes: &[u8]) -> u8 {
     let failed = GRAVITY.len() - 2;
     let rank = |code: &u8| GRAVITY.iter().position(|known| known == code).unwrap_or(failed);
     codes.iter().copied().max_by_key(rank).unwrap_or(exit::INTERRUPTED)
 }
 
-/// Interrupts are for the run under way. Those of the terminal reach it anyway, others are handed on.
+/// Passes interrupts to the current run. Those of the terminal reach it anyway.
 struct Watch {
     interrupted: Arc<AtomicBool>,
     child: Arc<AtomicI32>,
@@ -117,7 +117,7 @@ impl Watch {
                 let (pid, signal) =
                     (Pid::from_raw(child.load(Ordering::Acquire)), Signal::from_named_raw(info.si_signo));
                 if let (Some(pid), Some(signal), false) = (pid, signal, is_of_terminal) {
-                    // One that has just ended needs none.
+                    // A process that has just ended needs no signal.
                     let _ = kill_process(pid, signal);
                 }
             }
@@ -130,8 +130,8 @@ impl Watch {
         self.interrupted.load(Ordering::Acquire)
     }
 
-    /// Runs `command`, which reaches the other processes of the MPI job over this one. Where it ends without having left them, they
-    /// would wait for it: all are ended.
+    /// Runs `command`, which reaches the other processes of the MPI job through this one. If it ends without having
+    /// left them, they would wait for it, so all are ended.
     fn serve(&self, relay: &Relay<OverMpi>, command: &mut Command, name: &str) -> std::io::Result<ExitStatus> {
         let (mut child, left) = relay.serve(command, |child| self.follow(child))?;
         let status = self.wait(&mut child)?;
@@ -142,7 +142,7 @@ impl Watch {
         Ok(status)
     }
 
-    /// Hands on what comes to this process.
+    /// Passes on signals to this process.
     fn follow(&self, child: &Child) {
         self.child.store(Pid::from_child(child).as_raw_nonzero().get(), Ordering::Release);
     }

@@ -1,4 +1,5 @@
-//! What is printed while the run goes on: data on standard output; on standard error a progress line, a dashboard, or lines of a log.
+//! What is printed during the run: data on standard output; on standard error a progress line, a dashboard, or log
+//! lines.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -20,38 +21,38 @@ use crate::report::level_name;
 use crate::report::progress::{Progress, REDRAWN, Standing, digits, latency};
 use crate::stdio::{self, note};
 
-/// Where there is no progress line, something is said this often.
+/// How often progress is logged without a progress line.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
-/// A line of a log may be so long.
+/// Maximum length of a log line.
 const LOG_COLUMNS: usize = 200;
 
-/// The terminal, or whatever stands in its place.
+/// The terminal, or its replacement.
 pub struct Screen {
     /// perf_analyzer's callers expect nothing on standard error.
     quiet: bool,
-    /// Where the run stands; empty where there is but one level.
+    /// The current position in the run; empty if there is only one level.
     place: RefCell<String>,
     outlook: RefCell<Outlook>,
     level: Cell<Level>,
     live: RefCell<Option<Dashboard>>,
     began: Stamp,
-    /// When something was last said of where the run stands.
+    /// When progress was last logged.
     said: Cell<Stamp>,
 }
 
-/// The level that is measured.
+/// The level being measured.
 #[derive(Clone, Copy, Default)]
 struct Level {
     load: Option<LevelLoad>,
     length: Length,
-    /// Requests of its earlier windows that are over, and those of them that failed.
+    /// Finished requests of its earlier windows, and how many of them failed.
     earlier: (u64, u64),
-    /// Throughput and key latency lately.
+    /// Recent throughput and key latency.
     lately: (Option<f64>, Option<f64>),
 }
 
 impl Screen {
-    /// The process' standard output and standard error, as triton-bench uses them.
+    /// The process' standard output and standard error, with triton-bench's conventions.
     pub fn new() -> Self {
         Self {
             quiet: false,
@@ -64,17 +65,17 @@ impl Screen {
         }
     }
 
-    /// The same for the levels of `plan`, as callers of the program with those exit codes expect it.
+    /// The same for the levels of `plan`, with the conventions of the program name that `codes` stands for.
     ///
     /// # Errors
-    /// Where there is to be a dashboard, and the terminal does not take it.
+    /// Where a dashboard is wanted and the terminal does not support it.
     pub fn of(plan: &Plan, codes: Codes) -> Result<Self> {
         let outlook = RefCell::new(Outlook::new(&plan.load.mode, plan.measurement.binary_search));
         let live = if plan.output.live { Some(Dashboard::start(plan)?) } else { None };
         Ok(Self { quiet: codes == Codes::PerfAnalyzers, outlook, live: RefCell::new(live), ..Self::new() })
     }
 
-    /// Nothing more is measured: what was printed meanwhile is to be seen.
+    /// Measuring is over: shows what was held back.
     pub fn end(&self) {
         drop(self.live.take());
     }
@@ -87,7 +88,8 @@ impl Screen {
         stdio::print(text)
     }
 
-    /// Says where a run stands that does not walk through levels, and which of how many parts of it are over where that is known.
+    /// Sets the position of a run that does not walk through levels, with the parts that are over and their total, if
+    /// known.
     pub fn at(&self, place: &str, parts: Option<(usize, usize)>) {
         self.outlook.borrow_mut().at(parts);
         self.call(place);
@@ -104,7 +106,7 @@ impl Screen {
         stdio::shown(place).as_ref().clone_into(&mut self.place.borrow_mut());
     }
 
-    /// Says that one of several parts of a run is done, where there is no progress line.
+    /// Logs that one of several parts of a run is done, if there is no progress line.
     pub fn done(&self, what: &str) {
         if self.has_log() {
             self.said.set(Stamp::now());
@@ -136,7 +138,7 @@ impl Screen {
         }
     }
 
-    /// Says that something is done, where there is no progress line, and not more often than that is of use.
+    /// Logs that something is done, if there is no progress line, but not too often.
     pub fn log(&self, what: &str) {
         if self.has_log() && Stamp::now() - self.said.get() >= BETWEEN_LINES {
             self.said.set(Stamp::now());
@@ -162,7 +164,7 @@ pub struct LevelScreen<'a> {
     session: &'a Session,
     plan: &'a Plan,
     line: Option<Progress>,
-    /// When the line is drawn again.
+    /// When the line is redrawn.
     due: Cell<Stamp>,
 }
 
@@ -200,7 +202,7 @@ impl Watcher for LevelScreen<'_> {
         }
         let percentile = self.plan.measurement.percentile;
         if self.plan.output.verbosity > 0 {
-            // If standard output is gone, printing the level's results will say so.
+            // If standard output is gone, printing the level's results will report it.
             let _ = self.screen.print(&console::pass(trial, window, percentile));
         }
         if self.plan.output.verbosity > 1 {

@@ -1,4 +1,4 @@
-//! What is made once for a run: the way to the server, the models, the payloads, the price of the instrument.
+//! State that is made once for a run: the connection to the server, the models, the payloads, the client's own cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,31 +35,31 @@ use crate::result::{ModelIdentity, Setup};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
 
-/// A client whose load has waited already waits for this long yet when it is closed.
+/// How long closing a client waits, whose load has already waited.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Copies of requests on their way to observers take no more than this in a run of any length.
+/// Limit on copies of requests on their way to observers, in bytes, in a run of any length.
 const MOST_OBSERVED: usize = 1 << 30;
 
-/// Correlation IDs next to each other.
+/// A block of consecutive correlation IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdBlock {
     /// The smallest.
     pub first: u64,
-    /// How many there are.
+    /// Their number.
     pub count: u64,
 }
 
-/// How a load's requests are dealt out.
+/// How a load's requests are dealt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// Lanes of the feed, in this process.
+    /// Number of lanes of the feed in this process.
     pub count: usize,
     /// The same in all processes together.
     pub whole: usize,
     /// Which of these are in this process.
     pub part: Part,
-    /// Who decides which lane sends a step of the data first.
+    /// How lanes share the first pass through the data.
     pub deal: Deal,
     /// Entry of the data that the first request carries.
     pub first_entry: u64,
@@ -68,7 +68,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// So many, from the beginning of the data, with all IDs.
+    /// `count` lanes, from the beginning of the data, with all IDs.
     pub fn new(count: usize, deal: Deal) -> Self {
         Self { count, whole: count, part: Part::WHOLE, deal, first_entry: 0, ids: None }
     }
@@ -76,34 +76,34 @@ impl Lanes {
 
 /// Everything that the levels of a run share.
 pub struct Session {
-    /// Reads the server's metrics, where they are asked for; before the backend, so that it ends first.
+    /// Reads the server's metrics, if asked for; dropped before the backend, so that it ends first.
     pub metrics: Option<Collector>,
-    /// What was changed on the server for the run; also before the backend.
+    /// Settings changed on the server for the run; also dropped before the backend.
     traces: Option<ChangedTraces>,
-    /// The way to the server.
+    /// The server under test.
     pub backend: Arc<dyn Backend>,
     /// The model of every entry of the mix, or the only model.
     pub models: Arc<[ModelSpec]>,
     /// The models that requests are for, each once.
     pub roots: Vec<ModelId>,
-    /// Those, and all that they call.
+    /// Those, and all models that they call.
     pub all_models: Vec<ModelSpec>,
-    /// What was asked for.
+    /// The plan.
     pub plan: Plan,
     /// What is measured, and how.
     pub setup: Arc<Setup>,
-    /// Tells what others take from this machine, where that is looked at.
+    /// Measures what others take from this machine, unless disturbance is ignored.
     pub gauge: Option<Machine>,
     announcement: Option<String>,
-    /// Whether data files say how long sequences are.
+    /// Whether data files define the length of sequences.
     has_steps: bool,
     payloads: Arc<[Payload]>,
     indexes: Vec<PayloadIndex>,
-    /// Where traced requests are kept, where any are.
+    /// Where traced requests are kept, if there are any.
     pub trace_log: Option<Arc<TraceLog>>,
-    /// Conversations, where the load plays such.
+    /// Conversations, if the load plays them.
     pub conversations: Arc<[Vec<Turn>]>,
-    /// When requests are due, where a file or the data say so.
+    /// When requests are due, if a file or the data say so.
     arrivals: Option<Arrivals>,
 }
 
@@ -119,7 +119,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The same with a server that is there already.
+    /// The same with an existing server.
     ///
     /// # Errors
     /// As [`Session::open`].
@@ -192,8 +192,8 @@ impl Session {
         (inferences > 0).then(|| self.payloads.iter().map(bytes).sum::<f64>() / inferences as f64)
     }
 
-    /// How many requests of a schedule may be outstanding where the user sets no bound: as many as half of the free memory
-    /// takes the outputs of, because each of them has its own.
+    /// Default limit on outstanding requests of a schedule: as many as half of the free memory can hold the outputs of,
+    /// because each request has its own.
     pub fn most_outstanding(&self) -> usize {
         let plan = &self.plan;
         let bytes = |output: &TensorSpec| output.fixed_bytes().unwrap_or(plan.data.output_bytes as u64);
@@ -255,7 +255,7 @@ impl Session {
         Feed::sequences(self.indexes.clone(), mix, spec, own)
     }
 
-    /// When requests are due, where a file or the data say so.
+    /// When requests are due, if a file or the data say so.
     ///
     /// # Panics
     /// In other modes.
@@ -263,7 +263,7 @@ impl Session {
         self.arrivals.clone().expect("the plan's mode has a schedule")
     }
 
-    /// The context of a load with such `lanes`, without a bound on its requests.
+    /// The context of a load with such `lanes`, without a limit on its requests.
     ///
     /// # Errors
     /// As [`Session::feed`].
@@ -311,7 +311,8 @@ impl Session {
     }
 }
 
-/// Where traced requests are to be kept, where any are wanted and can be had; `changed` is what was changed on a server on the network.
+/// Where traced requests are kept, if they are wanted and possible; `changed` are the settings changed on a network
+/// server.
 fn traces_of(plan: &Plan, backend: &dyn Backend, changed: Option<&ChangedTraces>) -> Result<Option<Arc<TraceLog>>> {
     if !plan.tracing.wants_traces() {
         return Ok(None);
@@ -330,14 +331,15 @@ fn traces_of(plan: &Plan, backend: &dyn Backend, changed: Option<&ChangedTraces>
     TraceLog::start().map(Some)
 }
 
-/// Bytes that copies of requests may take on their way to the export and to the validator: so many that nothing is lost while
-/// a disk or a processor is busy for seconds. A run of known size is there to be had whole, so it may take more.
+/// Bytes that copies of requests may take on their way to the export and to the validator: enough that nothing is lost
+/// while a disk or a processor is busy for seconds. A run of known size should be exported completely, so it may take
+/// more.
 fn observed_bytes(finite: bool, free: Option<u64>) -> usize {
     let free = usize::try_from(free.unwrap_or(MOST_OBSERVED as u64)).unwrap_or(usize::MAX);
     if finite { free / 2 } else { (free / 4).min(MOST_OBSERVED) }
 }
 
-/// Says that a tolerance has nothing to apply to: no data say what must come out.
+/// Warns that a tolerance has nothing to apply to: no data give expected outputs.
 fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
     if plan.data.tolerance.is_some() && payloads.table.iter().all(|payload| payload.expected.is_none()) {
         note!(
@@ -347,12 +349,12 @@ fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
     }
 }
 
-/// Turns of conversations, reported as the entries of a mix are.
+/// Turns of conversations, reported like the entries of a mix.
 fn named(turns: Vec<(String, f64)>) -> Vec<EntrySummary> {
     turns.into_iter().map(|(name, share)| EntrySummary { name, share }).collect()
 }
 
-/// The entries of a mix of several, as reports name them.
+/// The entries of a mix of several, with their names in reports.
 fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
     let named = mix.iter().map(|entry| EntrySummary { name: entry.to_string(), share: entry.share });
     if mix.len() > 1 { named.collect() } else { Vec::new() }

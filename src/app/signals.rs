@@ -1,8 +1,9 @@
-//! Interrupts: the first lets the run end with what it has, the second ends it at once. A terminal that hangs up interrupts, too.
+//! Interrupts: the first lets the run end with what it has, the second ends it at once. A terminal that hangs up counts
+//! as an interrupt, too.
 //!
-//! What the first one means depends on how far the program is. Where there can be nothing to report yet it ends the program:
-//! at once while a server on the network is waited for, and as soon as the models are loaded in process, because a load
-//! cannot be broken off cleanly. Where the results are written there is nothing to end but the wait for the server.
+//! What the first one does depends on the phase of the program. If there can be nothing to report yet it ends the
+//! program: at once while waiting for a network server, and as soon as the models are loaded in process, because a load
+//! cannot be aborted cleanly. Once results are written there is nothing to end but the wait for the server.
 
 use std::fs;
 use std::sync::atomic::AtomicUsize;
@@ -23,27 +24,27 @@ use crate::program;
 use crate::shm;
 use crate::stdio;
 
-/// How long models that load may hold up an interrupt.
+/// How long loading models may delay an interrupt.
 const LOAD_LIMIT: Duration = Duration::from_secs(10);
 
 /// What an interrupt does.
 enum Answer {
-    /// The program goes on to its end by itself.
+    /// The program continues to its end by itself; this is printed.
     Say(&'static str),
     /// The program ends at once.
     Leave(u8),
 }
 
-/// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns the counter of those that have come. SIGQUIT ends the program at
-/// once, as it does by default, but for what would stay behind.
+/// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns their counter. SIGQUIT ends the program at once, as by
+/// default, but after cleaning up.
 ///
 /// # Errors
-/// Where the signals cannot be taken over.
+/// Where the signal handlers cannot be installed.
 pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
-    // What a signal tells others comes after what it says.
+    // This handler's message must come before the effects of a signal.
     shm::say_when_files_are_cut_short().map_err(failed)?;
-    // Two of a kind in a row are two.
+    // Two signals of a kind in a row count as two.
     let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT, SIGBUS]).map_err(failed)?;
     if !hangups_are_ignored() {
         signals.add_signal(SIGHUP).map_err(failed)?;
@@ -59,11 +60,11 @@ pub fn watch() -> Result<&'static AtomicUsize> {
         let mut is_announced = false;
         for signal in signals.forever().map(|info| info.si_signo) {
             if signal == SIGBUS {
-                // The handler has said why, and waits.
+                // The handler has printed the reason, and waits.
                 ending::leave(exit::FAILED);
             }
             if signal == SIGQUIT {
-                ending::clear();
+                ending::clean_up();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
             if signal == SIGTERM || signal == SIGCONT {
@@ -108,14 +109,14 @@ fn answer(phase: Phase, first: bool) -> Answer {
     }
 }
 
-/// Whether whoever started the program had SIGHUP ignored, as `nohup` does: then it stays so.
+/// Whether the parent process had SIGHUP ignored, as `nohup` does: then it stays ignored.
 fn hangups_are_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// Makes every panic leave the terminal as it was, and end the servers that were started: it may become an abort, which runs no
+/// Makes every panic restore the terminal and end the servers that were started: it may become an abort, which runs no
 /// destructors.
 fn prepare_for_panics() {
     let previous = std::panic::take_hook();

@@ -24,7 +24,7 @@ pub fn run(
     (distribution, edges): (GapDistribution, StageEdges),
     result: &mut RunResult,
 ) -> Result<()> {
-    // Stages that an earlier run has played are there.
+    // Stages that an earlier run has finished are already there.
     let done = runner.earlier.levels().len().min(stages.len());
     for level in &runner.earlier.levels()[..done] {
         note!("{}: measured before (--resume)", report::level_name(level.load));
@@ -52,8 +52,8 @@ pub fn run(
     Ok(())
 }
 
-/// Gives every stage correlation IDs of its own: sequences of the stage before are still open when it starts. A rule has
-/// seen to it that there is one for each sequence.
+/// Gives every stage its own correlation IDs, because sequences of the previous stage are still open when it starts. A
+/// rule has ensured that there is one for each sequence.
 fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
     let needed: u64 = jobs.iter().map(|job| job.lanes.whole as u64).sum();
     let Some(spare) = sequences.ids.checked_sub(needed) else { return };
@@ -66,13 +66,13 @@ fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
     }
 }
 
-/// The stages, and the export's experiment of each.
+/// The stages, and each one's experiment in the export.
 struct Play<'a> {
     runner: &'a Runner<'a>,
     stages: &'a [Stage],
     edges: StageEdges,
     jobs: &'a [Job],
-    /// When the warm-up did, or the first stage.
+    /// When the warm-up began, or the first stage.
     began: Stamp,
     result: RefCell<&'a mut RunResult>,
     /// What kept a stage from being printed.

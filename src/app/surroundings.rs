@@ -1,11 +1,11 @@
-//! What else runs on this machine, and where the server is among it.
+//! The other processes on this machine, and the server among them.
 
 use crate::engine::Endpoint;
 use crate::machine::gauge::{Machine, Server};
 use crate::machine::listener::{self, Place};
 use crate::plan::{OnDisturbance, Plan};
 
-/// What tells of disturbances, unless the plan says that nobody looks.
+/// Measures disturbances, unless the plan ignores them.
 pub fn gauge(plan: &Plan) -> Option<Machine> {
     let looks = plan.measurement.on_disturbance != Some(OnDisturbance::Ignore);
     let pinned = plan.load.worker_cpus.as_deref().unwrap_or_default();

@@ -18,8 +18,8 @@ const BURST: u32 = 256;
 /// Shortest and longest window of a search step.
 const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
-/// Searches, then measures and prints each rate, then says what was found. Steps that an earlier run has taken are answered by its
-/// result.
+/// Searches, then measures and prints each rate, then reports what was found. Steps that an earlier run has taken are
+/// answered from its result.
 pub fn run(
     runner: &Runner<'_>,
     (spacing, points): (Spacing, u32),
@@ -57,7 +57,7 @@ pub fn run(
             say_confirmed(rate, observed, known.is_some());
         }
         sweep.observe(observed);
-        // One that was broken off is taken again.
+        // A step that was broken off is repeated.
         if known.is_some() || may_go_on() {
             result.sweep_steps.push(StepTaken { step, observed });
         }
@@ -68,7 +68,7 @@ pub fn run(
     conclude(runner, sweep.result(), result)
 }
 
-/// What many requests at once come to; none where they fail, which is said and in the result.
+/// The throughput of many requests at once; `None` if they fail, which is reported and in the result.
 fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<SweepObservation>> {
     let level = runner.measure_quietly(&burst(runner), &search_plan(&runner.plan().measurement))?;
     if level.ending != Ending::Failed {
@@ -81,8 +81,8 @@ fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<Swe
 
 /// Whether a rate of the search is sustained.
 fn confirm(runner: &Runner<'_>, rate: f64) -> Result<SweepObservation> {
-    // Evenly: random gaps bring a short window more or fewer requests than the rate says, and the search would take that for
-    // what the server can do.
+    // Even gaps: random ones would bring a short window more or fewer requests than the rate, and the search would take
+    // that for the server's capacity.
     let job = Job::rate(runner.session, rate, GapDistribution::Constant)?;
     let level = runner.measure_quietly(&job, &search_plan(&runner.plan().measurement))?;
     Ok(observe(&level, runner))
@@ -94,7 +94,7 @@ fn say_confirmed(rate: f64, observed: SweepObservation, before: bool) {
     note!("sweep: {} requests/sec: {word}{when}", significant(rate));
 }
 
-/// Says what was found, or why nothing was.
+/// Reports what was found, or why nothing was.
 fn conclude(runner: &Runner<'_>, found: Option<SweepResult>, result: &mut RunResult) -> Result<()> {
     match found.filter(|_| !runner.is_interrupted()) {
         Some(found) => {
@@ -135,7 +135,7 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
 }
 
 fn burst(runner: &Runner<'_>) -> Job {
-    // More sequences than may be alive would wait for each other, and need more correlation IDs.
+    // More sequences than may be active would wait for each other, and need more correlation IDs.
     let sequences = u32::try_from(runner.plan().load.sequences.concurrent).unwrap_or(BURST);
     let outstanding = if runner.session.setup.sequences { BURST.min(sequences) } else { BURST };
     Job::burst(runner.session, outstanding)

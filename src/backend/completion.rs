@@ -1,4 +1,4 @@
-//! What a backend reports, and to whom.
+//! What a backend reports to the load.
 
 use crate::backend::{Generation, InferError, Request, RequestTrace, SlotId};
 use crate::clock::Stamp;
@@ -6,20 +6,21 @@ use crate::data::OutputView;
 
 /// Called on whichever thread completes a request; see the module's contract.
 pub trait CompletionSink: Send + Sync {
-    /// A response came. Called for every response, in order and one at a time for each slot, if the client was opened with
-    /// `watch_responses`.
+    /// A response has arrived. Called for every response, in order and one at a time for each slot, if the client was
+    /// opened with `watch_responses`.
     fn response(&self, slot: SlotId, response: &Response<'_>);
 
-    /// The slot's request, which has succeeded, brought generated text. Called before [`CompletionSink::complete`], by services
-    /// whose answers are such ([`Backend::generates`](crate::backend::Backend::generates)).
+    /// The slot's request has succeeded and brought generated text. Called before [`CompletionSink::complete`], by
+    /// services that generate text ([`Backend::generates`](crate::backend::Backend::generates)).
     fn generated(&self, _slot: SlotId, _generation: &Generation) {}
 
-    /// The slot's request was traced. Called before [`CompletionSink::complete`], by backends that trace ([`Backend::traces`](crate::backend::Backend::traces)),
-    /// so that requests that are not traced carry nothing for it. Where a server on the network writes its traces itself ([`ServerTraces`](crate::backend::ServerTraces)), it is called for
-    /// every request, whose only model has no moments and the slot's name for its id.
+    /// The slot's request was traced. A call of its own before [`CompletionSink::complete`], by backends that trace
+    /// ([`Backend::traces`](crate::backend::Backend::traces)), so that untraced requests carry nothing for it. If a
+    /// server on the network writes its traces itself ([`ServerTraces`](crate::backend::ServerTraces)), it is called
+    /// for every request, with a single model that has no moments and the slot's name as its id.
     fn traced(&self, _slot: SlotId, _trace: &RequestTrace) {}
 
-    /// The slot is free again. The answer says what it does next.
+    /// The slot is free again. The return value says what it does next.
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next;
 }
 
@@ -32,16 +33,16 @@ pub enum Next {
     Idle,
 }
 
-/// A request that is over.
+/// A finished request.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion<'a> {
     /// Just before it was handed to the server or to the transport.
     pub sent: Stamp,
-    /// When handing it over had ended, where the backend took that stamp.
+    /// When the hand-over ended, if the backend took that stamp.
     pub send_end: Option<Stamp>,
-    /// When its first response that carries data, or an error, came (began to come, over a network).
+    /// When its first response that carries data, or an error, arrived (over a network: began to arrive).
     pub first_response: Stamp,
-    /// When its last response that carries data, or an error, had come.
+    /// When its last response that carries data, or an error, had arrived.
     pub last_response: Stamp,
     /// Responses that carried data.
     pub responses: u32,
@@ -51,11 +52,11 @@ pub struct Completion<'a> {
 
 /// One response of a request that is still under way.
 pub struct Response<'a> {
-    /// When it came.
+    /// When it arrived.
     pub at: Stamp,
-    /// Whether it counts for no figure: it only ends the request, or carries nothing that was asked for.
+    /// Whether it counts in no figure: it only ends the request, or carries nothing that was asked for.
     pub empty: bool,
-    /// Its outputs; none where it failed or is empty.
+    /// Its outputs; none if it failed or is empty.
     pub outputs: &'a dyn Outputs,
     /// Why it failed, if it did.
     pub error: Option<&'a InferError>,

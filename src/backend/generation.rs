@@ -1,27 +1,27 @@
-//! What a request brought that a language model answered.
+//! What a language model's answer consisted of.
 
 use crate::clock::Stamp;
 
-/// What a request brought whose answer is generated text. A *content event* is one that carries text, reasoning or the call of a
-/// tool; events that only name a role, tell usage or end the stream are none.
+/// What a request with generated text brought. A *content event* is one that carries text, reasoning or a tool call;
+/// events that only name a role, report usage or end the stream do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
     /// When it was sent.
     pub sent: Stamp,
-    /// When it ended: with its last content event, with all of it where it is no stream.
+    /// When it ended: at its last content event, or at the end of an answer that is not streamed.
     pub end: Stamp,
-    /// When the first content event came; none where the answer is no stream, or has no content.
+    /// When the first content event came; `None` if the answer is not streamed, or has no content.
     pub first: Option<Stamp>,
     /// When the second one came.
     pub second: Option<Stamp>,
-    /// Content events; 1 where the answer is no stream and has content.
+    /// Content events; 1 for an answer that has content but is not streamed.
     pub chunks: u32,
     /// Tokens of the output, as the server counts them.
     pub tokens: Option<u64>,
-    /// Events of whatever kind.
+    /// Events of any kind.
     pub events: u32,
-    /// Reads from the network that events ended in.
+    /// Network reads in which events ended.
     pub reads: u32,
-    /// A stream that said why it ends, but not that it does (`[DONE]`).
+    /// Whether the stream gave a finish reason but not its end marker (`[DONE]`).
     pub unended: bool,
 }

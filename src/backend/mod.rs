@@ -1,24 +1,26 @@
-//! The seam between the load and the servers: who calls, on which thread, what may block, who owns what until when.
+//! The seam between the load and the servers: who calls what on which thread, what may block, and who owns what until
+//! when.
 //!
-//! A [`Backend`] is a way to reach a server. A worker opens a [`Client`], its private line, with a number of *slots*;
-//! a slot is a place for one outstanding request and is used again and again. The worker submits; the backend reports
-//! to the [`CompletionSink`], which answers what the slot does next. The contract:
+//! A [`Backend`] is a way to reach a server. A worker opens a [`Client`], its private connection to it, with a number
+//! of *slots*; a slot is a reusable place for one outstanding request. The worker submits; the backend reports to the
+//! [`CompletionSink`], whose return value says what the slot does next. The contract:
 //!
-//! * [`Client::submit`] may complete the request on the calling stack, or later on any thread; it does not block on the
-//!   server's answer unless the backend is driven ([`Threading::Driven`]), where it may.
+//! * [`Client::submit`] may complete the request on the calling stack, or later on any thread. It does not block on the
+//!   server's answer, unless the backend is driven ([`Threading::Driven`]).
 //! * [`CompletionSink::complete`] is called exactly once per accepted submission, when the slot is free again: every
-//!   response has come *and* the server has let go of the request's memory. Calls for one slot never overlap; calls for
+//!   response has come *and* the server has released the request's memory. Calls for one slot never overlap; calls for
 //!   different slots may. Implementations never wait, allocate nothing and take no shared lock, because they may run on
-//!   a thread of the server that is being measured. The same goes for [`CompletionSink::response`]. Recording is wait-free.
-//!   Where somebody wants to see every request (an export, validation), its responses are copied into memory that is used
-//!   again ([`crate::record::RecordPool`]: allocated only when more than ever before wait) and handed over through a bounded
-//!   lock-free queue. What does not fit is not waited for: an export that lacks requests still has true latencies, one that
-//!   waited would have none. It is the last resort, after up to 1 GiB or half of the free memory, and the report says how
-//!   many there were. One thing can wait: outputs that are on a GPU are copied back first, by the driver.
-//! * Where it answers [`Next::Issue`], the backend submits that request in the same slot at once, on that thread, and
-//!   takes care that a server that completes on the calling stack does not recurse without bound.
-//! * A failed inference is a counted outcome ([`Completion::error`]), a failed submission too; an `Err` from a client
-//!   means that the client is broken and ends the level.
+//!   a thread of the server that is being measured. The same goes for [`CompletionSink::response`]. Recording is
+//!   wait-free. An export or output validation sees every request through copies of its responses, which lie in reused
+//!   memory ([`crate::record::RecordPool`]: allocated only when more copies wait than ever before) and pass through a
+//!   bounded lock-free queue. If the queue is full the copy is dropped, because an export that lacks requests still has
+//!   true latencies and one that waited would not. That is a last resort, after up to 1 GiB or half of the free memory,
+//!   and the report says how many were dropped. One thing can wait: outputs on a GPU are first copied back by the
+//!   driver.
+//! * When it returns [`Next::Issue`], the backend submits that request in the same slot at once, on that thread, and
+//!   makes sure that a server that completes on the calling stack does not recurse without bound.
+//! * A failed inference is a counted outcome ([`Completion::error`]), and so is a failed submission; an `Err` from a
+//!   client means that the client is broken and ends the level.
 //! * Dropping a client waits for outstanding requests for a bounded time; what the server still holds after that is
 //!   leaked, never freed under it.
 
@@ -58,10 +60,10 @@ use crate::shm::{Placement, Placements};
 
 /// A way to reach a server.
 pub trait Backend: Send + Sync {
-    /// What this backend can do, and how the report names what it measures.
+    /// What this backend can do, and what the report calls the service.
     fn capabilities(&self) -> Capabilities;
 
-    /// What the server calls itself, and its version, where it tells.
+    /// The server's own name and version, if it reports them.
     fn server(&self) -> Option<ServerIdentity> {
         None
     }
@@ -72,8 +74,8 @@ pub trait Backend: Send + Sync {
     /// Where the model is unknown or not ready, with the server's reason.
     fn model(&self, id: &ModelId) -> Result<ModelSpec>;
 
-    /// Takes what requests will carry, once, before any client is opened: what a service makes of it is made now, and what cannot
-    /// be sent is said before anything is.
+    /// Receives everything that requests will carry, once, before any client is opened: the service encodes it now, and
+    /// a payload that cannot be sent is reported before anything is sent.
     ///
     /// # Errors
     /// Where a payload cannot be sent.
@@ -89,7 +91,7 @@ pub trait Backend: Send + Sync {
         Err(Error::server("this service does not list its models"))
     }
 
-    /// Cumulative server-side counters of a model, of all its versions where `id` names none.
+    /// Cumulative server-side counters of a model, over all its versions if `id` names none.
     ///
     /// # Errors
     /// Where the server refuses or cannot be reached.
@@ -97,7 +99,7 @@ pub trait Backend: Send + Sync {
         Err(Error::server(format!("model '{id}': this service keeps no statistics")))
     }
 
-    /// The same of all models, in one exchange; `None` where the server does not tell them so.
+    /// The statistics of all models in one exchange; `None` if the server has no such call.
     ///
     /// # Errors
     /// Where the server cannot be reached.
@@ -105,7 +107,7 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they come.
+    /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they arrive.
     ///
     /// # Errors
     /// Where the server keeps none, cannot be reached, or breaks off.
@@ -113,15 +115,15 @@ pub trait Backend: Send + Sync {
         Err(Error::server("this service keeps no metrics"))
     }
 
-    /// Loads all models anew, while no client is open. Returns whether it could: where not, nothing has changed.
+    /// Reloads all models, while no client is open. Returns whether the service can; if not, nothing has changed.
     ///
     /// # Errors
-    /// Where a model is gone now, or the server does not let go of it.
+    /// Where a model is now missing, or the server does not release it.
     fn reload(&self) -> Result<bool> {
         Ok(false)
     }
 
-    /// Changes how models are configured; `None` where the service cannot.
+    /// Changes how models are configured; `None` if the service cannot.
     fn control(&self) -> Option<&dyn ModelControl> {
         None
     }
@@ -131,75 +133,75 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Whether answers are generated text, of which the sink is told ([`CompletionSink::generated`]).
+    /// Whether answers are generated text, which is reported to the sink ([`CompletionSink::generated`]).
     fn generates(&self) -> bool {
         false
     }
 
-    /// Whether the server has ended every connection that requests went over, and none will be made again: a load cannot
-    /// go on then.
+    /// Whether the server has ended every connection that requests used, and none will be reopened: the load then
+    /// cannot continue.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// Most connections that requests went over at once since this was last asked; `None` where there is no network between.
+    /// The most connections used by requests at once since the last call; `None` without a network.
     fn connections(&self) -> Option<usize> {
         None
     }
 
-    /// Whether connections that are lost are made again: a server that is away may come back, and the load goes on.
+    /// Whether lost connections are reopened: the load then continues without the server, which may come back.
     fn awaits_server(&self) -> bool {
         false
     }
 
-    /// Opens a worker's private line.
+    /// Opens a worker's private client.
     ///
     /// # Errors
     /// Where a request cannot be prepared or a connection cannot be made.
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>>;
 }
 
-/// A server whose models can be loaded with other configurations than their files', while no client is open.
+/// A server that can load models with configurations other than their files', while no client is open.
 pub trait ModelControl: Send + Sync {
-    /// The configuration of a model that is loaded, in protobuf's JSON, completed by the server.
+    /// The configuration of a loaded model, in protobuf's JSON, completed by the server.
     ///
     /// # Errors
     /// Where the model is unknown or not ready, with the server's reason.
     fn configuration(&self, id: &ModelId) -> Result<Value>;
 
-    /// Loads a model with this configuration, or with its file's. Where it cannot be, the model serves as it did.
+    /// Loads a model with this configuration, or with its file's. If that fails, the model serves as before.
     ///
     /// # Errors
     /// The server's reason.
     fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()>;
 }
 
-/// A model, or a version of it, in the index of a server's repositories, as KServe's repository extension has it.
+/// A model, or a version of it, in the index of a server's repositories, as KServe's repository extension defines it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct IndexEntry {
     /// The model's name.
     pub name: String,
-    /// Empty where none is loaded.
+    /// Empty if no version is loaded.
     pub version: String,
-    /// `READY`, `UNAVAILABLE`, `LOADING`, `UNLOADING`; empty where it was never asked for.
+    /// `READY`, `UNAVAILABLE`, `LOADING`, `UNLOADING`; empty if the model was never requested.
     pub state: String,
     /// Why it is not ready.
     pub reason: String,
 }
 
-/// One worker's private line to the server, with a number of slots for outstanding requests.
+/// One worker's private client of the server, with a number of slots for outstanding requests.
 pub trait Client: Send {
-    /// Makes sure that there are at least `slots` slots. Slots are never taken away.
+    /// Makes sure that there are at least `slots` slots. Slots are never removed.
     ///
     /// # Errors
     /// Where a further request cannot be prepared or a connection cannot be made.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
-    /// Hands a request to the server in a free slot.
+    /// Hands a request in a free slot to the server.
     ///
     /// # Errors
-    /// Only where the client itself is broken; a request that the server refuses completes with an error.
+    /// Only if the client itself is broken; a request that the server refuses completes with an error.
     fn submit(&mut self, slot: SlotId, request: Request) -> Result<()>;
 
     /// Lets a driven backend make progress until something completes or the deadline passes. Backends that complete on
@@ -209,9 +211,10 @@ pub trait Client: Send {
     /// Where the client is broken.
     fn drive(&mut self, deadline: Stamp) -> Result<()>;
 
-    /// Asks the server to give up the request in `slot`, if one is outstanding that was sent before `sent_before`: the slot
-    /// may have taken another since the caller made up its mind. It still completes. `false`: it could not be asked now,
-    /// because the slot is between two requests or hands one over; ask again where one is overdue.
+    /// Asks the server to cancel the request in `slot`, if one is outstanding that was sent before `sent_before`: the
+    /// slot may have started another since the caller decided. A cancelled request still completes. Returns `false` if
+    /// it could not be asked now, because the slot is between two requests or hands one over; ask again while the
+    /// request is overdue.
     fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool;
 
     /// Waits until no request is outstanding, for at most `limit`. Returns how many are left.
@@ -227,33 +230,34 @@ pub struct ClientSpec {
     pub payloads: Arc<[Payload]>,
     /// Where outputs go.
     pub outputs: OutputPlan,
-    /// Outstanding requests that it must take at once.
+    /// Number of requests that it must be able to have outstanding.
     pub slots: usize,
-    /// Those that all clients of its load together must take at once: every synchronous worker has a client, and what is kept
-    /// for a slot is to be bounded for the load.
+    /// The same for all clients of its load together: every synchronous worker has a client, and memory kept per slot
+    /// must be bounded for the whole load.
     pub load_slots: usize,
-    /// Most connections that it may have, at least one, where that is bounded: requests wait for one then. What carries many
-    /// requests on a connection has one in any case.
+    /// Limit on its connections, at least one, if there is a limit: requests then wait for a free connection.
+    /// Transports that multiplex requests have one connection anyway.
     pub connections: Option<usize>,
     /// What all requests have in common.
     pub options: Arc<RequestOptions>,
-    /// Largest response, in bytes as they come and after unpacking, for models whose outputs have no fixed size
-    /// ([`MAX_REPLY_BYTES`] where nobody says otherwise). In process nothing travels, and this does not count.
+    /// Largest response in bytes, both compressed and decompressed, for models whose outputs have no fixed size
+    /// ([`MAX_REPLY_BYTES`] by default). Not used in process, where nothing is transferred.
     pub max_reply_bytes: u64,
-    /// Whether every response is held against the model, not only the first of each slot and payload.
+    /// Whether every response is checked against the model, not only the first of each slot and payload.
     pub validate_replies: bool,
     /// Whether the sink wants [`CompletionSink::response`] for every response.
     pub watch_responses: bool,
     /// Whether requests may be cancelled from another thread.
     pub cancels: bool,
-    /// Which requests the server is to trace, where it can ([`Backend::traces`]).
+    /// Which requests the server should trace, if it can ([`Backend::traces`]).
     pub traces: Option<TraceRate>,
-    /// How long a request may be waited for when the client is dropped.
+    /// How long to wait for outstanding requests when the client is dropped.
     pub drain_limit: Duration,
 }
 
 impl ClientSpec {
-    /// For payloads of models, one request at a time, with nothing out of the ordinary: outputs in pageable memory, no options.
+    /// For payloads of models, one request at a time, with defaults for the rest: outputs in pageable memory, no
+    /// options.
     pub fn new(models: Arc<[ModelSpec]>, payloads: Arc<[Payload]>) -> Self {
         Self {
             models,
@@ -273,13 +277,13 @@ impl ClientSpec {
     }
 }
 
-/// A client that is dropped waits so long for its last request where nobody says otherwise.
+/// How long a dropped client waits for its last request by default.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Largest response where nobody says otherwise: gRPC's libraries hold lengths as signed 32-bit numbers.
+/// Default limit of a response: gRPC's libraries hold lengths as signed 32-bit numbers.
 pub const MAX_REPLY_BYTES: u64 = i32::MAX as u64;
 
-/// Where outputs are to be put, and how large they may become where the model does not say.
+/// Where outputs are placed, and how large they may become if the model does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputPlan {
     /// Kinds of memory, which slots take in turn.
@@ -291,7 +295,7 @@ pub struct OutputPlan {
 /// On which threads a backend makes progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threading {
-    /// On threads of its own: a worker that has submitted waits.
+    /// On the backend's own threads: a worker that has submitted waits.
     Own,
     /// Only inside [`Client::submit`] and [`Client::drive`].
     Driven,
@@ -308,33 +312,33 @@ pub struct ClientTimes {
     pub send: &'static str,
     /// Receiving alone, such as `receive`.
     pub receive: &'static str,
-    /// Whether they are told of requests with any number of responses, too.
+    /// Whether they exist for requests with any number of responses, too.
     pub streams: bool,
 }
 
 impl ClientTimes {
-    /// Those of services over HTTP.
+    /// The words of services over HTTP.
     pub const HTTP: Self =
         Self { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
 }
 
-/// What a backend can do, and how reports name it.
+/// What a backend can do, and what reports call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// `Service Kind:` of the report, such as `TRITON_C_API`.
     pub service_kind: &'static str,
-    /// Who makes progress.
+    /// On which threads it makes progress.
     pub threading: Threading,
-    /// The client times that the report shows; none where the backend has no transport of its own to report on.
+    /// The client times that the report shows; `None` if the backend has no own transport to report on.
     pub client_times: Option<ClientTimes>,
-    /// Whether a request can be cancelled only while it is its client's only one.
+    /// Whether a request can be cancelled only while its client has no other outstanding.
     pub cancels_alone: bool,
     /// Whether [`Backend::statistics`] works.
     pub statistics: bool,
 }
 
 impl Capabilities {
-    /// The name in the export, which writes it in small letters: the report's, but where perf_analyzer has two.
+    /// The name in the export, which is written in lower case: the report's name, except where perf_analyzer uses two.
     pub fn exported_kind(&self) -> &'static str {
         match self.service_kind {
             "TENSORFLOW_SERVING" => "TFSERVING",

@@ -1,16 +1,17 @@
-//! Whether a response can be an answer of the model that was asked: a server that says 200 and means something else must
+//! Checks that a response can come from the model that was asked: a server that says 200 and means something else must
 //! not count as one that infers. The same rules hold over every transport.
 //!
-//! A backend asks [`ReplyChecks::is_due`] for each response, which is one number in the steady state: the first response of
-//! every payload in a slot is looked at, and all of them with `--validate-replies`.
+//! A backend asks [`ReplyChecks::is_due`] for each response, which reads one number in the steady state: only the first
+//! response to every payload in a slot is checked, or all of them with `--validate-replies`.
 //!
-//! Triton passes on what a backend makes, so the rules leave room for what working models do:
+//! Triton passes on whatever a backend produces, so the rules allow what working models do:
+//!
 //! * a dimension that the model leaves open may be anything, 0 included;
 //! * the batch dimension is the request's, but may be anything in responses of decoupled models;
-//! * it may be left out where that changes nothing (a batch of 1) or where the model leaves a dimension open, as python
-//!   models commonly do;
-//! * outputs may be left out, though not all of them, and responses of decoupled models that only end a request are no answers at
-//!   all.
+//! * it may be missing if that changes nothing (a batch of 1) or if the model leaves a dimension open, as python models
+//!   commonly do;
+//! * outputs may be missing, though not all of them; responses of decoupled models that only end a request are not
+//!   checked.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,20 +20,20 @@ use crate::backend::{ClientSpec, InferError, OutputView, Outputs};
 use crate::data::{PayloadId, count_strings};
 use crate::model::{ModelSpec, TensorSpec};
 
-/// So many outputs are looked at without an allocation.
+/// Up to this many outputs are checked without an allocation.
 const FEW_OUTPUTS: usize = 64;
-/// Payloads that a slot tells apart; beyond these some share a bit, and one reply stands for both.
+/// Payloads that a slot tells apart; beyond these some share a bit, and one reply counts for both.
 const MOST_BITS: usize = 1 << 14;
-/// What a response may hold beside its tensors: names, shapes, parameters.
+/// Allowance for what a response holds beside its tensors: names, shapes, parameters.
 const SLACK: u64 = 64 << 10;
 /// The same for each output.
 const SLACK_EACH: u64 = 4 << 10;
 
-/// Which responses of a slot are still to be held against the model. Shared by threads that take in responses at once.
+/// Which responses of a slot must still be checked against the model. Shared by threads that receive responses at once.
 #[derive(Debug)]
 pub struct ReplyChecks {
     every: bool,
-    /// Bits that are not set yet; it stays where `every` response is looked at.
+    /// Number of bits not yet set; constant if `every` response is checked.
     left: AtomicU32,
     passed: Box<[AtomicU64]>,
 }
@@ -49,13 +50,13 @@ impl ReplyChecks {
         Self { every, left: AtomicU32::new(bits), passed: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Whether a response to that payload is to be looked at.
+    /// Whether a response to that payload must be checked.
     #[inline]
     pub fn is_due(&self, payload: PayloadId) -> bool {
         self.any_due() && self.is_due_of(payload)
     }
 
-    /// Whether there is a payload whose response is to be looked at.
+    /// Whether any payload's response must still be checked.
     #[inline]
     pub fn any_due(&self) -> bool {
         self.left.load(Ordering::Relaxed) != 0
@@ -67,7 +68,7 @@ impl ReplyChecks {
         self.every || self.passed[word].load(Ordering::Relaxed) & bit == 0
     }
 
-    /// A response to that payload fits. One that does not leaves the next one due.
+    /// Notes that a response to that payload fits. After one that does not, the next is checked again.
     pub fn pass(&self, payload: PayloadId) {
         let (word, bit) = self.place(payload);
         let is_new = self.passed[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
@@ -79,12 +80,12 @@ impl ReplyChecks {
     #[inline]
     fn place(&self, payload: PayloadId) -> (usize, u64) {
         let index = payload.0 as usize;
-        // Their number is a power of two.
+        // The number of words is a power of two.
         ((index / 64) & (self.passed.len() - 1), 1 << (index % 64))
     }
 }
 
-/// What a response has to fit.
+/// What a response must fit.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyForm<'a> {
     /// The model that was asked.
@@ -96,20 +97,20 @@ pub struct ReplyForm<'a> {
 }
 
 impl ReplyForm<'_> {
-    /// Holds a response that carries data against the model. `name` is the model's name in the response, where the
+    /// Checks a response that carries data against the model. `name` is the model's name in the response, if the
     /// transport has one.
     ///
     /// # Errors
-    /// The first thing that does not fit, as an error of the request ([`InferError::MISFIT`]).
+    /// The first mismatch, as an error of the request ([`InferError::MISFIT`]).
     pub fn check(&self, name: Option<&str>, outputs: &dyn Outputs) -> Result<(), InferError> {
         if let Some(other) = name.filter(|name| *name != self.model.id.name) {
             return Err(self.misfit(format_args!("it is from model '{other}'")));
         }
-        // A model that names no outputs has whatever it answers.
+        // A model that declares no outputs may answer anything.
         if self.model.outputs.is_empty() {
             return Ok(());
         }
-        // Each of many payloads has a first response, so that this runs beside requests, too: without the heap.
+        // With many payloads, first responses arrive during the load, so this avoids the heap.
         let (mut few, mut many) = ([false; FEW_OUTPUTS], Vec::new());
         let seen = match few.get_mut(..self.model.outputs.len()) {
             Some(seen) => seen,
@@ -125,14 +126,15 @@ impl ReplyForm<'_> {
             }
         });
         outcome?;
-        // Models may leave outputs out, as identity models do whose optional inputs were; but not all of them.
+        // Models may leave outputs out, such as identity models whose optional inputs were missing; but not all of
+        // them.
         if seen.iter().all(|seen| !seen) {
             return Err(self.misfit("it has no outputs"));
         }
         Ok(())
     }
 
-    /// Checks one output, most likely the model's output number `next`; returns which it is.
+    /// Checks one output, most likely the model's output number `next`; returns its number.
     fn check_output(&self, output: &OutputView<'_>, seen: &mut [bool], next: usize) -> Result<usize, InferError> {
         let OutputView { name, datatype, shape, bytes } = *output;
         let known = &self.model.outputs;
@@ -173,7 +175,7 @@ impl ReplyForm<'_> {
         shape.split_first().is_some_and(batched) || (may_lack_batch && is(shape))
     }
 
-    /// The shape that an output has most likely, -1 where it is open.
+    /// The most likely shape of an output, with -1 for open dimensions.
     fn full_shape(&self, spec: &TensorSpec) -> Vec<i64> {
         let batched = self.model.max_batch_size > 0 && !spec.shape_tensor;
         let batch = if self.model.decoupled { -1 } else { i64::try_from(self.batch).unwrap_or(-1) };
@@ -196,8 +198,8 @@ fn holds(output: &OutputView<'_>) -> bool {
     }
 }
 
-/// Largest response, unpacked and in binary form, that a request of `batch` elements may get: what the model's outputs
-/// take with some slack, or `otherwise` where the size of one is open, or the model names none.
+/// Largest response, uncompressed and in binary form, to a request of `batch` elements: what the model's outputs take
+/// with some slack, or `otherwise` if the size of one is open, or the model declares none.
 pub fn reply_limit(model: &ModelSpec, batch: u64, otherwise: u64) -> u64 {
     if model.outputs.is_empty() {
         return otherwise;

@@ -13,7 +13,7 @@ impl SlotId {
     }
 }
 
-/// One request to make. Small and copied freely; all memory stands in the payload table.
+/// One request to make. Small and copied freely; all memory is in the payload table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What it carries.
@@ -57,8 +57,8 @@ pub struct RequestOptions {
 }
 
 impl RequestOptions {
-    /// The parameters of a request: those that all have in common, but where the payload has one of the same name, and
-    /// then the payload's own.
+    /// The parameters of a request: the common ones, except those that the payload overrides by name, and then the
+    /// payload's own.
     pub fn parameters_of<'a>(&'a self, payload: &'a Payload) -> impl Iterator<Item = &'a Parameter> {
         let own = |name: &str| payload.parameters.iter().any(|parameter| parameter.name == name);
         self.parameters.iter().filter(move |parameter| !own(&parameter.name)).chain(&payload.parameters)

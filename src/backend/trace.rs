@@ -1,29 +1,29 @@
-//! What a server told of one request on its way: moments, model by model.
+//! What a server reported about one request on its way: moments, model by model.
 
 use crate::clock::Stamp;
 use crate::error::Result;
 
-/// A moment of a request to a model, in the order in which they come. The names are those of Triton's trace files.
+/// A moment of a request to a model, in chronological order. The names are those of Triton's trace files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The server's core has it.
+    /// The server's core has received it.
     RequestStart,
-    /// It waits for an instance.
+    /// It is queued for an instance.
     QueueStart,
     /// An instance has taken it.
     ComputeStart,
-    /// Its inputs are where the model wants them.
+    /// Its inputs are in place for the model.
     ComputeInputEnd,
     /// The model has run.
     ComputeOutputStart,
-    /// Its outputs are handed out.
+    /// Its outputs have been handed out.
     ComputeEnd,
-    /// The server lets go of it.
+    /// The server releases it.
     RequestEnd,
 }
 
 impl Moment {
-    /// All of them, each at the place of its number in the C API.
+    /// All of them, each at the index of its number in the C API.
     pub const ALL: [Self; 7] = [
         Self::RequestStart,
         Self::QueueStart,
@@ -34,7 +34,7 @@ impl Moment {
         Self::RequestEnd,
     ];
 
-    /// As trace files have it.
+    /// Its name in trace files.
     pub fn name(self) -> &'static str {
         match self {
             Self::RequestStart => "REQUEST_START",
@@ -51,7 +51,7 @@ impl Moment {
 /// Bytes of a model's name that are kept.
 pub const NAME_BYTES: usize = 64;
 
-/// A model's name, of 64 bytes at most: it is noted where nothing may be allocated.
+/// A model's name, of at most 64 bytes: it is stored where nothing may be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelName {
     bytes: [u8; NAME_BYTES],
@@ -79,50 +79,51 @@ impl ModelName {
     }
 }
 
-/// What a server told of a request to one model.
+/// What a server reported about a request to one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelTrace {
     /// The server's number for it.
     pub id: u64,
-    /// That of the request that caused it: to an ensemble, or to a model that calls others; 0 where it came from outside.
+    /// The id of the request that caused it: to an ensemble, or to a model that calls others; 0 if it came from
+    /// outside.
     pub parent: u64,
     /// The model.
     pub name: ModelName,
     /// The model's version.
     pub version: i64,
-    /// When each of [`Moment::ALL`] was, by the clock of [`Stamp`]; 0 where the server did not tell.
+    /// The time of each of [`Moment::ALL`], on the clock of [`Stamp`]; 0 if the server did not report it.
     pub moments: [u64; Moment::ALL.len()],
 }
 
 impl ModelTrace {
-    /// When a moment was, if the server told.
+    /// The time of a moment, if the server reported it.
     pub fn at(&self, moment: Moment) -> Option<Stamp> {
         let ns = self.moments[moment as usize];
         (ns > 0).then_some(Stamp(ns))
     }
 }
 
-/// Most models of one request of which moments are kept: the model that it is for, and what that calls.
+/// Number of models per request whose moments are kept: the requested model, and models that it calls.
 pub const MOST_TRACED: usize = 16;
 
-/// What is known of one request that was traced. It is of a fixed size, because it is made where nothing may be allocated.
+/// Everything known about one traced request. It has a fixed size, because it is made where nothing may be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTrace {
     /// Just before it was handed to the server.
     pub sent: Stamp,
-    /// When that call returned, if it had before the request was over.
+    /// When that call returned, if it did so before the request was over.
     pub handed_over: Option<Stamp>,
     /// When its last response came.
     pub last_response: Stamp,
     /// Whether it succeeded.
     pub succeeded: bool,
-    /// For how many requests it stands.
+    /// How many requests it stands for.
     pub weight: u32,
     /// Whether there were more models than [`MOST_TRACED`].
     pub more: bool,
-    /// How many of `all` there are.
+    /// How many entries of `all` are used.
     pub count: usize,
-    /// The models, the one that the request was for first.
+    /// The models, starting with the one that the request was for.
     pub all: [ModelTrace; MOST_TRACED],
 }
 
@@ -138,7 +139,8 @@ impl RequestTrace {
 pub struct Transit {
     /// The last byte of the request was read.
     pub received: Stamp,
-    /// The answer, the last one if there are several, was handed to the network; [`Stamp::NEVER`] where the server did not tell.
+    /// The answer (the last one if there are several) was handed to the network; [`Stamp::NEVER`] if the server did not
+    /// record it.
     pub answering: Stamp,
 }
 
@@ -180,8 +182,8 @@ pub const TRACE_COST_NS: u64 = 10_000;
 const COST_SHARE: f64 = 0.01;
 
 impl TraceRate {
-    /// After how many requests the next one is traced, of a slot whose last `requests` took `ns` nanoseconds, of a load with so
-    /// many `slots`. `draw` is any number; it keeps traces out of step with what repeats in the data.
+    /// After how many requests the next one is traced, for a slot whose last `requests` took `ns` nanoseconds, in a
+    /// load with this many `slots`. `draw` is a random number; it keeps traces out of step with patterns in the data.
     pub fn gap(self, (requests, ns): (u32, u64), slots: usize, draw: u64) -> (u32, u32) {
         let mean = match self {
             Self::Every(n) => return (n, n),

@@ -1,5 +1,5 @@
-//! What servers of KServe v2 may lack: all that Triton has beyond what the protocol asks of everybody. MLServer, the KServe Python
-//! server and OpenVINO Model Server speak the protocol and know little of its extensions.
+//! What KServe v2 servers may lack: everything that Triton has beyond the required protocol. MLServer, the KServe
+//! Python server and OpenVINO Model Server speak the protocol and support few of its extensions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Those of a list.
+    /// The extensions in a list.
     pub fn of(names: &[String]) -> Self {
         let lists = |wanted: &str| names.iter().any(|name| name == wanted);
         Self {
@@ -26,8 +26,8 @@ impl Extensions {
         }
     }
 
-    /// Says once, in one line, what the server at `url` lacks and what follows from that. `config`: it tells how models are
-    /// configured; `json`: tensors travel as JSON because it takes no others.
+    /// Reports once, in one line, what the server at `url` lacks and what follows from that. `config`: it reports model
+    /// configurations; `json`: tensors travel as JSON because it accepts nothing else.
     pub fn say_what_lacks(&self, url: &str, config: bool, json: bool) {
         let lacks = [
             (!config, "model configurations (models do not batch, unless -b is given and the first dimension is -1)"),

@@ -1,4 +1,4 @@
-//! Bodies of requests over gRPC: bytes to copy, and tensors from where they are.
+//! Bodies of gRPC requests: bytes to copy, and tensors by reference.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::shm::Region;
 use crate::wire::coding;
 use crate::wire::grpc::{self, PREFIX_LEN};
 
-/// Tensors below this size are copied into each request; larger ones are written from where they are.
+/// Tensors below this size are copied into each request; larger ones are sent from where they are.
 pub const COPY_BELOW: usize = 4096;
 
-/// A tensor's bytes where they are.
+/// A tensor's bytes in place.
 struct TensorBytes {
     region: Arc<Region>,
     offset: usize,
@@ -28,7 +28,7 @@ impl TensorBytes {
     }
 }
 
-/// Borrowed from host memory, which stays as it is once a payload exists.
+/// Borrowed from host memory, which does not change once a payload exists.
 struct Borrowed(TensorBytes);
 
 impl AsRef<[u8]> for Borrowed {
@@ -43,7 +43,7 @@ impl AsRef<[u8]> for Borrowed {
 /// The bytes of an input: by reference from host memory, copied from a device.
 ///
 /// # Errors
-/// Where the device does not give them.
+/// Where reading from the device fails.
 pub fn tensor_bytes(input: &InputTensor) -> Result<Bytes> {
     let tensor = TensorBytes { region: Arc::clone(&input.region), offset: input.offset, len: input.len };
     let copied = match tensor.slice()? {
@@ -66,12 +66,12 @@ pub fn packed<'a>(encoding: Compression, parts: impl Iterator<Item = &'a [u8]>) 
     Ok(body)
 }
 
-/// A message that is put together once, piece by piece.
+/// A message that is assembled once, piece by piece.
 #[derive(Debug, Default)]
 pub struct MessageBody {
     head: Vec<u8>,
     rest: Vec<Bytes>,
-    /// What follows the last of `rest`.
+    /// The bytes after the last of `rest`.
     tail: Vec<u8>,
 }
 

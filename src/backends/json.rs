@@ -9,7 +9,7 @@ use crate::model::DataType;
 /// Appends packed elements as a flat JSON array.
 ///
 /// # Errors
-/// Says what JSON cannot carry: 16-bit floats, infinities and NaN, strings that are not UTF-8.
+/// Names what JSON cannot represent: 16-bit floats, infinities and NaN, strings that are not UTF-8.
 pub(super) fn write_elements(out: &mut Vec<u8>, datatype: DataType, bytes: &[u8]) -> Result<(), String> {
     out.push(b'[');
     match datatype {
@@ -73,10 +73,11 @@ fn split_element(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
-/// Words for numbers that JSON does not have. Triton writes them all the same.
+/// Words for numbers that JSON does not have. Triton writes them anyway.
 const NOT_JSON: [&str; 3] = ["NaN", "Infinity", "Inf"];
 
-/// A server's JSON with words for numbers that JSON does not have as strings, which [`pack_elements`] reads.
+/// A server's JSON, with words for numbers that JSON does not have turned into strings, which [`pack_elements`]
+/// accepts.
 pub(super) fn in_legal_form(json: &[u8]) -> Cow<'_, [u8]> {
     if !json.windows(3).any(|three| three == b"NaN" || three == b"Inf") {
         return Cow::Borrowed(json);
@@ -100,7 +101,7 @@ pub(super) fn in_legal_form(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// What to say of a server's JSON that cannot be read, where that is known.
+/// Why a server's JSON cannot be read, if that is known.
 pub(super) fn why_unreadable(json: &[u8]) -> &'static str {
     if std::str::from_utf8(json).is_ok() {
         return "";

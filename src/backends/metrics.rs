@@ -1,4 +1,4 @@
-//! Where a server's metrics are read: over HTTP, whatever protocol the requests take.
+//! Reads a server's metrics: over HTTP, whatever protocol the requests use.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::wire::http1::Head;
 const PORT: u16 = 8002;
 /// Their path.
 const PATH: &str = "/metrics";
-/// Longest text of metrics that is read.
+/// Size limit of a page of metrics.
 const MAX_PAGE: u64 = 256 * 1024 * 1024;
 /// Longest line of it.
 const MAX_LINE: usize = 64 * 1024;
 
-/// Where a server's metrics are read.
+/// The source of a server's metrics.
 pub struct MetricsSource {
     questions: Questions,
     path: String,
@@ -42,7 +42,7 @@ impl MetricsSource {
         Ok(Self { questions: Questions::new(connector, Headers::default()), path })
     }
 
-    /// Calls `line` with every line of the metrics, as they come.
+    /// Calls `line` with every line of the metrics, as they arrive.
     ///
     /// # Errors
     /// Where the server cannot be reached, or refuses, with its reason.
@@ -65,11 +65,11 @@ impl MetricsSource {
     }
 }
 
-/// Cuts a text that comes in pieces into its lines.
+/// Splits a text that arrives in pieces into lines.
 #[derive(Default)]
 struct Lines {
     taken: u64,
-    /// The beginning of a line whose end has not come.
+    /// The unfinished line.
     begun: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Gives the line that has begun, if there is one.
+    /// Returns the unfinished line, if there is one.
     fn end(&mut self, line: &mut dyn FnMut(&str)) -> Result<(), InferError> {
         let given = if self.begun.is_empty() { Ok(()) } else { give(&self.begun, line) };
         self.begun.clear();

@@ -1,4 +1,5 @@
-//! The ways to reach a server; each implements [`crate::backend::Backend`]. Only [`connect`] knows the kinds.
+//! The implementations of [`crate::backend::Backend`], one for each way to reach a server. Only [`connect`] knows them
+//! all.
 
 pub mod c_api;
 pub mod dynamic_grpc;
@@ -31,11 +32,11 @@ use crate::error::{Error, Result};
 use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
 use crate::{processes, program};
 
-/// A server that was reached.
+/// A connected server.
 pub struct Connected {
-    /// The way to it.
+    /// The backend.
     pub backend: Arc<dyn Backend>,
-    /// What was changed there for the run.
+    /// Settings changed there for the run.
     pub traces: Option<ChangedTraces>,
 }
 
@@ -45,13 +46,13 @@ impl From<Arc<dyn Backend>> for Connected {
     }
 }
 
-/// How the server that a plan names is reached: [`connect`], or what another crate has for a service of its own.
+/// How to reach the server of a plan: [`connect`], or another crate's function for its own service.
 pub type Connect = fn(&Plan) -> Result<Connected>;
 
-/// How long servers on the network are asked to forget regions by a program that leaves at once.
+/// How long a program that leaves at once lets network servers unregister regions.
 const FORGET_LIMIT: Duration = Duration::from_millis(500);
 
-/// Every model of the server that the plan names, in the order of their names; `only` one of them, where that is asked for.
+/// Every model of the plan's server, ordered by name; only `only`, if it is given.
 ///
 /// # Errors
 /// Where the server cannot be reached or does not list its models, or has none of that name.
@@ -70,15 +71,15 @@ pub fn offers(plan: &Plan, only: Option<&str>) -> Result<Vec<Offer>> {
     }
 }
 
-/// Reaches the server that the plan names, and makes its model ready.
+/// Connects to the plan's server, and makes its model ready.
 ///
 /// # Errors
-/// Where the server or the model cannot be had, with the server's own reason.
+/// Where the server or the model is not available, with the server's own reason.
 pub fn connect(plan: &Plan) -> Result<Connected> {
     Ok(counting(reach(plan)?, plan))
 }
 
-/// The same, counting generated tokens where the plan names the output that has them.
+/// The same, counting generated tokens if the plan names the output that contains them.
 fn counting(connected: Connected, plan: &Plan) -> Connected {
     match &plan.target.tokens_from {
         None => connected,
@@ -88,7 +89,7 @@ fn counting(connected: Connected, plan: &Plan) -> Connected {
     }
 }
 
-/// Starts one server in this process for several plans, which differ in the models alone: all of them are loaded.
+/// Starts one server in this process for several plans, which differ only in their models: all of them are loaded.
 ///
 /// # Errors
 /// As [`connect`].
@@ -106,13 +107,13 @@ pub fn host(plans: &[&Plan]) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(c_api::TritonInProcess::start(&target)?))
 }
 
-/// A plan's own way to a server that [`host`] has started.
+/// A plan's connection to a server started by [`host`].
 pub fn through(host: &Arc<dyn Backend>, plan: &Plan) -> Connected {
     counting(Arc::clone(host).into(), plan)
 }
 
-/// Stops the servers that this process started, in itself or as programs, so that others can be started; nobody may use them any
-/// more.
+/// Stops the servers that this process started, in itself or as programs, so that others can be started; the stopped
+/// ones must not be used any more.
 ///
 /// # Errors
 /// Where one could not be stopped.
@@ -156,8 +157,8 @@ fn traced<B: Backend + TraceControl + 'static>(target: &Target, backend: Arc<B>)
     Ok(Connected { backend, traces })
 }
 
-/// Stops every server that this process started, in itself or as a program. `waiting` is told what the wait is for; it has no
-/// end of its own. Returns whether nothing of them is left in this process that could still run.
+/// Stops every server that this process started, in itself or as a program. `waiting` receives the reason of the wait,
+/// which is unlimited. Returns whether nothing of them is left in this process that could still run.
 pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
     program::ask_to_stop();
     let stopped = c_api::stop_servers(waiting);
@@ -165,8 +166,8 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
     stopped
 }
 
-/// Ends what servers started below this process, with the shared memory of python models, for an exit that waits for
-/// nobody. Regions that servers on the network know are unregistered, as far as that is possible at once.
+/// Kills what servers started below this process, and removes the shared memory of python models, for an exit that must
+/// not wait. Regions registered with network servers are unregistered, as far as that is possible at once.
 pub fn abandon_servers() {
     regions::forget_all(FORGET_LIMIT);
     c_api::hold_still();

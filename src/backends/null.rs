@@ -1,4 +1,4 @@
-//! A server that does nothing: every request completes at once. It prices the program itself.
+//! A server that does nothing: every request completes at once. It measures the cost of the program itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Backend for NullBackend {
     }
 }
 
-/// Slots that were submitted and complete at the next drive.
+/// Submitted slots, which complete at the next drive.
 struct NullClient {
     sink: Arc<dyn CompletionSink>,
     ready: VecDeque<(SlotId, Stamp)>,

@@ -1,4 +1,4 @@
-//! Which models a server offers, and what they are: the command `models`.
+//! The models that a server offers, for the command `models`.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::model::{ModelId, ModelSpec};
 pub struct Offer {
     /// Its name.
     pub name: String,
-    /// What it is, or why it cannot be had.
+    /// Its description, or why it is not available.
     pub model: Result<ModelSpec, String>,
 }
 
-/// Every model of a server on the network; `only` one of them, where that is asked for.
+/// Every model of a server on the network; only `only`, if it is given.
 ///
 /// # Errors
 /// Where the server does not list its models.
@@ -39,7 +39,7 @@ fn why_not(entry: &IndexEntry) -> String {
     }
 }
 
-/// Every name once, in order; of them `only` the one that is asked for.
+/// Every name once, in order; only `only`, if it is given.
 pub fn names(entries: &[IndexEntry], only: Option<&str>) -> Vec<String> {
     let wanted = entries.iter().map(|entry| &entry.name).filter(|name| only.is_none_or(|only| only == *name));
     let mut names: Vec<String> = wanted.cloned().collect();

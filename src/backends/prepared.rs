@@ -1,4 +1,4 @@
-//! [`Prepared`]: what the clients of a load have in common, made once.
+//! [`Prepared`]: state that is made once for all clients of a load.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use crate::data::Payload;
 use crate::error::Result;
 
-/// Payloads, and what was made of them.
+/// Payloads, and what was made from them.
 type Made<T> = (Arc<[Payload]>, Arc<T>);
 
-/// What is made of the payloads once, for all clients that have the same ones.
+/// What is made from the payloads once, for all clients that have the same ones.
 pub struct Prepared<T>(Mutex<Option<Made<T>>>);
 
 impl<T> Default for Prepared<T> {
@@ -20,7 +20,7 @@ impl<T> Default for Prepared<T> {
 }
 
 impl<T> Prepared<T> {
-    /// What was made of these payloads; else `make` makes it.
+    /// What was made from these payloads; if there is nothing yet, `make` makes it.
     ///
     /// # Errors
     /// Those of `make`.

@@ -1,8 +1,9 @@
-//! Ids of requests to a server that traces them, and what the sink is told of each.
+//! Ids of requests to a server that traces them, and the reports to the sink that go with them.
 //!
-//! A server's trace says which request it is of by that request's id alone. So every slot has an id of its own, the same for all of its
-//! requests: of these, one at a time is under way, so that the times of a trace tell which of them it is of. The id is as long for every
-//! slot and stands in the request where the region of a slot's outputs would, so that nothing is made anew for a request.
+//! A server's trace identifies its request only by that request's id. So every slot has its own id, the same for all of
+//! its requests: one of these is under way at a time, so the times of a trace tell which one it belongs to. Ids have
+//! the same length for every slot and take the place of the output region's name in the request, so nothing has to be
+//! rendered again for a request.
 
 use std::hash::{BuildHasher, Hasher};
 use std::process;
@@ -13,7 +14,7 @@ use crate::backend::{
 };
 use crate::backends::regions::{TAG_WIDTH, TAGS, slot_tag};
 
-/// What the ids of this process begin with: other clients of the server have ids, too, and its file has traces of earlier runs.
+/// The prefix of this process' ids: other clients of the server have ids, too, and its file has traces of earlier runs.
 pub fn prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();
     // The standard library keys its hashes at random, once per process and map.
@@ -26,7 +27,7 @@ pub fn of_slot(client: u32, slot: usize) -> Vec<u8> {
     [prefix().as_bytes(), &slot_tag(client, slot)].concat()
 }
 
-/// The slot that an id is one of, as [`Told`] names it; `None` where the id is not one of this process.
+/// The slot of an id, as [`RequestReporter`] names it; `None` if the id is not from this process.
 pub fn key(id: &str) -> Option<u64> {
     let tag = id.strip_prefix(prefix())?.get(..TAG_WIDTH)?;
     let (client, slot) = tag.split_once('_')?;
@@ -37,26 +38,26 @@ fn packed(client: u32, slot: u32) -> u64 {
     u64::from(client) << 32 | u64::from(slot)
 }
 
-/// The sink of the client with this number, told of every request where its requests have ids.
-pub fn told(spec: &ClientSpec, sink: Arc<dyn CompletionSink>, client: u32) -> Arc<dyn CompletionSink> {
-    if spec.traces.is_some() { Arc::new(Told::new(sink, client)) } else { sink }
+/// The sink of the client with this number; with ids, wrapped to report every request.
+pub fn reporting(spec: &ClientSpec, sink: Arc<dyn CompletionSink>, client: u32) -> Arc<dyn CompletionSink> {
+    if spec.traces.is_some() { Arc::new(RequestReporter::new(sink, client)) } else { sink }
 }
 
-/// Tells a client's sink of every request when it was sent and answered, as if it had been traced and the server had told nothing: the
-/// server's part comes later, from its file.
-struct Told {
+/// Reports every request to a client's sink with its send and answer times, as if it had been traced without moments
+/// from the server: the server's part comes later, from its file.
+struct RequestReporter {
     sink: Arc<dyn CompletionSink>,
     client: u32,
 }
 
-impl Told {
-    /// Between the client with this number and its sink.
+impl RequestReporter {
+    /// Wraps the sink of the client with this number.
     fn new(sink: Arc<dyn CompletionSink>, client: u32) -> Self {
         Self { sink, client }
     }
 }
 
-impl CompletionSink for Told {
+impl CompletionSink for RequestReporter {
     fn response(&self, slot: SlotId, response: &Response<'_>) {
         self.sink.response(slot, response);
     }
@@ -67,7 +68,7 @@ impl CompletionSink for Told {
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
         let mut all = [ModelTrace::default(); MOST_TRACED];
-        // As the id has it.
+        // The same number as in the id.
         all[0].id = packed(self.client % TAGS, slot.0 % TAGS);
         let Completion { sent, send_end, last_response, error, .. } = *completion;
         self.sink.traced(
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn a_request_is_told_under_the_name_that_its_id_has() {
         let sink = Arc::<Sink>::default();
-        let told = Told::new(sink.clone(), 1_000_003);
+        let told = RequestReporter::new(sink.clone(), 1_000_003);
         let error = InferError::new("Cancelled", "by us");
         let completion = Completion {
             sent: Stamp(10),

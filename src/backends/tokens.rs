@@ -1,5 +1,5 @@
-//! [`CountedTokens`]: any backend whose model generates text, one response after the other: which output of the responses is
-//! that text, so that the figures of language models can be told of it.
+//! [`CountedTokens`]: wraps any backend whose model generates text, one response after the other, and counts the tokens
+//! in one of its outputs, for the figures of language models.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec};
 
-/// Bytes of the length that each string of a tensor begins with.
+/// Bytes of the length prefix of each string of a tensor.
 const LENGTH: usize = 4;
 
 /// A backend whose responses are generated text.
@@ -27,7 +27,7 @@ pub struct CountedTokens {
 }
 
 impl CountedTokens {
-    /// Of `inner`, whose text or tokens are in `output`.
+    /// Wraps `inner`, whose text or tokens are in `output`.
     pub fn new(inner: Arc<dyn Backend>, output: &str) -> Self {
         Self { inner, output: output.into() }
     }
@@ -92,13 +92,13 @@ impl Backend for CountedTokens {
     }
 }
 
-/// Looks at responses on their way to the sink.
+/// Reads responses on their way to the sink.
 struct Counter {
     sink: Arc<dyn CompletionSink>,
     output: Arc<str>,
-    /// Responses come one after the other.
+    /// Whether responses arrive one after the other.
     streams: bool,
-    /// What the request of each slot has brought. The locks are never waited for, because calls for one slot never overlap.
+    /// What each slot's request has generated. The locks are never contended, because calls for one slot never overlap.
     slots: Chunks<CachePadded<Mutex<Generation>>>,
 }
 
@@ -133,7 +133,7 @@ impl CompletionSink for Counter {
 }
 
 impl Generation {
-    /// A response has come, with so many tokens if they can be counted.
+    /// A response has arrived, with a number of tokens if they can be counted.
     fn add(&mut self, (content, tokens): (bool, Option<u64>), at: Stamp, streams: bool) {
         if !content {
             return;
@@ -150,7 +150,7 @@ impl Generation {
     }
 }
 
-/// Whether an output has content, and its tokens: each element that is a number is one, of text it is not known.
+/// Whether an output has content, and its tokens: each number is one; for text the count is not known.
 fn tokens(output: &OutputView<'_>) -> (bool, Option<u64>) {
     match output.datatype.size() {
         Some(size) => {

@@ -1,4 +1,4 @@
-//! Trace settings of a model on a server, which are put back when the run is over: the server is not ours.
+//! Trace settings of a model on a server, which are restored when the run is over, because the server is not ours.
 
 mod files;
 
@@ -11,39 +11,39 @@ use crate::plan::{TraceLevel, TraceSettings};
 use crate::stdio::note;
 use files::FileTraces;
 
-/// Settings by name, each with its words (several for the level alone); `None` follows the server's own.
+/// Settings by name, each with its words (only the level has several); `None` follows the server's own.
 pub type TraceValues = BTreeMap<String, Option<Vec<String>>>;
 
 /// A server whose trace settings can be read and set.
 pub trait TraceControl: Send + Sync {
-    /// What holds for a model, or for models without settings of their own.
+    /// The settings of a model, or of models without settings of their own.
     ///
     /// # Errors
     /// Where the server does not say.
     fn traces(&self, model: Option<&str>) -> Result<TraceValues>;
 
-    /// Sets what holds for a model.
+    /// Changes the settings of a model.
     ///
     /// # Errors
-    /// The server's reason where it refuses.
+    /// The server's reason if it refuses.
     fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()>;
 }
 
-/// Settings that have been changed; dropped, they are as they were before.
+/// Changed settings; dropping this restores the previous ones.
 pub struct ChangedTraces {
     server: Arc<dyn TraceControl>,
     model: String,
     before: TraceValues,
     values: TraceValues,
-    /// What holds now, where moments are traced and the server says so.
+    /// The current settings, if moments are traced and the server reports them.
     now: Option<TraceValues>,
 }
 
 impl ChangedTraces {
-    /// Changes the settings of a model; what they were is read first.
+    /// Changes the settings of a model, after reading the previous ones.
     ///
     /// # Errors
-    /// The server's reason where it refuses.
+    /// The server's reason if it refuses.
     pub fn make(server: Arc<dyn TraceControl>, model: &str, settings: &TraceSettings) -> Result<Self> {
         let values = values(settings);
         let before = before(server.as_ref(), model, &values).unwrap_or_else(|error| {
@@ -56,7 +56,7 @@ impl ChangedTraces {
         Ok(Self { server, model: model.to_owned(), before, values, now })
     }
 
-    /// What the server writes of the requests that it traces, where moments are traced.
+    /// Reads the traces that the server writes, if moments are traced.
     ///
     /// # Errors
     /// Where it does not write them to a file.
@@ -74,7 +74,7 @@ impl Drop for ChangedTraces {
         {
             note!("{error}; the trace settings of model '{}' are not put back", self.model);
         }
-        // What was traced is written when the settings change.
+        // Traces are written out when the settings change.
         if let Some(files) = self.now.as_ref().and_then(written) {
             let model = &self.model;
             note!("the server's traces of model '{model}', on its machine: triton-bench trace-summary {files}");
@@ -82,7 +82,7 @@ impl Drop for ChangedTraces {
     }
 }
 
-/// The files that settings let a server write: one, or one for every so many traces.
+/// The files that a server writes with these settings: one, or one for every so many traces.
 fn written(settings: &TraceValues) -> Option<String> {
     let word = |name: &str| settings.get(name)?.as_ref()?.first().filter(|word| !word.is_empty());
     let file = word("trace_file")?;
@@ -90,19 +90,19 @@ fn written(settings: &TraceValues) -> Option<String> {
     Some(if is_split { format!("{file}.*") } else { file.clone() })
 }
 
-/// Settings as servers know them.
+/// Settings in the servers' format.
 pub fn values(settings: &TraceSettings) -> TraceValues {
     settings.entries().map(|(name, words)| (name.to_owned(), Some(words))).collect()
 }
 
-/// What `values` replace. Where a model has what all have, it is taken for one without settings of its own.
+/// The settings that `values` replace. A model whose settings equal the common ones is taken for one without its own.
 fn before(server: &dyn TraceControl, model: &str, values: &TraceValues) -> Result<TraceValues> {
     let (all, mut own) = (server.traces(None)?, server.traces(Some(model))?);
     let of = |name: &String| (name.clone(), own.remove(name).filter(|words| all.get(name) != Some(words)).flatten());
     Ok(values.keys().map(of).collect())
 }
 
-/// Triton refuses trace settings in words that do not say why: there is no trace file, or the traces are used up.
+/// Triton's refusals of trace settings do not give the reason: there is no trace file, or the traces are used up.
 fn explained(error: Error, settings: &TraceSettings) -> Error {
     if settings.levels.is_some() && error.to_string().contains("invalid trace setting") {
         return error.advice(

@@ -1,4 +1,4 @@
-//! The same program under the name that scripts and tools call, with exit codes that they know.
+//! The same program under the name that scripts and tools call, with the exit codes that they know.
 
 use std::process::ExitCode;
 

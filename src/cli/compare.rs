@@ -1,4 +1,4 @@
-//! The command `compare`: its words.
+//! The command line of `compare`.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ struct Compare {
     force: bool,
 }
 
-/// Reads the words after `compare`: flags, and two files.
+/// Parses the arguments of `compare`: flags, and two files.
 fn read(words: Words<'_>) -> Result<Command> {
     word::read(WORD.name, words, |Compare { files, margin, force }| {
         let [reference, other] = <[PathBuf; 2]>::try_from(files).map_err(|files| {

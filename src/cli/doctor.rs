@@ -1,4 +1,4 @@
-//! The command `doctor`: its words.
+//! The command line of `doctor`.
 
 use clap::Parser;
 
@@ -27,7 +27,7 @@ struct Doctor {
     worker_cpus: Option<Processors>,
 }
 
-/// Reads the words after `doctor`: flags.
+/// Parses the arguments of `doctor`: flags.
 fn read(words: Words<'_>) -> Result<Command> {
     let list = |processors: Option<Processors>| processors.map_or_else(Vec::new, |list| list.0);
     word::read(WORD.name, words, |Doctor { cpus, worker_cpus }| {

@@ -1,4 +1,4 @@
-//! Section "gRPC services of any kind": which method is called, and what describes it.
+//! Section "gRPC services of any kind": the method to call, and its description.
 
 use std::path::PathBuf;
 

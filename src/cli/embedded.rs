@@ -1,4 +1,4 @@
-//! Section "Embedded server": how Triton inside this process is set up. Flags are spelt as the server's own program's.
+//! Section "Embedded server": settings of Triton in this process. Flags have the spelling of the server's own program.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::cli::forms::{Setting, device_bytes, open_setting, resource, setting};
 use crate::cli::values::{boolean, filled, number, one_of, whole};
 use crate::plan::{LogLevel, ServerLog, ServerPlan};
 
-/// Most threads that the server may be asked for.
+/// The largest number of threads that the server may be given.
 const MAX_THREADS: u64 = 65_536;
 
 /// Words of log levels.
@@ -144,7 +144,7 @@ pub struct EmbeddedArgs {
 }
 
 impl EmbeddedArgs {
-    /// How the embedded server is set up. Metrics are kept where they are collected, as often
+    /// The settings of the embedded server. If metrics are collected, the server keeps them and updates them as often
     /// as they are read.
     pub fn plan(&self, metrics_interval: Option<Duration>) -> ServerPlan {
         ServerPlan {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::plan::{ReportFolder, ReportPart, ReportPlan};
 
-/// What stands for the time in the name of a folder.
+/// The placeholder of the time in a folder's name.
 const TIMESTAMP: &str = "{timestamp}";
 
 /// A folder of reports in inference-perf's form.
@@ -34,7 +34,7 @@ pub struct FolderArgs {
 struct Parts(Vec<ReportPart>);
 
 impl FolderArgs {
-    /// Adds the folder to what is written, and the export that it needs.
+    /// Adds the folder to the outputs, and the export that it needs.
     pub fn add_to(&self, plan: ReportPlan) -> ReportPlan {
         let Some(path) = &self.report_dir else { return plan };
         let named = path.to_str().filter(|path| path.contains(TIMESTAMP)).map(|path| {

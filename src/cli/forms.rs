@@ -1,4 +1,4 @@
-//! Readers of values with parts, such as `name:value:type`. Each answers the value, or the rule that the text breaks.
+//! Parsers of values with parts, such as `name:value:type`. Each returns the value, or the rule that the text breaks.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::plan::{
     MAX_CONCURRENCY, MAX_RATE, MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
 };
 
-/// `(scope, setting, value)`; the scope is empty where there is none.
+/// `(scope, setting, value)`; the scope is empty if there is none.
 pub type Setting = (String, String, String);
 
-/// `scope,setting=value`, as the server's own program spells settings of backends, caches and policies.
+/// `scope,setting=value`, as in the server's own flags for backends, caches and policies.
 pub fn setting(text: &str) -> Result<Setting, String> {
     let rule = "it must be name,setting=value";
     let (key, value) = text.split_once('=').ok_or(rule)?;
@@ -111,9 +111,9 @@ pub fn token_input(text: &str) -> Result<TokenInput, String> {
     Ok(TokenInput { name: name.to_owned(), longest })
 }
 
-/// `Name:Value`, split at the first colon; blanks around the value do not count.
+/// `Name:Value`, split at the first colon; blanks around the value are removed.
 pub fn header(text: &str) -> Result<(String, String), String> {
-    // No part of it is shown: of a header that is torn apart, any may be a credential.
+    // No part of it is shown: any part of a split header may be a credential.
     let (name, value) = text.split_once(':').ok_or("it must be Name:Value")?;
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {

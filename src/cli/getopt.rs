@@ -1,8 +1,7 @@
-//! Brings a command line into one form, `--flag` or `--flag=value`, the way GNU `getopt_long` reads it.
+//! Normalises a command line to `--flag` or `--flag=value`, with the rules of GNU `getopt_long`.
 //!
-//! perf_analyzer reads its command line with that function, and scripts lean on its habits: unambiguous prefixes of
-//! flags, values that begin with a hyphen, `-p5000`, `-va`, stray words that count for nothing. Typed reading is left
-//! to clap.
+//! perf_analyzer parses its command line with that function, and scripts depend on its rules: unambiguous prefixes of
+//! flags, values that begin with a hyphen, `-p5000`, `-va`, ignored stray words. Clap then parses the typed values.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,7 +32,8 @@ pub enum HelpForm {
     Section(String),
 }
 
-/// Long flags of perf_analyzer. A prefix that is unambiguous among these means one of them, whatever else begins so.
+/// Long flags of perf_analyzer. A prefix that is unambiguous among these means one of them, whatever other flags begin
+/// with it.
 pub const UPSTREAM: &[&str] = &[
     "async",
     "sync",
@@ -105,7 +105,7 @@ pub const UPSTREAM: &[&str] = &[
     "version",
 ];
 
-/// Flags of perf_analyzer that belong to services or set-ups that this program does not have.
+/// Flags of perf_analyzer for services or configurations that this program does not have.
 const ABSENT: &[&str] = &["schedule"];
 
 /// Reads the words after the program's name.
@@ -154,12 +154,12 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
     Ok(CommandLine::Run(run, strays))
 }
 
-/// Whether a header stands on the line, whose value may be a secret.
+/// Whether the line contains a header, whose value may be a secret.
 pub fn may_hold_secret(words: &[OsString]) -> bool {
     words.iter().any(|word| word.as_bytes().starts_with(b"--header="))
 }
 
-/// How messages and the help name a flag: as perf_analyzer spells it, which is short where it has no long form.
+/// A flag's name in messages and the help: perf_analyzer's spelling, which is short if there is no long form.
 pub fn shown(arg: &Arg) -> String {
     let long = arg.get_long().unwrap_or_default();
     match arg.get_short() {
@@ -239,16 +239,16 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     }
 }
 
-/// Names that are nearly this may be a typing error (Jaro-Winkler).
+/// Names this similar may be typing errors (Jaro-Winkler).
 const NEARLY: f64 = 0.85;
-/// Most names that are suggested.
+/// Maximum number of suggestions.
 const MOST_SUGGESTED: usize = 3;
 
 fn shown_alike(command: &Command, name: &str) -> Vec<String> {
     alike(command, name).into_iter().map(shown).collect()
 }
 
-/// The flags whose names are most like `name`, or have it as a part.
+/// The flags whose names are most similar to `name`, or contain it.
 pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     let likeness = |long: &str| {
         let has_part =
@@ -260,7 +260,7 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     found.retain(|(likeness, _)| *likeness >= NEARLY);
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
-    // A name that differs in a letter leaves no doubt.
+    // A name that differs in a single letter leaves no doubt.
     found.retain(|(likeness, _)| best < 0.95 || *likeness >= 0.95);
     found.into_iter().map(|(_, arg)| arg).take(MOST_SUGGESTED).collect()
 }

@@ -1,4 +1,4 @@
-//! `--goodput`: what a request must keep to be a good one.
+//! `--goodput`: the limits of a good request.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ enum Figure {
     InterToken,
 }
 
-/// Reads one; a bare number counts in milliseconds.
+/// Parses a limit; a bare number is in milliseconds.
 pub fn limit(text: &str) -> Result<Limit, String> {
     let rule = || "it must be latency<TIME, ttft<TIME or itl<TIME, with a time such as 20ms or 1.5s above 0".to_owned();
     let (figure, below) = text.split_once('<').ok_or_else(rule)?;

@@ -1,4 +1,4 @@
-//! What the program says of itself.
+//! The help texts.
 
 use std::ffi::OsString;
 
@@ -73,12 +73,12 @@ pub fn section(command: clap::Command, name: &str) -> Result<String> {
     Ok(help_of(command.mut_args(hidden).after_help("")))
 }
 
-/// The title without what it explains in brackets.
+/// The title without the explanation in brackets.
 fn first_words(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title)
 }
 
-/// Reads the words after `help`: a section or a command.
+/// Parses the arguments of `help`: a section or a command.
 fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     word::read(WORD.name, words, |Help { name }| {
         let Some(name) = name else { return Ok(Command::Help(help_of(called.run.clone()))) };
@@ -89,7 +89,8 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     })
 }
 
-/// That words belong to no flag. Where they may be torn from a header, which may hold a credential, they are not shown.
+/// The error for arguments that belong to no flag. If they may come from a header, which may contain a credential, they
+/// are not shown.
 pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
     if private {
         let rule = "words that belong to no flag stand beside -H, whose value may have to be quoted";

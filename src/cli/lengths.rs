@@ -44,7 +44,7 @@ pub fn length(text: &str) -> Result<TokenLength, String> {
 
 type Make = fn(&[f64]) -> LengthShape;
 
-/// How many numbers a shape has, and how it is made of these.
+/// The number of a shape's parameters, and its constructor.
 fn shape(kind: &str) -> Option<(usize, Make)> {
     Some(match kind.to_ascii_lowercase().as_str() {
         "normal" => (2, |of| LengthShape::Normal(of[0], of[1])),

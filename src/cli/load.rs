@@ -15,11 +15,11 @@ use crate::plan::{
     Wait,
 };
 
-/// Threads that issue requests, where `--max-threads` does not say and the load is a concurrency.
+/// Default number of issuing threads for a concurrency, without `--max-threads`.
 const CONCURRENCY_THREADS: usize = 16;
 /// The same, for loads that follow a schedule.
 const SCHEDULE_THREADS: usize = 4;
-/// The same, for synchronous concurrencies without an end, which grow to as many.
+/// The same, for synchronous concurrencies without an end, which grow up to it.
 const ENDLESS_THREADS: usize = 1024;
 
 /// When requests leave.
@@ -195,7 +195,7 @@ impl LoadArgs {
         TokenUse { input: self.trace_input.clone(), parameter: self.trace_parameter.clone() }
     }
 
-    /// What should be known of the load although it is no error.
+    /// Notes on the load that are not errors.
     pub fn notes(&self, given: &Given) -> Vec<String> {
         let by_time = given.value("--seed").is_some_and(|seed| seed.eq_ignore_ascii_case("time"));
         let seed =
@@ -215,7 +215,7 @@ impl LoadArgs {
         self.seed
     }
 
-    /// The load that was asked for; where contradictory ones were, the first (a rule refuses them).
+    /// The requested load; of contradictory ones the first, because a rule refuses them.
     fn mode(&self) -> LoadMode {
         let distribution = self.distribution();
         if let Some(range) = self.request_rate_range.clone() {
@@ -237,8 +237,8 @@ impl LoadArgs {
         }
     }
 
-    /// `--concurrency-range`, or what the older flags say in its place: `-t` where a load starts, `-d` that it grows from
-    /// there, `-c` how far, which is without end if absent.
+    /// `--concurrency-range`, or its older equivalents: `-t` for the start of a load, `-d` for growing from there, `-c`
+    /// for the end, which is unlimited if absent.
     fn concurrency(&self) -> Range<u32> {
         let Range { start, end, step, listed } = self.concurrency_range.clone();
         if self.start_concurrency.is_none() && !self.dynamic_concurrency {
@@ -267,13 +267,13 @@ impl LoadArgs {
         match mode {
             LoadMode::Concurrency(range) if synchronous => asked.max(range.end.unwrap_or(range.start) as usize),
             LoadMode::Stages { .. } if synchronous => asked.max(mode.peak_concurrency().unwrap_or(0) as usize),
-            // Each thread has a connection at least.
+            // Each thread has at least one connection.
             _ => asked.min(self.max_connections.unwrap_or(asked)),
         }
     }
 }
 
-/// A number, or `time`: milliseconds since the Unix epoch, the same however often the flag is read.
+/// A number, or `time`: milliseconds since the Unix epoch, the same on every parse.
 fn seed(text: &str) -> Result<u64, String> {
     static NOW: LazyLock<u64> = LazyLock::new(|| Timestamp::now().as_millisecond().unsigned_abs());
     if text.eq_ignore_ascii_case("time") { Ok(*NOW) } else { integer(text, 0, u64::MAX) }

@@ -1,4 +1,4 @@
-//! The command line: typed flags, one struct for each section of the help, and how they become a plan.
+//! The command line: typed flags, one struct for each section of the help, and their conversion to a plan.
 
 mod commands;
 mod compare;
@@ -24,7 +24,6 @@ mod range;
 mod ranks;
 mod requirement;
 mod rounds;
-mod said;
 mod sequences;
 mod server;
 mod shell;
@@ -37,6 +36,7 @@ mod tune;
 mod values;
 mod variants;
 mod word;
+mod words;
 
 use std::ffi::OsString;
 
@@ -44,8 +44,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::getopt::{CommandLine, HelpForm};
 use crate::cli::rounds::MatrixKind;
-use crate::cli::said::{given, said};
 use crate::cli::word::{Called, columns, help_of, refused};
+use crate::cli::words::{given, words_of};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -80,15 +80,15 @@ pub enum Command {
     Version(String),
 }
 
-/// The version of perf_analyzer whose flags and outputs are ours.
+/// The version of perf_analyzer whose flags and outputs we follow.
 const UPSTREAM_VERSION: &str = "2.51.0";
 
-/// Columns of the help text, where the terminal has no fewer.
+/// Width of the help text, unless the terminal is narrower.
 const HELP_WIDTH: usize = 110;
-/// Terminals have more; fewer columns make no text.
+/// Terminals are wider than this; with fewer columns the text would not be readable.
 const NARROWEST: usize = 40;
 
-/// What the help ends with.
+/// The end of the help.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
     4 another load than asked for, 6 a requirement does not hold, 99 bad flags, bad input or no server, 130 interrupted twice or before the load.";
@@ -210,7 +210,7 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
         one(command, (&matches, &flags), codes, true)
     })?;
     let notes = variants::notes(&variants);
-    Ok(Plan { words: said(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
+    Ok(Plan { words: words_of(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
 }
 
 fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches, Flags)> {
@@ -231,7 +231,7 @@ fn one(
     is_variant: bool,
 ) -> Result<Plan> {
     let given = given(command, matches);
-    let mut plan = Plan { words: said(command, matches), ..flags.plan(&given, codes)? };
+    let mut plan = Plan { words: words_of(command, matches), ..flags.plan(&given, codes)? };
     if is_variant {
         plan.rounds = Some(flags.rounds.plan());
     }
@@ -250,14 +250,14 @@ impl Flags {
         let mut notes = notes(given);
         let gate = self.output.gate();
         let further_percentiles = gate.percentiles();
-        // A repository is in this process' reach; perf_analyzer takes another flag for that.
+        // A repository is accessible to this process; perf_analyzer uses another flag for that.
         let repository = codes == Codes::Own && given.has("--model-repository");
         let in_process = (matrix.is_some() || repository) && !given.has("--service-kind");
         if in_process && matrix.is_none() {
             notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
         }
         let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
-        // Over gRPC streams are asynchronous; other services read an answer that comes in pieces either way.
+        // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
         let mut load = self.load.plan(self.sequences.plan(), streams, given);
         if let Some(sessions) = self.openai.sessions() {
@@ -286,14 +286,14 @@ impl Flags {
         })
     }
 
-    /// The rounds of a matrix were once what --max-trials says.
+    /// The rounds of a matrix used to be set by --max-trials.
     fn matrix_rounds(&self, given: &Given) -> Rounds {
         let rounds = self.rounds.plan();
         let old = given.has("--max-trials") && !given.has("--rounds");
         if old { Rounds { count: self.measurement.plan().max_trials, ..rounds } } else { rounds }
     }
 
-    /// What requests carry. Payloads are generated where nothing else is asked for.
+    /// What requests carry. Payloads are generated unless something else is asked for.
     fn data(&self, given: &Given) -> Result<DataPlan> {
         let mut data = self.data.plan(given)?;
         if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
@@ -302,7 +302,7 @@ impl Flags {
         Ok(data)
     }
 
-    /// A matrix and a repository mean Triton in this process, without being told.
+    /// A matrix or a repository implies Triton in this process.
     fn target(&self, in_process: bool, given: &Given) -> Result<Target> {
         let metrics = self.server.metrics();
         let service = if in_process { ServiceKind::TritonCApi } else { self.model.service() };
@@ -327,14 +327,14 @@ impl Flags {
     }
 }
 
-/// What is said where levels may not have the windows that they need.
+/// The note if levels may not get as many windows as they need.
 fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
     let few = plan.request_count.is_none() && plan.max_trials < 3 && mode.has_windows();
     let rule = "a level counts as stable where three windows agree, so that none can be";
     few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
 }
 
-/// What is worth a word although it is no error.
+/// Notes that are not errors.
 fn notes(given: &Given) -> Vec<String> {
     const OLD: [(&str, &str); 4] = [
         ("-t", "--concurrency-range"),

@@ -71,7 +71,7 @@ impl ModelArgs {
         }
     }
 
-    /// `-x` where it is no number.
+    /// The value of `-x` if it is not a number.
     pub fn version_label(&self) -> Option<String> {
         match &self.model_version {
             Some(Version::Label(label)) => Some(label.clone()),
@@ -79,7 +79,7 @@ impl ModelArgs {
         }
     }
 
-    /// The mix; empty where there is one model.
+    /// The mix; empty if there is only one model.
     pub fn mix(&self) -> Vec<MixEntry> {
         self.model_mix.clone()
     }

@@ -1,4 +1,4 @@
-//! The command `models`: its words are the flags of a run that say where the server is.
+//! The command line of `models`: the flags of a run that concern the server.
 
 use crate::cli::getopt::{self, CommandLine};
 use crate::cli::word::{Called, Word, Words};
@@ -30,10 +30,10 @@ Flags about the server (headers, TLS, the embedded server's) are those of a run;
 no such model or no server.
 ";
 
-/// A name that no model has: a run needs one.
+/// A name that no model has, because a run needs one.
 const NONE: &str = "*";
 
-/// Reads the words after `models`: flags of a run.
+/// Parses the arguments of `models`: flags of a run.
 fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     match getopt::read(&called.run, words)? {
         CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(format!("{ABOUT}\n\n{USAGE}"))),

@@ -44,12 +44,12 @@ pub struct OpenAiArgs {
 }
 
 impl OpenAiArgs {
-    /// Conversations at a time, if that is asked for.
+    /// Number of conversations at a time, if asked for.
     pub fn sessions(&self) -> Option<u32> {
         self.session_concurrency
     }
 
-    /// What should be known of generated payloads.
+    /// A note on generated payloads.
     pub fn note(&self) -> Option<String> {
         let length = match self.prompt_tokens.as_ref()? {
             PromptLength::Drawn(length) => length.to_string(),
@@ -63,7 +63,7 @@ impl OpenAiArgs {
         ))
     }
 
-    /// The payloads that are to be generated, if any.
+    /// The payloads to generate, if any.
     pub fn prompts(&self) -> Option<PromptSpec> {
         let path = self.endpoint.as_deref().unwrap_or_default().split('?').next().unwrap_or_default();
         let form = match path.rsplit('/').next().unwrap_or_default() {
@@ -80,14 +80,14 @@ impl OpenAiArgs {
         })
     }
 
-    /// What is asked; with `streaming`, streams.
+    /// The settings of the service; with `streaming`, streams.
     pub fn plan(&self, streaming: bool) -> OpenAiPlan {
         let endpoint = self.endpoint.clone().unwrap_or_default();
         OpenAiPlan { endpoint, streaming, sessions: self.session_concurrency.is_some() }
     }
 }
 
-/// A path, without the slash in front.
+/// A path, without the leading slash.
 fn endpoint(text: &str) -> Result<String, String> {
     let path = text.trim_start_matches('/');
     if path.is_empty() {

@@ -73,7 +73,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// What the run is held against.
+    /// The conditions that the run must meet.
     pub fn gate(&self) -> GatePlan {
         GatePlan {
             requirements: self.require.clone(),

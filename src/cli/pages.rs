@@ -1,4 +1,4 @@
-//! Section "Report": pictures and tables of the result for people; and the words of the command `report`.
+//! Section "Report": pictures and tables of the result for people; and the command line of `report`.
 
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ fn figure(text: &str) -> Result<PictureFile, String> {
     Ok(PictureFile { figure, path: path.into() })
 }
 
-/// Reads the words after `report`: flags, and results.
+/// Parses the arguments of `report`: flags, and results.
 fn read(words: Words<'_>) -> Result<Command> {
     word::read(WORD.name, words, |Report { results, output, svg, markdown }| {
         let pages = Pages { html: output, figures: svg, markdown };

@@ -1,11 +1,11 @@
-//! Reads `start[:end[:step]]`, where a step may be a factor (`*2`), and lists of such.
+//! Parses `start[:end[:step]]`, where a step may be a factor (`*2`), and lists of such.
 
 use std::fmt::Display;
 
 use crate::cli::values::{decimal, integer};
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Periodic, Range};
 
-/// Most values that a list may come to.
+/// Limit on the values of a list.
 const MOST_LISTED: usize = 1000;
 
 /// A range of concurrencies; `4` is that level alone, `4:0` has no end.

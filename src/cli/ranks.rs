@@ -1,4 +1,4 @@
-//! Section "Several processes": what `mpirun` has started.
+//! Section "Several processes": the processes that `mpirun` has started.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! Section "Variants": several ways to do the run, measured in turns.
+//! Section "Variants": several variants of the run, measured in turns.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! Section "Server on the network": how it is reached, traced and watched.
+//! Section "Server on the network": how it is reached, traced and monitored.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The commands `completions` and `man`: what a shell and `man` know of the flags, made from the flags themselves.
+//! The commands `completions` and `man`: shell completions and a manual page, generated from the flags.
 
 use clap::{Parser, ValueEnum as _};
 use clap_complete::Shell;
@@ -43,8 +43,9 @@ fn completions(called: &Called, words: Words<'_>) -> Result<Command> {
         let shell = shell.ok_or_else(|| Error::usage(format!("{rule}: {}", shells())))?;
         // The others take flags alone.
         let commands = called.commands.iter().filter(|_| name == NAMES[0]);
-        let commands = commands.map(|word| told(word.name, &(word.flags)()));
-        let mut command = told(NAMES[0], &called.run).disable_help_subcommand(true).subcommands(commands);
+        let commands = commands.map(|word| without_hidden_flags(word.name, &(word.flags)()));
+        let mut command =
+            without_hidden_flags(NAMES[0], &called.run).disable_help_subcommand(true).subcommands(commands);
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut command, name, &mut text);
         Ok(Command::Help(String::from_utf8_lossy(&text).into_owned()))
@@ -62,11 +63,11 @@ fn man(called: &Called, words: Words<'_>) -> Result<Command> {
     })
 }
 
-/// A command without the flags that are taken but not told, such as old spellings, which a shell would offer.
-fn told(name: &'static str, command: &clap::Command) -> clap::Command {
+/// A command without the flags that are taken but not shown, such as old spellings, which a shell would offer.
+fn without_hidden_flags(name: &'static str, command: &clap::Command) -> clap::Command {
     let flags = command.get_arguments().filter(|arg| arg.is_positional() || !arg.is_hide_set()).cloned();
-    let told = clap::Command::new(name).args(flags).disable_help_flag(command.is_disable_help_flag_set());
-    command.get_about().cloned().into_iter().fold(told, clap::Command::about)
+    let shown = clap::Command::new(name).args(flags).disable_help_flag(command.is_disable_help_flag_set());
+    command.get_about().cloned().into_iter().fold(shown, clap::Command::about)
 }
 
 /// The flags of a run, and all commands with theirs.

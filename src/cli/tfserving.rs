@@ -1,4 +1,4 @@
-//! Section "TensorFlow Serving": what `--service-kind tfserving` has of its own.
+//! Section "TensorFlow Serving": flags of `--service-kind tfserving`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! The command `trace-summary`: its words.
+//! The command line of `trace-summary`.
 
 use std::path::PathBuf;
 

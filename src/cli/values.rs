@@ -1,4 +1,4 @@
-//! Readers of single values. Each answers the value, or the rule that the text breaks.
+//! Parsers of single values. Each returns the value, or the rule that the text breaks.
 
 use std::path::PathBuf;
 use std::time::Duration;

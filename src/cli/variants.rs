@@ -1,4 +1,4 @@
-//! `--variant`: how each becomes a plan of its own.
+//! `--variant`: turns each variant into a plan of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Commands, which are words in the place of the first flag: what one is, and how its flags are read where it has its own.
+//! Commands, which take the place of the first flag: their names, and how commands with their own flags parse them.
 
 use std::error::Error as _;
 use std::ffi::OsString;

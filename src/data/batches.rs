@@ -1,4 +1,4 @@
-//! Which steps make a batch, and whether they can.
+//! Groups steps into batches, and checks that they fit together.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::Region;
 
-/// A step and where it is from.
+/// A step and its origin.
 #[derive(Clone, Copy)]
 pub(super) struct Element<'a> {
     pub stream: usize,
@@ -60,25 +60,26 @@ impl<'a> Elements<'a> {
         self.streams.iter().flat_map(Stream::values)
     }
 
-    /// Where each stream is among the elements.
+    /// The range of each stream among the elements.
     pub(super) fn streams(&self) -> impl Iterator<Item = Range<usize>> {
         self.starts.windows(2).map(|ends| ends[0]..ends[1])
     }
 }
 
-/// Elements that batches go round: each starts where the one before ends, until one starts at the beginning.
+/// Elements that batches cycle through: each batch starts where the one before ends, until one starts at the beginning
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
     /// The first of the elements.
     pub first: usize,
-    /// How many there are.
+    /// Their number.
     pub count: usize,
     /// Elements of a batch.
     pub batch: usize,
 }
 
 impl Cycle {
-    /// How many distinct batches there are.
+    /// Number of distinct batches.
     pub(super) fn groups(&self) -> usize {
         self.count / greatest_common_divisor(self.count, self.batch)
     }
@@ -88,7 +89,7 @@ impl Cycle {
         group * self.batch % self.count
     }
 
-    /// The element at a position; positions past the end go on at the beginning.
+    /// The element at a position; positions past the end wrap around.
     pub(super) fn element(&self, position: usize) -> usize {
         self.first + position % self.count
     }
@@ -98,7 +99,7 @@ impl Cycle {
         self.groups() * self.batch == self.count
     }
 
-    /// How many positions it takes so that each batch has its first `repeats` elements next to each other.
+    /// Number of positions needed for each batch to have its first `repeats` elements next to each other.
     pub(super) fn window(&self, repeats: usize) -> usize {
         (self.count + repeats - 1).min(self.groups() * self.batch)
     }
@@ -108,7 +109,8 @@ fn greatest_common_divisor(one: usize, other: usize) -> usize {
     if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
-/// The cycles of batches of a size: one of all steps, or where these cannot be sent together one of each stream.
+/// The cycles of batches of a size: one over all steps, or one per stream if steps of different streams cannot be sent
+/// together.
 ///
 /// # Errors
 /// Where the steps of a stream cannot be sent together.
@@ -123,7 +125,7 @@ pub(super) fn cycles(corpus: &Corpus, elements: &Elements<'_>, batch: usize) -> 
     }
 }
 
-/// Checks that neighbours can be sent together wherever they are in one batch: then whole batches can.
+/// Checks that neighbours can be sent together if they are in one batch: then whole batches can.
 fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
     let pairs = cycle.count.min(cycle.window(cycle.batch).saturating_sub(1));
     for position in 0..pairs {

@@ -1,4 +1,4 @@
-//! [`Corpus`]: streams of steps, from whatever source, for one model.
+//! [`Corpus`]: streams of steps for one model, from any source.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Corpus {
     /// Memory that the steps' values are in.
     pub(super) regions: Vec<Arc<Region>>,
     pub(super) streams: Vec<Stream>,
-    /// The files that steps came from; none for other sources.
+    /// The files that steps came from; empty for other sources.
     files: Vec<PathBuf>,
     warnings: Vec<String>,
     pub(super) memory: Arc<Allowance>,
@@ -70,18 +70,18 @@ impl Corpus {
         !self.files.is_empty()
     }
 
-    /// Of which files steps are, for messages: ` of a.json`; nothing for other sources.
+    /// The files of the steps, for messages: ` of a.json`; empty for other sources.
     pub(super) fn of_files(&self) -> String {
         let names: Vec<_> = self.files.iter().map(|file| format!("'{}'", file.display())).collect();
         if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) }
     }
 
-    /// Whether any step says what its outputs must be.
+    /// Whether any step has expected outputs.
     pub fn validates(&self) -> bool {
         self.streams.iter().any(Stream::validates)
     }
 
-    /// What was asked for and had no effect.
+    /// Settings that had no effect.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

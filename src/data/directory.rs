@@ -1,5 +1,6 @@
-//! A directory with a file per tensor: raw little-endian elements of one batch element, text with one string per line for
-//! BYTES, or `NAME.npy`. Raw and `.npy` files are mapped, not copied. Files named after outputs say what must come out.
+//! A directory with a file per tensor: raw little-endian elements of one batch element, text with one string per line
+//! for BYTES, or `NAME.npy`. Raw and `.npy` files are mapped, not copied. Files named after outputs hold expected
+//! values.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::shm::{Region, RegionBuilder, map_text, open_regular};
 /// Reads a directory.
 ///
 /// # Errors
-/// Names file, tensor and the rule that is broken.
+/// Names file, tensor and the broken rule.
 pub(crate) fn load(target: &Target<'_>, directory: &Path) -> Result<Loaded> {
     check_files(target, directory)?;
     let mut reader = Reader { target, regions: Vec::new(), memory: RegionBuilder::within(target.spec.memory)? };
@@ -37,7 +38,7 @@ pub(crate) fn load(target: &Target<'_>, directory: &Path) -> Result<Loaded> {
         }
     }
     for (index, output) in target.model.outputs.iter().enumerate() {
-        // An output of an input's name is the same file: it was given as the input.
+        // An output with an input's name would have the same file, which belongs to the input.
         if target.model.inputs.iter().any(|input| input.name == output.name) {
             continue;
         }
@@ -71,14 +72,14 @@ fn find(directory: &Path, tensor: &str) -> Result<Option<Found>> {
             array.display()
         ))),
         (false, true) => Ok(Some(Found { path: array, array: true })),
-        // What is there and is no file, as a link that leads nowhere, is refused when it is opened.
+        // A path that exists but is not a file, such as a dangling link, is refused when it is opened.
         (false, false) if array.symlink_metadata().is_ok() => Ok(Some(Found { path: array, array: true })),
         (false, false) if plain.symlink_metadata().is_err() => Ok(None),
         _ => Ok(Some(Found { path: plain, array: false })),
     }
 }
 
-/// Refuses directories that cannot be read, that are empty, or that hold files of no tensor.
+/// Refuses directories that cannot be read, are empty, or contain files that belong to no tensor.
 fn check_files(target: &Target<'_>, directory: &Path) -> Result<()> {
     let unreadable = |e| Error::input(format!("cannot read the input data directory '{}': {e}", directory.display()));
     let entries = std::fs::read_dir(directory).map_err(unreadable)?;
@@ -112,7 +113,7 @@ fn check_files(target: &Target<'_>, directory: &Path) -> Result<()> {
 
 struct Reader<'a> {
     target: &'a Target<'a>,
-    /// Mapped files; region 0 of the corpus, in front of them, is `memory`.
+    /// Mapped files; they follow `memory`, which is region 0 of the corpus.
     regions: Vec<Region>,
     memory: RegionBuilder,
 }
@@ -144,7 +145,7 @@ impl Reader<'_> {
         Ok(Column { source, stepped: false, values: vec![value] })
     }
 
-    /// The contents of a file whose length was `checked` and is taken before anything is read.
+    /// The contents of a file whose length was `checked` and reserved before anything is read.
     fn map(&self, path: &Path, check: impl FnOnce(usize) -> Result<()>) -> Result<Region> {
         let (_, len) = open_regular(path)?;
         check(len)?;
@@ -218,7 +219,7 @@ fn check_elements(input: &TensorSpec, shape: &[i64], got: u64) -> Result<(), Str
     }
 }
 
-/// Appends each line as an element and counts them. A last line need not end.
+/// Appends each line as an element and counts them. The last line may lack its end.
 fn read_lines(path: &Path, memory: &mut RegionBuilder) -> Result<u64> {
     let text = map_text(path)?;
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Entries for the fuzz targets under `fuzz/`, which hand over bytes instead of files.
+//! Entry points of the fuzz targets under `fuzz/`, which pass bytes instead of files.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::data::{CorpusSpec, DataSource};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 use crate::shm::{Allowance, RegionBuilder};
 
-/// Reads a text as an input file of a model with a tensor of every type, fixed, open and optional ones.
+/// Reads a text as an input file of a model with a tensor of every type: fixed, open and optional ones.
 pub fn json(text: &[u8]) {
     thread_local! {
         static READER: RefCell<JsonReader<'static>> =
@@ -40,7 +40,7 @@ pub fn npy(file: &[u8]) {
     });
 }
 
-/// What is read for; made once and never freed.
+/// The target of reading; made once and never freed.
 fn target() -> &'static Target<'static> {
     thread_local!(static TARGET: &'static Target<'static> = Box::leak(Box::new(make_target())));
     TARGET.with(|target| *target)

@@ -1,23 +1,23 @@
-//! Where the batches of an input are in packed memory.
+//! The layout of an input's batches in packed memory.
 
 use crate::data::batches::Cycle;
 use crate::shm::ALIGNMENT;
 
-/// Where the elements of a cycle are in packed memory: in order, the first ones again at the end, so that every batch is
-/// a window. So an element is there once, or twice near the beginning, whatever the size of the batches.
+/// The layout of a cycle's elements in packed memory: in order, the first ones repeated at the end, so that every batch
+/// is a window. An element is stored once, or twice near the beginning, whatever the size of the batches.
 ///
-/// Windows that share no element begin at multiples of [`ALIGNMENT`]; of others only the first does. The rest are where the
-/// elements before them end, which is a multiple of the size of their type.
+/// Windows that share no element begin at multiples of [`ALIGNMENT`]; otherwise only the first does, and the others
+/// begin where the elements before them end, which is a multiple of the size of their type.
 pub(super) struct Ring {
     /// Offset of each element of the cycle.
     offsets: Vec<usize>,
-    /// From an element to itself when the cycle has come round.
+    /// Distance from an element to its repetition at the end.
     period: usize,
 }
 
 impl Ring {
-    /// Lays out elements of these lengths from `total`, which is moved past them; `repeats` of them make a window. `None`
-    /// where that is too large to be addressed.
+    /// Lays out elements of these lengths from `total`, which is advanced past them; `repeats` of them make a window.
+    /// `None` if the result is too large to be addressed.
     pub(super) fn new(
         cycle: Cycle,
         repeats: usize,
@@ -42,7 +42,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// Offset of the element at a position of the cycle; positions past its end are those of the first elements, again.
+    /// Offset of the element at a position of the cycle; positions past its end are the repeated first elements.
     pub(super) fn offset(&self, position: usize) -> usize {
         let count = self.offsets.len();
         self.offsets[position % count] + position / count * self.period

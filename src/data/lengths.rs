@@ -1,4 +1,4 @@
-//! How long generated prompts and outputs are: distributions of numbers of tokens, and numbers that were recorded.
+//! Lengths of generated prompts and outputs: distributions of token counts, and recorded counts.
 
 use std::f64::consts::TAU;
 use std::fmt;
@@ -9,10 +9,10 @@ use rand_xoshiro::SplitMix64;
 
 use crate::seed;
 
-/// Most tokens of a prompt or an output.
+/// Maximum number of tokens of a prompt or an output.
 pub const MOST_TOKENS: u32 = 10_000_000;
 
-/// A distribution of numbers of tokens. Draws outside of its bounds become the bound.
+/// A distribution of token counts. Draws beyond its bounds become the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenLength {
     /// Its shape.
@@ -23,31 +23,31 @@ pub struct TokenLength {
     pub most: u32,
 }
 
-/// A shape of such a distribution, in tokens.
+/// The shape of a distribution, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LengthShape {
-    /// With a mean and a standard deviation; all the same where that is 0.
+    /// Normal, with mean and standard deviation; constant if that is 0.
     Normal(f64, f64),
-    /// With a mean and a standard deviation; it begins at the smallest number.
+    /// Log-normal, with mean and standard deviation; shifted to the smallest number.
     LogNormal(f64, f64),
-    /// Azzalini's, with a location, a scale and a shape.
+    /// Azzalini's skew-normal, with location, scale and shape.
     SkewNormal(f64, f64, f64),
-    /// With a mean.
+    /// Poisson, with a mean.
     Poisson(f64),
-    /// Every number between the bounds is as likely as any other.
+    /// Uniform between the bounds.
     Uniform,
 }
 
 impl TokenLength {
-    /// That shape with no bounds but those of any length.
+    /// That shape without bounds, except those of any length.
     pub fn unbounded(shape: LengthShape) -> Self {
         Self { shape, least: 1, most: MOST_TOKENS }
     }
 
-    /// The length that the draws `first` and the one after it of the stream with this seed make.
+    /// The length from draws `first` and `first + 1` of the stream with this seed.
     pub(super) fn draw(&self, stream: u64, first: u64) -> u64 {
         let unit = |number| seed::unit(seed::hash(stream, number));
-        // Box and Muller's transform makes two of two; the logarithm's argument is never 0.
+        // The Box-Muller transform turns two draws into two; the logarithm's argument is never 0.
         let (radius, angle) = ((-2.0 * (1.0 - unit(first)).ln()).sqrt(), TAU * unit(first + 1));
         let (one, other) = (radius * angle.cos(), radius * angle.sin());
         let (least, most) = (f64::from(self.least), f64::from(self.most));
@@ -89,7 +89,7 @@ impl fmt::Display for TokenLength {
 pub enum PromptLength {
     /// Drawn.
     Drawn(TokenLength),
-    /// Those of a recorded trace, row after row; outputs are as long as recorded, too.
+    /// Those of a recorded trace, row after row; outputs have the recorded lengths, too.
     Recorded(std::path::PathBuf),
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads the dictionary; `None` where it is malformed.
+    /// Parses the dictionary; `None` if it is malformed.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut text = Literal(text.trim_end());
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);

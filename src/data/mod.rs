@@ -1,8 +1,8 @@
 //! Input data: from flags and files to [`Payload`]s, request bodies that are packed once, before the run.
 //!
 //! A [`Corpus`] holds streams of steps, one batch element each, read from JSON, NumPy and raw files or generated.
-//! [`Corpus::pack`] makes the [`PayloadTable`] of it: everything that a run will send, in the memory that it is sent from.
-//! [`validate`] compares what comes back with what the data say.
+//! [`Corpus::pack`] turns it into the [`PayloadTable`]: everything that a run will send, in the memory that it is sent
+//! from. [`validate`] compares responses with the expected outputs in the data.
 
 mod batches;
 mod columns;

@@ -1,7 +1,7 @@
 //! NumPy's `.npy` format: the header, and how an array becomes steps of a tensor.
 //!
-//! An array of the tensor's own rank is one step; with one dimension more in front, that one counts steps. Data are used
-//! in place wherever NumPy's element type is the tensor's own; fixed-width strings become BYTES.
+//! An array of the tensor's own rank is one step; an additional dimension in front counts steps. Data are used in place
+//! if NumPy's element type is the tensor's own; fixed-width strings become BYTES.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::data::{OutputValues, strings};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
 
-/// Longest header that is believed.
+/// Longest header that is accepted.
 const MAX_HEADER: usize = 1 << 20;
 
-/// So many bytes of strings are converted at once.
+/// Bytes of strings converted at a time.
 const PIECE: usize = 1 << 16;
 
-/// What is said of an array that ends too early.
+/// The error of an array that ends too early.
 pub(super) const CUT_OFF: &str = "it is cut off";
 
-/// So many bytes of a file hold its whole header.
+/// Bytes from the start of a file that contain its whole header.
 pub(super) const LONGEST_HEADER: usize = MAX_HEADER + 12;
 
-/// What the header of an array says.
+/// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Type of the elements, such as `<f4`.
@@ -110,14 +110,14 @@ impl Header {
         format!("its elements are '{}', but {datatype} is expected: save it with {hint}", self.descr)
     }
 
-    /// The shape of one step, and the number of steps where there is a dimension for them.
+    /// The shape of one step, and the number of steps if there is a dimension for them.
     fn steps(&self, tensor: &TensorSpec) -> Result<(Vec<i64>, Option<usize>), String> {
         if shapes::fits(&self.shape, &tensor.shape) {
             return Ok((self.shape.clone(), None));
         }
         match self.shape.split_first() {
             Some((&0, shape)) if shapes::fits(shape, &tensor.shape) => Err("it has no steps".to_owned()),
-            // They would take no memory, so any number of them could be claimed.
+            // They would take no memory, so a file could claim any number of them.
             Some((_, shape)) if shapes::fits(shape, &tensor.shape) && shape.contains(&0) => {
                 Err("its steps hold no elements".to_owned())
             }
@@ -153,7 +153,7 @@ enum Encoding {
     Wide(usize),
 }
 
-/// Where the steps of an array come from, one after the other.
+/// A source of an array's steps, one after the other.
 pub(crate) trait Steps {
     /// The next `len` bytes.
     ///
@@ -162,7 +162,7 @@ pub(crate) trait Steps {
     fn next(&mut self, len: usize) -> Result<Cow<'_, [u8]>, String>;
 }
 
-/// Steps of an array that is in memory.
+/// Steps of an array in memory.
 impl Steps for &[u8] {
     fn next(&mut self, len: usize) -> Result<Cow<'_, [u8]>, String> {
         let (step, rest) = self.split_at_checked(len).ok_or(CUT_OFF)?;
@@ -182,8 +182,8 @@ impl Encoding {
     }
 }
 
-/// The array's steps as values of an input. Those that are used as they are stay where they are, in region number `region` of
-/// the corpus; strings are converted into `memory`, region number `converted`.
+/// The array's steps as values of an input. Values that are used in place stay in region number `region` of the corpus;
+/// strings are converted into `memory`, region number `converted`.
 ///
 /// # Errors
 /// What does not fit.
@@ -210,7 +210,7 @@ pub(crate) fn input_column(
     Ok(Column { source: String::new(), stepped: array.steps.is_some(), values })
 }
 
-/// The array's steps as expected values of output `index`. What `scratch` holds is lost.
+/// The array's steps as expected values of output `index`. The content of `scratch` is lost.
 ///
 /// # Errors
 /// What does not fit.
@@ -235,7 +235,7 @@ pub(crate) fn output_column(
     Ok(Column { source: String::new(), stepped: array.steps.is_some(), values })
 }
 
-/// An array that fits its tensor, as its header promises it.
+/// An array that fits its tensor, according to its header.
 pub(crate) struct Array {
     /// Where in the file the elements start.
     pub data: usize,
@@ -284,12 +284,12 @@ impl Array {
         ))
     }
 
-    /// Whether its elements are used as they are, where they are.
+    /// Whether its elements are used in place.
     pub fn is_raw(&self) -> bool {
         self.encoding == Encoding::Raw
     }
 
-    /// Takes what the list of its steps costs.
+    /// Reserves the memory for the list of its steps.
     fn take(&self, target: &Target<'_>) -> Result<(), String> {
         let list = (self.count() as u64).saturating_mul(size_of::<Value>() as u64);
         target.spec.memory.take(list).map_err(|e| e.to_string())

@@ -1,4 +1,4 @@
-//! `.npz` archives, as `numpy.savez` and `savez_compressed` write them: an array per tensor, a stream per file.
+//! `.npz` archives, as written by `numpy.savez` and `savez_compressed`: an array per tensor, a stream per file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::{Allowance, Region, RegionBuilder, open_regular};
 
-/// How much is unpacked at once.
+/// Bytes unpacked at a time.
 const CHUNK: usize = 1 << 16;
 
 type Archive = ZipArchive<BufReader<File>>;
@@ -25,7 +25,7 @@ type Archive = ZipArchive<BufReader<File>>;
 /// Reads archives, each a stream.
 ///
 /// # Errors
-/// Names file, array and the rule that is broken.
+/// Names file, array and the broken rule.
 pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
     let mut loaded = Loaded::default();
     for path in files {
@@ -118,13 +118,13 @@ fn position(tensors: &[TensorSpec], name: &str) -> Option<usize> {
     tensors.iter().position(|spec| spec.name == name)
 }
 
-/// Adds up what the arrays will take, by their own headers, before the bulk of any is read.
+/// Adds up the sizes of the arrays by their own headers, before most of any is read.
 fn check_size(target: &Target<'_>, archive: &mut Archive, names: &[String]) -> Result<()> {
     let mut total = 0_u64;
     for name in names {
         let tensors = target.model.inputs.iter().chain(&target.model.outputs);
         let spec = tensors.into_iter().find(|spec| spec.name == tensor_of(name));
-        // What is wrong with an array is said when it is read; strings take less than they do here.
+        // Errors in an array are reported when it is read; strings take less than is counted here.
         if let Some(Ok(member)) = spec.map(|spec| Member::open(archive, name, spec))
             && member.array.is_raw()
         {
@@ -141,9 +141,9 @@ struct Member<'a> {
     unpacked: Unpacked<'a>,
 }
 
-/// What an array is unpacked from: neither its size in the archive nor that in its header is trusted.
+/// The source that an array is unpacked from: neither its size in the archive nor that in its header is trusted.
 struct Unpacked<'a> {
-    /// The beginning, which has been unpacked for the header's sake, and how much of it has been taken.
+    /// The beginning, which was unpacked for the header, and how much of it has been consumed.
     head: (Vec<u8>, usize),
     entry: ZipFile<'a, BufReader<File>>,
     memory: Option<&'a Allowance>,
@@ -167,7 +167,7 @@ impl<'a> Member<'a> {
         Ok(Self { tensor, array, unpacked: Unpacked { head, entry, memory: None } })
     }
 
-    /// Reads all of it, with its header, into a region of its own.
+    /// Reads the whole file, including its header, into its own region.
     fn whole(&mut self, memory: &Arc<Allowance>) -> Result<Region, String> {
         let mut region = RegionBuilder::within(memory).map_err(|e| e.to_string())?;
         self.unpacked.head.1 = 0;
@@ -189,7 +189,7 @@ impl<'a> Member<'a> {
         (&self.array, &mut self.unpacked)
     }
 
-    /// Checks that nothing comes behind the array.
+    /// Checks that nothing follows the array.
     fn end(&mut self) -> Result<(), String> {
         match self.unpacked.read(&mut [0]).map_err(unpackable)? {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! From the corpus to payloads: batches are packed once, before the run.
+//! Packs the corpus into payloads: batches are packed once, before the run.
 
 use std::collections::HashMap;
 use std::iter;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::{ALIGNMENT, Allowance, Placement, Region};
 
-/// More elements than this in one request are a slip of the keyboard.
+/// A request with more elements than this is a typing error.
 const LARGEST_BATCH: u64 = 1 << 24;
 
 /// How a corpus is packed.
@@ -23,25 +23,25 @@ const LARGEST_BATCH: u64 = 1 << 24;
 pub struct Packing {
     /// Batch elements per request.
     pub batch_size: u64,
-    /// Where inputs are to live.
+    /// The kind of memory for inputs.
     pub placement: Placement,
-    /// Whether streams stay apart, because each sequence follows one; else requests cycle through all steps.
+    /// Whether streams are kept apart, because each sequence follows one; else requests cycle through all steps.
     pub sequences: bool,
 }
 
 /// Every request body of a model.
 #[derive(Clone, Debug)]
 pub struct PayloadTable {
-    /// In the order in which requests cycle through them: batches follow each other without a gap, and those at the end
-    /// take their last elements from the beginning.
+    /// In the order in which requests cycle through them: batches follow each other without a gap, and the last ones
+    /// wrap around to the beginning.
     pub payloads: Vec<Payload>,
-    /// Which of them each stream has: those of the corpus for sequences, else one, the cycle of all requests.
+    /// The range of each stream: the streams of the corpus for sequences, else a single one, the cycle of all requests.
     pub streams: Vec<Range<u32>>,
 }
 
 impl Corpus {
-    /// Packs batches into memory of the given kind. Batches of one in ordinary memory are not copied; the memory of others is
-    /// given back as they are copied, unless a clone has a share in it.
+    /// Packs batches into memory of the given kind. Batches of one in ordinary memory are not copied; the memory of
+    /// others is released as they are copied, unless a clone shares it.
     ///
     /// # Errors
     /// Where steps cannot be batched together, the model does not batch, or the machine lacks memory or a driver.
@@ -87,7 +87,7 @@ impl Corpus {
         Ok(())
     }
 
-    /// What must come back for every step; `None` where nothing is said of any.
+    /// The expected outputs of every step; `None` if no step has any.
     fn expected_steps(&self) -> Option<Arc<[ExpectedStep]>> {
         let of_stream = |(stream, steps): (usize, &Stream)| {
             let expected = |step| steps.expected(step).cloned().unwrap_or_default();
@@ -99,7 +99,7 @@ impl Corpus {
     }
 }
 
-/// One packing under way.
+/// A packing in progress.
 struct Packer<'a> {
     inputs: &'a [TensorSpec],
     /// Whether tensors have a batch dimension.
@@ -110,11 +110,11 @@ struct Packer<'a> {
     memory: &'a Allowance,
 }
 
-/// Where values are when they are sent.
+/// Where values are sent from.
 enum Packed {
     /// In the regions of the corpus.
     InPlace(Vec<Arc<Region>>),
-    /// In a region of their own; with the ring of every cycle and input.
+    /// In a separate region; with the layout of every cycle and input.
     Apart(Arc<Region>, Vec<Vec<Ring>>),
 }
 
@@ -151,14 +151,14 @@ impl Packer<'_> {
         Ok(payloads)
     }
 
-    /// How many elements of this input a batch holds: shape tensors are sent once.
+    /// Number of elements of this input in a batch: shape tensors are sent once.
     fn repeats(&self, spec: &TensorSpec) -> usize {
         if spec.shape_tensor { 1 } else { self.packing.batch_size as usize }
     }
 
     /// Copies everything to where it is sent from.
     fn copy(&self, regions: Vec<Arc<Region>>) -> Result<Packed> {
-        // Servers ask that even a tensor without elements begins behind a region's first byte and before its end.
+        // Servers require that even a tensor without elements begins after a region's first byte and before its end.
         let empty = self.elements.values().any(|value| value.len == 0);
         let margin = if empty { ALIGNMENT } else { 0 };
         let mut total = margin;
@@ -179,11 +179,11 @@ impl Packer<'_> {
         })
     }
 
-    /// Allocates the packed region of `total` bytes and copies every element to its places, in the order in which batches take
-    /// them; what is not needed again is given back.
+    /// Allocates the packed region of `total` bytes and copies every element to its places, in the order in which
+    /// batches use them; source memory that is no longer needed is released.
     fn fill(&self, rings: &[Vec<Ring>], regions: Vec<Arc<Region>>, total: usize) -> Result<Region> {
         let mut source = Source::new(regions, self.elements.values());
-        // Another device's memory is not what is counted; its driver says when there is none.
+        // A device's memory is not counted; its driver reports when there is none left.
         let taken = if matches!(self.packing.placement, Placement::Cuda(_)) { 0 } else { total as u64 };
         let (all, spendable) = source.lens();
         let further = taken.saturating_sub(spendable);
@@ -207,13 +207,13 @@ impl Packer<'_> {
     }
 }
 
-/// Makes the tensors of requests.
+/// Builds the tensors of requests.
 struct Tensors<'a> {
     packer: &'a Packer<'a>,
     packed: Packed,
-    /// Of every input.
+    /// Names of the inputs.
     names: Vec<Arc<str>>,
-    /// Shapes with the batch dimension, by those without; each once, because there may be millions of requests.
+    /// Shapes with the batch dimension, by those without; each stored once, because there may be millions of requests.
     shapes: HashMap<Arc<[i64]>, Arc<[i64]>>,
 }
 

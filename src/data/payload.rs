@@ -1,4 +1,4 @@
-//! What one request carries, ready to be handed to a server without a copy.
+//! What one request carries, ready to be passed to a server without a copy.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct PayloadId(pub u32);
 pub struct Payload {
     /// Which of the client's models it is for.
     pub model: usize,
-    /// Batch elements that it holds.
+    /// Number of batch elements.
     pub batch: u64,
     /// Stream that it is taken from.
     pub stream: u32,
@@ -24,10 +24,10 @@ pub struct Payload {
     pub step: u32,
     /// Inputs in the model's order; optional ones may be absent.
     pub inputs: Vec<InputTensor>,
-    /// Request parameters of its own: those of an entry of a mix, or of a row of a trace. One of the same name in
-    /// [`RequestOptions`](crate::backend::RequestOptions) gives way.
+    /// Its own request parameters: those of an entry of a mix, or of a row of a trace. They override parameters of the
+    /// same name in [`RequestOptions`](crate::backend::RequestOptions).
     pub parameters: Vec<Parameter>,
-    /// What the outputs must be, where validation data were given.
+    /// Expected outputs, if validation data were given.
     pub expected: Option<Arc<Expected>>,
 }
 
@@ -38,43 +38,43 @@ pub struct InputTensor {
     pub name: Arc<str>,
     /// Element type.
     pub datatype: DataType,
-    /// Full shape as sent, the batch dimension included where the model batches; shared by tensors of the same shape.
+    /// Full shape as sent, including the batch dimension if the model batches; shared by tensors of the same shape.
     pub shape: Arc<[i64]>,
     /// Memory that holds the elements: little-endian, row-major, packed.
     pub region: Arc<Region>,
-    /// Where in the region they start, in bytes.
+    /// Their offset in the region, in bytes.
     pub offset: usize,
-    /// How many bytes they take.
+    /// Their length in bytes.
     pub len: usize,
 }
 
 impl InputTensor {
-    /// Address of the first element; on a device where the region is.
+    /// Address of the first element; on a device if the region is.
     pub fn address(&self) -> usize {
         self.region.address() + self.offset
     }
 }
 
-/// Outputs of the responses that must come for one step, in order: one response for models that are not decoupled.
+/// Expected outputs of the responses for one step, in order: one response for models that are not decoupled.
 pub type Responses = Arc<[Vec<Arc<OutputValues>>]>;
 
-/// What must come back for one step.
+/// The expectation for one step.
 #[derive(Clone, Debug)]
 pub struct ExpectedStep {
     /// Stream of the step.
     pub stream: u32,
     /// Its number in the stream.
     pub step: u32,
-    /// What must come; shapes are without the batch dimension. None where nothing is said of the step.
+    /// The expected responses; shapes are without the batch dimension. Empty if nothing is expected of the step.
     pub responses: Responses,
 }
 
-/// What must come back for one request: as many steps of a cycle as it has batch elements, one after the other.
+/// The expectation for one request: as many consecutive steps of a cycle as it has batch elements.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// All steps of the data, shared by all requests.
     pub steps: Arc<[ExpectedStep]>,
-    /// Those that batches go round.
+    /// The steps that batches cycle through.
     pub cycle: Range<usize>,
     /// The step of the first batch element.
     pub first: usize,
@@ -83,21 +83,21 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// The steps of a batch of so many.
+    /// The steps of a batch of that size.
     pub fn members(&self, batch: u64) -> impl Iterator<Item = &ExpectedStep> + Clone {
         let Range { start, end } = self.cycle;
         (0..batch as usize).map(move |member| &self.steps[start + (self.first - start + member) % (end - start)])
     }
 }
 
-/// Values of one output of a step, as they must come.
+/// Expected values of one output of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputValues {
     /// Name in the model.
     pub name: Arc<str>,
     /// Element type.
     pub datatype: DataType,
-    /// Shape; `None` where none was given.
+    /// Shape; `None` if none was given.
     pub shape: Option<Vec<i64>>,
     /// Little-endian, row-major, packed elements.
     pub bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Generated payloads for language models: prompts of so many words, in the form that an endpoint takes.
+//! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
 use crate::data::lengths::{MOST_TOKENS, PromptLength, TokenCounts};
 use crate::data::steps::{Loaded, Stream, Target, Value};
@@ -9,10 +9,10 @@ use crate::model::DataType;
 use crate::seed::{self, Purpose};
 use crate::shm::RegionBuilder;
 
-/// How many different prompts there are where nothing says so.
+/// Default number of different prompts.
 const USUAL_PROMPTS: u32 = 100;
 
-/// Words of which most tokenizers make one token each.
+/// Words that most tokenizers encode as one token each.
 const WORDS: [&str; 96] = [
     "the", "of", "and", "to", "in", "is", "that", "for", "it", "as", "was", "with", "be", "by", "on", "not", "he",
     "his", "but", "at", "are", "this", "have", "from", "or", "had", "an", "they", "which", "one", "you", "were", "her",
@@ -23,13 +23,13 @@ const WORDS: [&str; 96] = [
     "much", "your", "way", "well",
 ];
 
-/// Draws of one prompt before its words: the two of each length.
+/// Draws of one prompt before its words: two for each length.
 const DRAWS: u64 = 4;
 
-/// Generates payloads, the same for the same seed, whatever else is asked for; `rows` are lengths that were recorded.
+/// Generates payloads, the same for the same seed, whatever else is asked for; `rows` are recorded lengths.
 ///
 /// # Errors
-/// Where the model's requests are no JSON documents, or memory is lacking.
+/// Where the model's requests are not JSON documents, or memory is lacking.
 pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts]) -> Result<Loaded> {
     let [input] = &target.model.inputs[..] else { return Err(unfit()) };
     if input.datatype != DataType::Json {
@@ -76,7 +76,7 @@ struct Draws {
 }
 
 impl Draws {
-    /// Tokens of the prompt, and most tokens of the output where there is such a bound.
+    /// Tokens of the prompt, and the limit on output tokens, if any.
     fn lengths(&self, spec: &PromptSpec, row: Option<&TokenCounts>) -> (u64, Option<u64>) {
         let most = u64::from(MOST_TOKENS);
         let prompt = match (&spec.prompt, row) {
@@ -87,7 +87,7 @@ impl Draws {
         (prompt, spec.output.map(|length| length.draw(self.seed, 2)).or(recorded))
     }
 
-    /// So many words, with blanks between them.
+    /// `count` words, separated by blanks.
     fn words(&self, count: u64) -> String {
         let word = |number| WORDS[(seed::hash(self.seed, DRAWS + number) % WORDS.len() as u64) as usize];
         (0..count).map(word).collect::<Vec<_>>().join(" ")

@@ -19,7 +19,7 @@ impl fmt::Display for RandomRange {
     }
 }
 
-/// One bound. Whole numbers are exact, so that those of 64 bits are.
+/// One bound. Integers are exact, including those of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// A number without a fraction.
@@ -29,7 +29,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Reads a finite number.
+    /// Parses a finite number.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(whole) = text.parse() {
             return Some(Self::Whole(whole));
@@ -56,7 +56,7 @@ impl Bound {
 
 impl From<f64> for Bound {
     fn from(number: f64) -> Self {
-        // Beyond this, floating-point numbers do not fit into 128 bits.
+        // Larger floating-point numbers do not fit into 128 bits.
         const MOST: f64 = 1e38;
         if number.fract() == 0.0 && number.abs() < MOST { Self::Whole(number as i128) } else { Self::Real(number) }
     }

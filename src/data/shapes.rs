@@ -1,16 +1,16 @@
-//! Which shape a tensor is sent with: the step's own, else `--shape`, else the model's.
+//! The shape that a tensor is sent with: the step's own, else `--shape`, else the model's.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
 
-/// The shape of every input before a step has its say, in the model's order; without the batch dimension.
+/// The shape of every input unless a step overrides it, in the model's order; without the batch dimension.
 #[derive(Debug)]
 pub(crate) struct Shapes {
-    /// One per input; -1 where still open.
+    /// One per input; -1 for open dimensions.
     pub inputs: Vec<Arc<[i64]>>,
-    /// What was given and had no effect.
+    /// Settings that had no effect.
     pub warnings: Vec<String>,
 }
 
@@ -18,7 +18,7 @@ impl Shapes {
     /// Applies `--shape`; the last one of a name wins.
     ///
     /// # Errors
-    /// Where a name is no input, or a shape does not fit the model's free dimensions.
+    /// Where a name is not an input, or a shape does not fit the model's free dimensions.
     pub(crate) fn new(model: &ModelSpec, given: &[(String, Vec<i64>)]) -> Result<Self> {
         let mut shapes = Self {
             inputs: model.inputs.iter().map(|input| input.shape.as_slice().into()).collect(),
@@ -70,7 +70,7 @@ pub(crate) fn fits(shape: &[i64], model: &[i64]) -> bool {
         && shape.iter().zip(model).all(|(&given, &fixed)| given >= 0 && (fixed < 0 || given == fixed))
 }
 
-/// Elements of a closed shape; `None` where a dimension is open or the number overflows.
+/// Elements of a closed shape; `None` if a dimension is open or the number overflows.
 pub(crate) fn elements(shape: &[i64]) -> Option<u64> {
     shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(u64::try_from(dim).ok()?))
 }
@@ -85,7 +85,7 @@ pub(crate) fn bracketed(shape: &[i64]) -> String {
     format!("[{}]", list(shape))
 }
 
-/// `2,3`, as `--shape` has it.
+/// `2,3`, in the format of `--shape`.
 pub(crate) fn list(shape: &[i64]) -> String {
     shape.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }

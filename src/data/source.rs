@@ -7,14 +7,15 @@ use crate::data::steps::Value;
 use crate::error::Result;
 use crate::shm::{ALIGNMENT, Region};
 
-/// So much is copied before the memory that it came from is given back.
+/// Bytes copied before the memory that they came from is released.
 const PIECE: usize = 16 << 20;
 
-/// Regions of values that are copied, most of them front to back. What was copied for the last time is given back piece by
-/// piece, so that the values and their copies are never in memory as a whole together.
+/// Regions of values that are copied, most of them front to back. Their memory is released piece by piece after the
+/// last copy, so that the values and their copies are never in memory completely at the same time.
 pub(super) struct Source {
     regions: Vec<Arc<Region>>,
-    /// Per region, what is not needed any more and not given back yet; `None` where values share bytes or are out of order.
+    /// Per region, the part that is no longer needed but not yet released; `None` if values share bytes or are out of
+    /// order.
     spent: Vec<Option<Range<usize>>>,
 }
 
@@ -34,7 +35,7 @@ impl Source {
         Self { regions, spent }
     }
 
-    /// Bytes of all regions, and of those whose memory is given back as it is copied.
+    /// Bytes of all regions, and of those whose memory is released as it is copied.
     pub(super) fn lens(&mut self) -> (u64, u64) {
         let len = |region: &Arc<Region>| region.len() as u64;
         let all = self.regions.iter().map(len).sum();
@@ -45,7 +46,7 @@ impl Source {
         (all, spendable.sum())
     }
 
-    /// Copies a value to a place, if it has one there; `is_last` where it is not needed after that.
+    /// Copies a value to a place, if it has one; `is_last` if it is not needed after that.
     ///
     /// # Errors
     /// Where a place is outside of its region, there is no memory for it, or a driver fails.

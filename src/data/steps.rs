@@ -1,4 +1,4 @@
-//! What every source of input data comes down to: streams of steps, each with one batch element of every input.
+//! The common form of all sources of input data: streams of steps, each with one batch element of every input.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::data::shapes::Shapes;
 pub(crate) struct Value {
     /// Index of the region.
     pub region: usize,
-    /// Where in the region it starts, in bytes.
+    /// Its offset in the region, in bytes.
     pub offset: usize,
-    /// How many bytes it takes.
+    /// Its length in bytes.
     pub len: usize,
     /// Its shape, without the batch dimension; values of the same shape share it.
     pub shape: Arc<[i64]>,
@@ -27,9 +27,9 @@ pub(crate) struct Value {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     len: usize,
-    /// As many for each step as the model has inputs.
+    /// One entry per step and input of the model.
     inputs: Vec<Option<Value>>,
-    /// Shorter where the last steps expect nothing.
+    /// Shorter if the last steps expect nothing.
     expected: Vec<Option<Responses>>,
 }
 
@@ -39,13 +39,13 @@ impl Stream {
         self.len
     }
 
-    /// Adds a step: a value per input of the model, in its order, `None` where an optional one is left out.
+    /// Adds a step: a value per input of the model, in its order, `None` if an optional one is left out.
     pub fn push(&mut self, inputs: impl IntoIterator<Item = Option<Value>>) {
         self.inputs.extend(inputs);
         self.len += 1;
     }
 
-    /// Says what must come back for a step.
+    /// Sets the expected responses of a step.
     pub fn expect(&mut self, step: usize, responses: Responses) {
         if self.expected.len() <= step {
             self.expected.resize(step + 1, None);
@@ -59,12 +59,12 @@ impl Stream {
         &self.inputs[step * width..][..width]
     }
 
-    /// What must come back for a step; shapes are without the batch dimension.
+    /// The expected responses of a step; shapes are without the batch dimension.
     pub fn expected(&self, step: usize) -> Option<&Responses> {
         self.expected.get(step)?.as_ref()
     }
 
-    /// Whether any step says what must come back.
+    /// Whether any step has expected responses.
     pub fn validates(&self) -> bool {
         !self.expected.is_empty()
     }
@@ -75,24 +75,24 @@ impl Stream {
     }
 }
 
-/// What a source yields.
+/// The content of a source.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// Memory that values are in.
     pub regions: Vec<Region>,
     /// Streams of steps.
     pub streams: Vec<Stream>,
-    /// What is in the source and has no effect.
+    /// Parts of the source that have no effect.
     pub warnings: Vec<String>,
 }
 
-/// What a source reads for: the model, what is asked for and what follows from both.
+/// The target that a source is read for: the model, the specification and what follows from both.
 pub(crate) struct Target<'a> {
     /// The model.
     pub model: &'a ModelSpec,
-    /// What is asked for.
+    /// The specification.
     pub spec: &'a CorpusSpec<'a>,
-    /// Shapes before a step has its say.
+    /// Shapes unless a step overrides them.
     pub shapes: Shapes,
     /// Names of the outputs, shared by all expected values.
     pub output_names: Vec<Arc<str>>,
@@ -117,10 +117,11 @@ impl<'a> Target<'a> {
         self.model.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Takes what `count` steps cost beside their values: the lists of them, and of the requests that they become.
+    /// Reserves the memory that `count` steps take beside their values: the lists of them, and of the requests that
+    /// they become.
     ///
     /// # Errors
-    /// Where that is more than input data may take.
+    /// Where that exceeds the limit on input data.
     pub fn take_steps(&self, count: usize) -> Result<()> {
         let each = size_of::<Option<Value>>() + size_of::<InputTensor>();
         let step = size_of::<Payload>() + self.model.inputs.len() * each;
@@ -130,7 +131,7 @@ impl<'a> Target<'a> {
     /// Checks what was read for input `index` and returns the shape that it is sent with.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The broken rule.
     pub fn settle_input(&self, index: usize, own: Option<Arc<[i64]>>, bytes: &[u8]) -> Result<Arc<[i64]>, String> {
         let input = &self.model.inputs[index];
         let shape = match own {
@@ -150,11 +151,11 @@ impl<'a> Target<'a> {
         Ok(shape)
     }
 
-    /// Checks what was read for output `index` and makes expected values of it. Where the model leaves the shape open
+    /// Checks what was read for output `index` and turns it into expected values. If the model leaves the shape open
     /// and no shape was given, the shape is not compared.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The broken rule.
     pub fn settle_output(
         &self,
         index: usize,
@@ -183,7 +184,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Elements of a closed shape, and their bytes where the type has a fixed size.
+/// Elements of a closed shape, and their bytes if the type has a fixed size.
 ///
 /// # Errors
 /// Where either number overflows.
@@ -222,7 +223,7 @@ fn check_size(tensor: &TensorSpec, shape: &[i64], bytes: &[u8]) -> Result<(), St
     }
 }
 
-/// Checks that bytes break off between elements, and counts these.
+/// Checks that bytes end at the end of an element, and counts elements.
 fn check_whole(tensor: &TensorSpec, bytes: &[u8]) -> Result<u64, String> {
     let name = &tensor.name;
     match tensor.datatype.size() {

@@ -1,4 +1,4 @@
-//! BYTES tensors in their wire form: each element a little-endian 32-bit length and that many bytes.
+//! BYTES tensors in their wire format: each element is a little-endian 32-bit length and that many bytes.
 
 use crate::error::{Error, Result};
 use crate::shm::RegionBuilder;
@@ -6,7 +6,7 @@ use crate::shm::RegionBuilder;
 /// Appends one element.
 ///
 /// # Errors
-/// Where the element is longer than its length field can tell, or memory is lacking.
+/// Where the element is too long for its length field, or memory is lacking.
 pub(crate) fn append(out: &mut RegionBuilder, element: &[u8]) -> Result<()> {
     let length = u32::try_from(element.len())
         .map_err(|_| Error::input(format!("a BYTES element of {} bytes is longer than 4294967295", element.len())))?;
@@ -22,7 +22,7 @@ pub(crate) fn pack_element(out: &mut Vec<u8>, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Walks through the elements; the last item is an `Err` where the bytes break off inside an element, with their offset.
+/// Iterates over the elements; the last item is an `Err` with an offset if the bytes end inside an element.
 pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -38,7 +38,7 @@ pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize
 /// Counts the elements.
 ///
 /// # Errors
-/// The offset of the element inside which the bytes break off.
+/// The offset of the element inside which the bytes end.
 pub(crate) fn count(bytes: &[u8]) -> Result<u64, usize> {
     elements(bytes).try_fold(0, |count, element| element.map(|_| count + 1))
 }

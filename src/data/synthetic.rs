@@ -1,4 +1,4 @@
-//! Generated data: zeros, or random values that make sense for their type. One step, the same for all requests.
+//! Generated data: zeros, or random values that suit their type. One step, the same for all requests.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
 
-/// What random strings are made of, as perf_analyzer's are.
+/// The characters of random strings, the same as perf_analyzer's.
 const CHARACTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .?!";
 
 /// Largest random value of 32- and 64-bit integers without `--random-range`: such tensors are mostly indices (token
-/// numbers), and this stays inside of the vocabulary of common language models.
+/// numbers), and this is within the vocabulary of common language models.
 const LARGEST_INDEX: u32 = 9_999;
 
 /// Generates one step.
 ///
 /// # Errors
-/// Where a shape is open, a shape tensor would have to be invented, or a random range does not fit its input.
+/// Where a shape is open, values of a shape tensor would have to be made up, or a random range does not fit its input.
 pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     check_ranges(target)?;
     let mut memory = RegionBuilder::within(target.spec.memory)?;
@@ -68,7 +68,7 @@ fn check_shape(input: &TensorSpec, shape: &[i64]) -> Result<()> {
     }
 }
 
-/// Says which flag asked for a tensor's shape, where one did.
+/// Names the flag that set a tensor's shape, if one did.
 fn asked_by(input: &TensorSpec, shape: &[i64]) -> String {
     match input.shape == shape {
         true => format!("input {} of shape {}", input.name, shapes::bracketed(shape)),
@@ -76,7 +76,7 @@ fn asked_by(input: &TensorSpec, shape: &[i64]) -> String {
     }
 }
 
-/// An input whose shape nobody fixed.
+/// The error of an input whose shape is not defined.
 pub(super) fn open_shape(input: &TensorSpec) -> Error {
     Error::input(format!(
         "input {} contains dynamic shape, provide shapes to send along with the request: --shape {}:D1,D2,... for the \
@@ -112,7 +112,7 @@ fn range<'a>(target: &Target<'a>, input: &TensorSpec) -> Option<&'a RandomRange>
     target.spec.random_ranges.iter().rev().find(|range| range.input == input.name)
 }
 
-/// Smallest and largest value of each type that a random range may ask for.
+/// Smallest and largest value of each type that a random range may have.
 fn limits(datatype: DataType) -> Option<(Bound, Bound)> {
     fn whole<T: Into<i128>>(least: T, most: T) -> (Bound, Bound) {
         (Bound::Whole(least.into()), Bound::Whole(most.into()))

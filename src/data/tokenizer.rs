@@ -1,4 +1,4 @@
-//! [`PromptTokenizer`]: prompts of exactly so many tokens, by the file of a model's tokenizer.
+//! [`PromptTokenizer`]: prompts with an exact number of tokens, by the file of a model's tokenizer.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,11 +8,11 @@ use tokenizers::Tokenizer;
 
 use crate::error::{Error, Result};
 
-/// Bytes of a file; the largest vocabularies take a tenth.
+/// Maximum size of a file; the largest vocabularies take a tenth.
 const MOST_BYTES: u64 = 256 << 20;
-/// What is added where a word takes fewer tokens than it was counted for: a token in most vocabularies.
+/// Added if a word takes fewer tokens than expected: a single token in most vocabularies.
 const FILLER: &str = " a";
-/// So often a prompt is cut or filled before it stays as it is.
+/// How often a prompt is cut or filled before it stays as it is.
 const TRIES: usize = 8;
 
 /// A tokenizer.
@@ -22,10 +22,11 @@ pub(super) struct PromptTokenizer {
 }
 
 impl PromptTokenizer {
-    /// Reads a `tokenizer.json`, as Hugging Face's library writes it. What it says of cutting and of filling up counts for nothing.
+    /// Reads a `tokenizer.json` in the format of Hugging Face's library. Its settings for truncation and padding are
+    /// ignored.
     ///
     /// # Errors
-    /// Where there is no such file, or it is none of a tokenizer.
+    /// Where there is no such file, or it is not a tokenizer's.
     pub fn read(path: &Path) -> Result<Self> {
         let flag = format!("--tokenizer {}", path.display());
         let fault = |reason: String| {
@@ -39,14 +40,15 @@ impl PromptTokenizer {
         Ok(Self { tokenizer, flag })
     }
 
-    /// Cuts `text`, whose words take a token or more each, to so many tokens. Returns whether it has these.
+    /// Cuts `text`, whose words take a token or more each, to `tokens` tokens. Returns whether it has exactly that
+    /// many.
     ///
     /// # Errors
-    /// Where the tokenizer does not take it.
+    /// Where the tokenizer rejects the text.
     pub fn fit(&self, mut text: String, tokens: usize) -> Result<(String, bool)> {
         let mut ends = self.ends(&text)?;
         if ends.len() > tokens {
-            // Cut within a word, the tokens before the cut stay as they are in most vocabularies.
+            // When cut within a word, the tokens before the cut stay the same in most vocabularies.
             text.truncate(tokens.checked_sub(1).map_or(0, |last| ends[last]));
         }
         for _ in 0..TRIES {
@@ -60,7 +62,7 @@ impl PromptTokenizer {
         Ok((text, false))
     }
 
-    /// Where each token ends, in bytes. Tokens that a model puts around every text are none of it.
+    /// Where each token ends, in bytes. Tokens that a model adds to every text are not included.
     fn ends(&self, text: &str) -> Result<Vec<usize>> {
         let fault = |error| Error::input(format!("{}: it takes no common English words: {error}", self.flag));
         let encoding = self.tokenizer.encode(text, false).map_err(fault)?;

@@ -1,6 +1,6 @@
-//! Compares what a server answered with what the data say it must.
+//! Compares a server's outputs with the expected ones.
 //!
-//! Pure functions of copies, so that they run on a thread of their own and not in the server's callback.
+//! Pure functions of copies, so that they run on a separate thread and not in the server's callback.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use half::{bf16, f16};
 use crate::data::{OutputValues, OutputView, Payload, shapes, strings};
 use crate::model::DataType;
 
-/// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as
-/// `numpy.isclose` has it. NaN equals NaN. Other types compare exactly.
+/// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as in
+/// `numpy.isclose`. NaN equals NaN. Other types must be equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Share of the expected value.
@@ -22,13 +22,13 @@ pub struct Tolerance {
 /// The first difference between a response and what was expected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
-    /// Stream of the step that differs; of the first step of the batch, where no single one does.
+    /// Stream of the step that differs; if no single one does, of the first step of the batch.
     pub stream: u32,
     /// The step.
     pub step: u32,
     /// Which response of the request, from 0.
     pub response: usize,
-    /// Output that differs; empty where the number of responses does.
+    /// The output that differs; empty if the number of responses does.
     pub tensor: String,
     /// How it differs.
     pub difference: Difference,
@@ -37,45 +37,45 @@ pub struct Mismatch {
 /// How an output differs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Difference {
-    /// There are more or fewer responses.
+    /// The number of responses differs.
     Responses {
-        /// How many must come.
+        /// Expected number.
         expected: usize,
-        /// How many came.
+        /// Actual number.
         got: usize,
     },
     /// The response has no such output.
     Missing,
-    /// It has another type.
+    /// It has a different type.
     Datatype {
-        /// What it must be.
+        /// Expected.
         expected: DataType,
-        /// What it is.
+        /// Actual.
         got: DataType,
     },
-    /// It has another shape.
+    /// It has a different shape.
     Shape {
-        /// What it must be.
+        /// Expected.
         expected: Vec<i64>,
-        /// What it is.
+        /// Actual.
         got: Vec<i64>,
     },
-    /// It has another size in bytes (in elements, for BYTES).
+    /// It has a different size in bytes (in elements, for BYTES).
     Size {
-        /// What it must be.
+        /// Expected.
         expected: usize,
-        /// What it is.
+        /// Actual.
         got: usize,
     },
-    /// It is BYTES and breaks off inside of an element.
+    /// It is BYTES and ends inside an element.
     CutOff,
-    /// An element has another value.
+    /// An element has a different value.
     Element {
         /// Position in the step's part of the flattened tensor.
         index: usize,
-        /// What it must be.
+        /// Expected.
         expected: String,
-        /// What it is.
+        /// Actual.
         got: String,
     },
 }
@@ -105,8 +105,9 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares all responses that carried data with what `payload` expects, bit by bit, but floats within `tolerance` where
-/// there is one. Outputs that nothing is expected of are passed over; a payload without expectations matches everything.
+/// Compares all responses that carried data with what `payload` expects, bit by bit, except for floats, which must be
+/// within `tolerance` if there is one. Outputs without expectations are skipped; a payload without expectations matches
+/// everything.
 ///
 /// # Errors
 /// The first difference.
@@ -140,8 +141,8 @@ pub fn validate(
     }
 }
 
-/// Compares an output with what is expected of it: `parts` of the steps of the batch, one after the other. A difference
-/// comes with the number of the step in the batch, 0 where it concerns all of them.
+/// Compares an output with the expected `parts`, one for each step of the batch. A difference comes with the number of
+/// the step in the batch, 0 if it concerns all of them.
 fn compare<'a>(
     (parts, batch): (impl Iterator<Item = &'a OutputValues> + Clone, Option<i64>),
     got: &OutputView<'_>,
@@ -203,7 +204,7 @@ fn compare_strings<'a>(
     if rest.is_empty() && parts.clone().map(|part| part.bytes.len()).sum::<usize>() == got.len() {
         return Ok(());
     }
-    // What there is is equal: there is too much, or too little.
+    // The common part is equal: one is longer than the other.
     let expected = parts.map(|part| strings::count(&part.bytes).unwrap_or(0) as usize).sum();
     let got = strings::count(got).map_err(|_| (0, Difference::CutOff))?;
     Err((0, Difference::Size { expected, got: got as usize }))
@@ -231,7 +232,7 @@ fn float(datatype: DataType, bytes: &[u8]) -> Option<f64> {
     }
 }
 
-/// Two elements that differ, as text; with their bits where they read the same, as only NaNs do.
+/// Two elements that differ, as text; with their bits if they read the same, as only NaNs do.
 fn show_both(datatype: DataType, one: &[u8], other: &[u8]) -> (String, String) {
     let texts = (show(datatype, one), show(datatype, other));
     if texts.0 != texts.1 {
@@ -255,7 +256,7 @@ fn show(datatype: DataType, bytes: &[u8]) -> String {
     }
 }
 
-/// A float as its shortest digits, with an exponent where it would be a row of zeros without.
+/// A float with its shortest digits, with an exponent if it would otherwise be a row of zeros.
 fn decimal<F: Copy + Into<f64> + fmt::Display + fmt::LowerExp>(value: F) -> String {
     let size: f64 = value.into().abs();
     match size == 0.0 || !size.is_finite() || (1e-5..1e16).contains(&size) {

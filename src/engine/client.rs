@@ -1,9 +1,9 @@
-//! [`NetworkClient`]: a worker's private line over a network, whatever the service: one loop for slots, deadlines,
-//! cancelling and what follows a completion. The worker's thread drives it.
+//! [`NetworkClient`]: a worker's client over a network, for every service: one loop for slots, deadlines, cancelling
+//! and what follows a completion. The worker's thread drives it.
 //!
-//! What one wait finds is read first; then the sink is told of the requests that are over, and those that follow them are
-//! sent. Each write may wake a thread of a server on the same machine, which would take this thread's processor with answers
-//! still unread.
+//! Everything that a wait reports is read first; only then are finished requests reported to the sink and the next
+//! requests sent. Each write may wake a thread of a server on the same machine, which would take this thread's
+//! processor while answers are still unread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::clock::Stamp;
 use crate::engine::{ExchangeId, Exchanges, Transport, late};
 use crate::error::{Error, Result};
 
-/// How long a client that is dropped waits for answers. Whoever drops it has waited, and the end of a connection tells the
-/// server that nobody does any more.
+/// How long a dropped client waits for answers. Its owner has already waited, and closing the connection tells the
+/// server that no one is waiting any more.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
-/// A worker's private line over a network.
+/// A worker's client over a network.
 pub struct NetworkClient<T: Transport> {
     transport: T,
     exchanges: Exchanges,
     /// How long an answer may take.
     limit: Option<Duration>,
-    /// When requests are late, in the order of sending.
+    /// Deadlines of requests, in the order of sending.
     deadlines: VecDeque<(Stamp, ExchangeId)>,
     /// Slots whose requests are over.
     telling: Vec<u32>,
-    /// Requests that follow completed ones in their slots.
+    /// Requests to send next in the slots of completed ones.
     next: Vec<(usize, Request)>,
     drain_limit: Duration,
 }
@@ -66,7 +66,7 @@ impl<T: Transport> NetworkClient<T> {
         self.transport.start(slot, &mut self.exchanges)
     }
 
-    /// Ends requests that are late.
+    /// Ends requests that have missed their deadlines.
     fn expire(&mut self, limit: Duration) {
         let now = Stamp::now();
         while let Some(&(late_at, id)) = self.deadlines.front() {
@@ -82,7 +82,7 @@ impl<T: Transport> NetworkClient<T> {
         }
     }
 
-    /// Tells the sink of requests that are over, and starts those that it answers with. Whether there were any.
+    /// Reports finished requests to the sink, and starts the requests that it returns. Returns whether there were any.
     fn tell(&mut self) -> Result<bool> {
         if !self.exchanges.any_over() {
             return Ok(false);
@@ -166,8 +166,8 @@ impl<T: Transport> Client for NetworkClient<T> {
 }
 
 impl<T: Transport> Drop for NetworkClient<T> {
-    /// Requests that are still with the server are waited for a moment, then forgotten: it has copies of all that they need, and
-    /// its own view of shared memory, which it keeps for as long as they use it.
+    /// Waits a moment for requests that are still with the server, then forgets them: the server has copies of
+    /// everything that they need, and its own mapping of shared memory for as long as it uses it.
     fn drop(&mut self) {
         self.drain(self.drain_limit);
         self.transport.close();

@@ -29,23 +29,23 @@ impl Connector {
         Self { endpoint, tls, addresses: OnceLock::new(), answered: AtomicUsize::new(0) }
     }
 
-    /// Where it connects to.
+    /// The endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Connects, without Nagle's delay, and makes the TLS handshake, all of it until `deadline`. The stream blocks, without
-    /// timeouts.
+    /// Connects, without Nagle's delay, and performs the TLS handshake, all until `deadline`. The stream blocks,
+    /// without timeouts.
     ///
     /// # Errors
-    /// The last address's error; see [`crate::engine::failure`] for what it means.
+    /// The last address's error; see [`crate::engine::failure`] for its meaning.
     pub fn connect(&self, deadline: Deadline) -> io::Result<Stream> {
         let addresses = self.resolve(deadline)?;
         let first = self.answered.load(Ordering::Relaxed);
         let mut last = io::Error::new(ErrorKind::NotFound, "the host name has no address");
         for step in 0..addresses.len() {
             let index = (first + step) % addresses.len();
-            // An address that swallows packets leaves time for the others.
+            // An address that swallows packets must leave time for the others.
             match reach(&addresses[index], deadline.share(addresses.len() - step)) {
                 Ok(socket) => {
                     self.answered.store(index, Ordering::Relaxed);
@@ -76,12 +76,12 @@ impl Connector {
     }
 }
 
-/// Addresses of a name. The system's resolver takes no deadline, so it is asked on a thread that is left to itself where
-/// the answer does not come in time.
+/// Resolves a name. The system's resolver takes no deadline, so it runs on a thread that is abandoned if the answer
+/// does not come in time.
 fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
     let (answer, answered) = mpsc::channel();
     let ask = move || {
-        // Nobody may be listening any more.
+        // The receiver may be gone.
         let _ = answer.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect));
     };
     thread::Builder::new().name("resolver".to_owned()).spawn(ask)?;
@@ -95,7 +95,7 @@ fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<Socket
     }
 }
 
-/// A connected socket, which does not block.
+/// A connected, nonblocking socket.
 fn reach(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;

@@ -1,4 +1,4 @@
-//! [`Deadline`]: when an exchange with the server must be over, whatever trickles in meanwhile.
+//! [`Deadline`]: when an exchange with the server must be over, even if bytes keep trickling in.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use crate::clock::Stamp;
 use crate::interrupt;
 
-/// What an exchange has left after an interrupt: enough for a server that answers.
+/// Time that an interrupt leaves to an exchange: enough for a server that answers.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(500);
-/// How often a wait looks whether the user has interrupted.
+/// How often a wait checks for an interrupt.
 pub(super) const INTERRUPT_POLL: Duration = Duration::from_millis(20);
 
 /// When an exchange with the server must be over: one moment for all its steps, and soon after an interrupt.
@@ -29,14 +29,14 @@ impl Deadline {
         Self { begun, end: begun.plus_duration(limit) }
     }
 
-    /// For a step that begins now and must leave as much time to each of `parts - 1` others.
+    /// The deadline of a step that begins now and must leave as much time for each of `parts - 1` others.
     pub fn share(self, parts: usize) -> Self {
         let now = Stamp::now();
         let share = self.end.since(now) / parts.max(1) as u64;
         Self { begun: self.begun, end: now.plus(share) }
     }
 
-    /// The moment itself, which an interrupt brings nearer.
+    /// The moment itself, which an interrupt brings forward.
     pub fn end(self) -> Stamp {
         self.end_after(interrupt::first())
     }
@@ -45,7 +45,7 @@ impl Deadline {
         self.end.min(interrupt.max(self.begun).plus_duration(AFTER_INTERRUPT))
     }
 
-    /// Fails where the moment has come.
+    /// Fails once the deadline has passed.
     ///
     /// # Errors
     /// Says whether time is up or the user has interrupted.
@@ -60,7 +60,7 @@ impl Deadline {
     /// Waits until `socket` is ready for one of `flags`.
     ///
     /// # Errors
-    /// As [`Deadline::check`], and as the system answers.
+    /// As [`Deadline::check`], and errors of the system.
     pub fn wait(self, socket: impl AsFd, flags: PollFlags) -> io::Result<()> {
         loop {
             self.check()?;

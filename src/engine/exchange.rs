@@ -1,4 +1,4 @@
-//! [`Exchange`]: what is known of the request in a slot, over whatever it travels.
+//! [`Exchange`]: the state of the request in a slot, for every transport.
 
 use crate::backend::{Completion, InferError, Request};
 use crate::clock::Stamp;
@@ -14,17 +14,17 @@ pub enum Phase {
     Queued,
     /// It is with the server, or on its way.
     Outstanding,
-    /// It has failed, and is over after a pause.
+    /// It has failed, and will be over after a pause.
     Failing,
-    /// It is over; the sink is not told yet.
+    /// It is over, but not yet reported to the sink.
     Over,
 }
 
-/// What is known of the request in a slot.
+/// The state of the request in a slot.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) phase: Phase,
-    /// Counts the slot's requests in 31 bits, so that what comes late for an earlier one is told apart.
+    /// Counts the slot's requests in 31 bits, to recognise late answers to earlier ones.
     pub(super) generation: u32,
     pub(super) request: Request,
     responses: u32,
@@ -55,18 +55,18 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// Begins with a new request. Its transport says when its time begins.
+    /// Begins a new request. Its transport says when its time starts.
     pub(super) fn begin(&mut self, request: Request) {
         let generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
         *self = Self { phase: Phase::Queued, generation, request, ..Self::default() };
     }
 
-    /// Whether the request is on its way or waits to be.
+    /// Whether the request is under way or queued.
     pub(super) fn is_pending(&self) -> bool {
         matches!(self.phase, Phase::Queued | Phase::Outstanding)
     }
 
-    /// Its time begins, whether it can leave at once or not.
+    /// Its time starts, whether it can leave at once or not.
     #[inline]
     pub(super) fn starts(&mut self, now: Stamp) {
         self.sent = now;
@@ -78,13 +78,13 @@ impl Exchange {
         self.send_end.get_or_insert(now);
     }
 
-    /// A response begins to come.
+    /// A response begins to arrive.
     #[inline]
     pub(super) fn response_begins(&mut self, now: Stamp) {
         self.begun.get_or_insert(now);
     }
 
-    /// A response that carries data has come.
+    /// A response that carries data has arrived.
     #[inline]
     pub(super) fn responded(&mut self, now: Stamp) {
         self.responses = self.responses.saturating_add(1);
@@ -101,7 +101,7 @@ impl Exchange {
     /// The request failed, or one response of it.
     pub(super) fn failed(&mut self, now: Stamp, error: InferError) {
         if self.sent == Stamp::default() {
-            // It never came so far.
+            // It was never sent.
             self.sent = now;
         }
         self.error.get_or_insert(error);
@@ -114,7 +114,7 @@ impl Exchange {
         (self.sent, self.last)
     }
 
-    /// What the sink is told, with the error taken out of the exchange.
+    /// The report to the sink, with the error taken out of the exchange.
     pub(super) fn completion<'a>(&self, now: Stamp, error: Option<&'a InferError>) -> Completion<'a> {
         Completion {
             sent: self.sent,

@@ -1,7 +1,7 @@
-//! [`Exchanges`]: the requests of a client, one in each slot, and what the sink is told of them.
+//! [`Exchanges`]: the requests of a client, one in each slot, and their reports to the sink.
 //!
-//! A service gets these with every piece of an answer and says what it means: a response, a failure, the end. Nothing else is
-//! asked of it; when the sink is told, and what its answer sets going, is the engine's business.
+//! A service gets these with every piece of an answer and reports what it means: a response, a failure, the end.
+//! Nothing else is asked of it; when the sink is called, and what its answer starts, is the engine's business.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::backend::{CompletionSink, Generation, InferError, Next, OutputView, O
 use crate::clock::Stamp;
 use crate::engine::exchange::{Exchange, Phase};
 
-/// What a slot's current request is called where answers may come late: generation and slot.
+/// Identifies a slot's current request where answers may come late: generation and slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeId(pub u64);
 
 impl ExchangeId {
-    /// Of a slot's request with that generation.
+    /// The id of a slot's request with that generation.
     pub fn new(slot: usize, generation: u32) -> Self {
         Self(u64::from(generation) << 32 | slot as u64)
     }
@@ -31,7 +31,7 @@ impl ExchangeId {
     }
 }
 
-/// A request that has failed and is over at `due`.
+/// A request that has failed and will be over at `due`.
 struct Failing {
     slot: usize,
     due: Stamp,
@@ -40,10 +40,10 @@ struct Failing {
 
 /// The requests of a client, one in each slot.
 pub struct Exchanges {
-    /// When the bytes that are being looked at had come.
+    /// When the bytes that are being processed had arrived.
     pub now: Stamp,
     slots: Vec<Exchange>,
-    /// Slots whose requests are over, for the sink to be told.
+    /// Slots whose requests are over and must be reported to the sink.
     over: Vec<u32>,
     failing: Vec<Failing>,
     unfinished: usize,
@@ -52,13 +52,13 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// No slots yet. With `watch`, the sink is shown every response.
+    /// No slots yet. With `watch`, the sink sees every response.
     pub fn new(sink: Arc<dyn CompletionSink>, watch: bool) -> Self {
         let (slots, over, failing) = (Vec::new(), Vec::new(), Vec::new());
         Self { now: Stamp::now(), slots, over, failing, unfinished: 0, sink, watch }
     }
 
-    /// Makes place for so many slots.
+    /// Makes room for `slots` slots.
     pub fn grow(&mut self, slots: usize) {
         self.over.reserve(slots.saturating_sub(self.over.len()));
         while self.slots.len() < slots {
@@ -66,29 +66,29 @@ impl Exchanges {
         }
     }
 
-    /// Slots that there are.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// Requests that the sink is still to be told of.
+    /// Number of requests that are still to be reported to the sink.
     pub fn unfinished(&self) -> usize {
         self.unfinished
     }
 
-    /// Whether somebody wants to see every response.
+    /// Whether the sink sees every response.
     #[inline]
     pub fn watched(&self) -> bool {
         self.watch
     }
 
-    /// Whether the slot takes a request.
+    /// Whether the slot is free.
     #[inline]
     pub fn is_free(&self, slot: usize) -> bool {
         self.slots.get(slot).is_some_and(|exchange| exchange.phase == Phase::Free)
     }
 
-    /// Whether the slot's request is on its way, or waits to be.
+    /// Whether the slot's request is under way or queued.
     #[inline]
     pub fn is_pending(&self, slot: usize) -> bool {
         self.slots.get(slot).is_some_and(Exchange::is_pending)
@@ -111,7 +111,7 @@ impl Exchanges {
         self.slots[slot].error.is_some()
     }
 
-    /// What the slot's request is called.
+    /// The id of the slot's request.
     #[inline]
     pub fn id(&self, slot: usize) -> ExchangeId {
         ExchangeId::new(slot, self.slots[slot].generation)
@@ -129,25 +129,25 @@ impl Exchanges {
         self.is_pending(id.slot()) && self.slots[id.slot()].generation == id.generation()
     }
 
-    /// Begins with a new request in a free slot.
+    /// Begins a new request in a free slot.
     pub fn begin(&mut self, slot: usize, request: Request) {
         self.unfinished += 1;
         self.slots[slot].begin(request);
     }
 
-    /// The time of the slot's request begins now, whether it can leave at once or not.
+    /// The time of the slot's request starts now, whether it can leave at once or not.
     #[inline]
     pub fn starts(&mut self, slot: usize) {
         self.slots[slot].starts(Stamp::now());
     }
 
-    /// The slot's request is with the transport, and was since it started.
+    /// The slot's request is with the transport, and has been since it started.
     #[inline]
     pub fn is_sent(&mut self, slot: usize) {
         self.slots[slot].phase = Phase::Outstanding;
     }
 
-    /// The slot's request starts, and is handed to the transport at once.
+    /// The slot's request starts and is handed to the transport at once.
     #[inline]
     pub fn sends(&mut self, slot: usize) {
         self.starts(slot);
@@ -160,31 +160,31 @@ impl Exchanges {
         self.slots[slot].departed(now);
     }
 
-    /// A response begins to come.
+    /// A response begins to arrive.
     #[inline]
     pub fn response_begins(&mut self, slot: usize) {
         self.slots[slot].response_begins(self.now);
     }
 
-    /// A response that carries data has come, but is not looked at.
+    /// A response that carries data has arrived; its content is not shown to the sink.
     #[inline]
     pub fn responded(&mut self, slot: usize) {
         self.slots[slot].responded(self.now);
     }
 
-    /// A response that carries data has come.
+    /// A response that carries data has arrived.
     #[inline]
     pub fn respond(&mut self, slot: usize, outputs: &dyn Outputs) {
         self.responded(slot);
         self.show(slot, outputs, None);
     }
 
-    /// A response has come that only ends the request.
+    /// A response has arrived that only ends the request.
     pub fn respond_empty(&self, slot: usize) {
         self.respond_aside(slot, &NoOutputs);
     }
 
-    /// A response has come that counts for no figure.
+    /// A response has arrived that counts in no figure.
     pub fn respond_aside(&self, slot: usize, outputs: &dyn Outputs) {
         if self.watch {
             let response = Response { at: self.now, empty: true, outputs, error: None };
@@ -192,7 +192,8 @@ impl Exchanges {
         }
     }
 
-    /// The slot's request brought this, when all of it has come; its times are the exchange's.
+    /// Reports the generated text of the slot's request, once all of it has arrived; its times are taken from the
+    /// exchange.
     pub fn generated(&self, slot: usize, generation: Generation) {
         let (sent, last) = self.slots[slot].times();
         let whole = Generation { sent, end: last.unwrap_or(self.now), ..generation };
@@ -205,7 +206,7 @@ impl Exchanges {
         self.slots[slot].failed(self.now, error);
     }
 
-    /// The request fails where it ends, if its end says nothing else.
+    /// The request fails when it ends, unless its end says otherwise.
     pub fn note_failure(&mut self, slot: usize, error: InferError) {
         self.slots[slot].failed(self.now, error);
     }
@@ -217,14 +218,14 @@ impl Exchanges {
         }
     }
 
-    /// Ends the request in a slot, whatever still comes for it.
+    /// Ends the request in a slot; whatever still arrives for it is ignored.
     #[inline]
     pub fn end(&mut self, slot: usize) {
         self.slots[slot].phase = Phase::Over;
         self.over.push(slot as u32);
     }
 
-    /// Ends the request in a slot, whose last response is not over before this.
+    /// Ends the request in a slot; its last response counts as arriving no earlier than now.
     pub fn end_now(&mut self, slot: usize) {
         self.slots[slot].ends(self.now);
         self.end(slot);
@@ -242,7 +243,7 @@ impl Exchanges {
         self.failing.push(Failing { slot, due: Stamp::now().plus_duration(pause), error });
     }
 
-    /// Ends all requests that are on their way with an error.
+    /// Ends all requests under way with an error.
     pub fn fail_all(&mut self, error: &InferError) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_pending() {
@@ -251,7 +252,7 @@ impl Exchanges {
         }
     }
 
-    /// When the next pause is over; never, where there is none.
+    /// When the next pause ends; [`Stamp::NEVER`] if there is none.
     pub(super) fn next_failure(&self) -> Stamp {
         self.failing.iter().map(|failing| failing.due).min().unwrap_or(Stamp::NEVER)
     }
@@ -268,18 +269,18 @@ impl Exchanges {
         }
     }
 
-    /// Whether any request is over that the sink was not told of.
+    /// Whether any request is over that has not been reported to the sink.
     #[inline]
     pub fn any_over(&self) -> bool {
         !self.over.is_empty()
     }
 
-    /// The slots whose requests are over; `empty` takes their place.
+    /// Takes the slots whose requests are over; `empty` becomes the new list.
     pub(crate) fn take_over(&mut self, empty: Vec<u32>) -> Vec<u32> {
         std::mem::replace(&mut self.over, empty)
     }
 
-    /// Tells the sink that a slot is free again; what it is to do next.
+    /// Tells the sink that a slot is free again; returns what the slot does next.
     #[inline]
     pub(super) fn complete(&mut self, slot: usize) -> Next {
         let exchange = &mut self.slots[slot];

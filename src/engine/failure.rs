@@ -1,11 +1,11 @@
-//! Words for what breaks on a connection, short enough to group failures by.
+//! Errors of connections, in words short enough to group failures by.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use crate::backend::{ConnectionFault, ErrorCode, InferError};
 
-/// What an error of a socket means for the request that was on it.
+/// The error of a request whose socket failed with `error`.
 pub fn failure(error: &io::Error) -> InferError {
     let (code, message) = match error.kind() {
         ErrorKind::ConnectionRefused => (ConnectionFault::Refused, "nothing listens at that address".to_owned()),
@@ -24,23 +24,23 @@ pub fn failure(error: &io::Error) -> InferError {
     InferError::new(code, message)
 }
 
-/// The server hung up where an answer, or the rest of one, was due.
+/// The server hung up when an answer, or the rest of one, was due.
 pub fn closed(when: &str) -> InferError {
     InferError::new(ConnectionFault::Closed, format!("the server closed the connection {when}"))
 }
 
-/// The error of a request whose reply cannot be taken for what was asked.
+/// The error of a request whose reply does not answer it.
 pub fn malformed(message: impl Into<String>) -> InferError {
     InferError::new("Malformed reply", message)
 }
 
-/// No answer came within `limit`, the user's patience with one request.
+/// No answer came within `limit`, the user's timeout.
 pub fn late(limit: Duration) -> InferError {
     InferError::new(ErrorCode::Late, format!("no answer within {} us (--client-timeout-us)", limit.as_micros()))
 }
 
-/// What to change where `error` says that client and server do not agree on TLS, `authorities` and `checks` being the
-/// flags that say whose certificates are good and how they are looked at; `None` for other errors. No patience helps there.
+/// What to change if `error` says that client and server disagree on TLS; `authorities` and `checks` are the flags for
+/// trusted certificates and for verifying them. `None` for other errors. Waiting longer does not help here.
 pub fn tls_advice(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
     let why = &error.message;
     if error.code != ErrorCode::Tls {
@@ -56,7 +56,7 @@ pub fn tls_advice(error: &InferError, authorities: &str, checks: &str) -> Option
     }
 }
 
-/// Whether an error says that no answer came, and not what the answer was.
+/// Whether an error means that no answer came, rather than a bad answer.
 pub fn is_unanswered(error: &InferError) -> bool {
     matches!(error.code, ErrorCode::Connection(_) | ErrorCode::Tls | ErrorCode::Late)
 }

@@ -1,9 +1,9 @@
-//! Requests over a network, for every service: sockets, connections, slots, deadlines, cancelling, reconnecting, and who is
-//! gone. It knows requests as *exchanges* with one or many responses, not what these mean.
+//! The client of every network service: sockets, connections, slots, deadlines, cancelling, reconnecting, and detecting
+//! that a server is gone. It knows requests as *exchanges* with one or many responses, not what these mean.
 //!
 //! ```text
-//! client        a worker's line: begin, wait, complete, give up       http1   services and questions over HTTP/1.1
-//! exchanges     what is known of the request in each slot             url, connector, stream   addresses and sockets
+//! client        a worker's client: begin, wait, complete, give up     http1   services and queries over HTTP/1.1
+//! exchanges     the state of the request in each slot                 url, connector, stream   addresses and sockets
 //! transport     how exchanges share connections                       poller, deadline         waiting
 //! serial        one at a time on each connection                      tally   which connections are lost
 //! calls         many on one: gRPC over HTTP/2, and single calls beside the load
@@ -33,6 +33,6 @@ pub use failure::{closed, failure, is_unanswered, late, malformed, tls_advice};
 pub use poller::{Poller, wait_for};
 pub use server_wait::ServerWait;
 pub use stream::Stream;
-pub use tally::{LineTally, TalliedLine};
+pub use tally::{ConnectionTally, TalliedConnection};
 pub use transport::{Route, Transport};
 pub use url::{Endpoint, escape_path};

@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use crate::clock::Stamp;
 use crate::engine::Stream;
 
-/// Most events that one wait takes.
+/// Maximum number of events per wait.
 const EVENTS: usize = 64;
 
-/// Time left until `until`; `None` where it never comes.
+/// Time left until `until`; `None` if it never comes.
 fn timeout(until: Stamp) -> Option<Timespec> {
     if until == Stamp::NEVER {
         return None;
@@ -23,14 +23,14 @@ fn timeout(until: Stamp) -> Option<Timespec> {
     Some(Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) })
 }
 
-/// Waits for many sockets at once. Level-triggered: a socket that was not read to its end is reported again.
+/// Waits for many sockets at once. Level-triggered: a socket with unread bytes is reported again.
 pub struct Poller {
     epoll: OwnedFd,
     ready: Vec<usize>,
 }
 
 impl Poller {
-    /// Watches nothing yet.
+    /// A poller that watches nothing yet.
     ///
     /// # Errors
     /// Where the system is out of file descriptors.
@@ -46,7 +46,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, stream.as_fd(), EventData::new_u64(token as u64), EventFlags::IN)?)
     }
 
-    /// Chooses whether `stream` is also reported when it takes bytes again.
+    /// Sets whether `stream` is also reported when it accepts bytes again.
     ///
     /// # Errors
     /// As the system answers.
@@ -55,10 +55,10 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, stream.as_fd(), EventData::new_u64(token as u64), flags)?)
     }
 
-    /// Waits until something is ready or `until` has come. Returns how many; see [`Poller::ready`].
+    /// Waits until something is ready or `until` has passed. Returns how many are ready; see [`Poller::ready`].
     ///
     /// # Errors
-    /// As the system answers; an interrupted wait is none.
+    /// As the system answers; an interrupted wait is not an error.
     pub fn wait(&mut self, until: Stamp) -> io::Result<usize> {
         self.ready.clear();
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
@@ -76,11 +76,11 @@ impl Poller {
     }
 }
 
-/// Waits until `stream` can be read (or, with `writes`, written), or `until` has come; without a stream, just until
-/// then. Tells whether it can.
+/// Waits until `stream` can be read (or, with `writes`, written), or `until` has passed; without a stream, just until
+/// then. Returns whether the stream is ready.
 ///
 /// # Errors
-/// As the system answers; an interrupted wait is none.
+/// As the system answers; an interrupted wait is not an error.
 pub fn wait_for(stream: Option<&Stream>, writes: bool, until: Stamp) -> io::Result<bool> {
     let flags = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let limit = timeout(until);

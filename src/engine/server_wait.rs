@@ -1,4 +1,4 @@
-//! [`ServerWait`]: patience with a server that starts, and with models that load.
+//! [`ServerWait`]: waits for a server that is starting, and for models that are loading.
 
 use std::thread;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::interrupt;
 
-/// Even a server that is not waited for gets this long to answer.
+/// Minimum time for an answer, even without `--server-wait`.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-/// Time between two looks at a server that is not ready.
+/// Time between two polls of a server that is not ready.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a server and its models are waited for, all together (`--server-wait`).
+/// How long to wait for a server and its models, all together (`--server-wait`).
 #[derive(Clone, Copy, Debug)]
 pub struct ServerWait {
     limit: Duration,
@@ -29,7 +29,7 @@ impl ServerWait {
         self.limit.as_secs_f64()
     }
 
-    /// Calls `attempt`, which is told how long it may take, until it works, fails for good, the wait is over or the user
+    /// Calls `attempt`, with the time that it may take, until it succeeds, fails for good, time is up or the user
     /// interrupts; at least once.
     ///
     /// # Errors

@@ -13,15 +13,16 @@ use crate::shm;
 
 /// A connected TCP socket, plain or under TLS. Blocking until [`Stream::set_nonblocking`].
 ///
-/// Without blocking, `read` answers `WouldBlock` only when neither the socket nor the TLS layer holds more, so a caller
-/// reads until then. `write` may leave encrypted bytes behind: [`Write::flush`] must succeed before a message is out.
+/// When nonblocking, `read` answers `WouldBlock` only when neither the socket nor the TLS layer holds more, so a caller
+/// reads until then. `write` may leave encrypted bytes behind: [`Write::flush`] must succeed before a message has been
+/// sent.
 pub struct Stream {
     socket: TcpStream,
     tls: Option<Box<ClientConnection>>,
 }
 
 impl Stream {
-    /// Wraps a connected socket; with `tls` the handshake is made here, until `deadline` at the latest.
+    /// Wraps a connected socket; with `tls` performs the handshake, until `deadline` at the latest.
     ///
     /// # Errors
     /// Where the handshake fails; kind `InvalidData` then carries the reason.
@@ -35,10 +36,10 @@ impl Stream {
         Ok(Self { socket, tls })
     }
 
-    /// Sends all of `bytes` on a socket that does not block, until `deadline` at the latest.
+    /// Sends all of `bytes` on a nonblocking socket, until `deadline` at the latest.
     ///
     /// # Errors
-    /// As the socket answers, and where the deadline has come.
+    /// As the socket answers, and where the deadline has passed.
     pub fn send_all(&mut self, bytes: &[u8], deadline: Deadline) -> io::Result<()> {
         let mut left = bytes;
         loop {
@@ -55,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Reads what has come on a socket that does not block, or comes until `deadline`; nothing at the connection's end.
+    /// Reads what has arrived on a nonblocking socket, or arrives until `deadline`; nothing at the connection's end.
     ///
     /// # Errors
     /// As [`Stream::send_all`].
@@ -70,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Chooses whether reads and writes wait.
+    /// Sets whether reads and writes block.
     ///
     /// # Errors
     /// As the socket answers.
@@ -78,7 +79,7 @@ impl Stream {
         self.socket.set_nonblocking(nonblocking)
     }
 
-    /// Bounds how long one blocking read and one blocking write may wait.
+    /// Limits how long one blocking read and one blocking write may wait.
     ///
     /// # Errors
     /// As the socket answers; a zero duration is refused.
@@ -98,7 +99,7 @@ impl Stream {
         state.is_some_and(|state| state.plaintext_bytes_to_read() > 0)
     }
 
-    /// Closes both directions at once; a blocked peer learns of it.
+    /// Closes both directions at once; a blocked peer notices.
     pub fn shutdown(&mut self) {
         if let Some(session) = &mut self.tls {
             session.send_close_notify();
@@ -156,8 +157,8 @@ impl Write for Stream {
     }
 }
 
-/// Makes the handshake on a socket that does not block. The deadline is looked at before each step: a server that sends
-/// byte by byte never lets a single read wait for long.
+/// Performs the handshake on a nonblocking socket. The deadline is checked before each step: a server that sends byte
+/// by byte never lets a single read wait for long.
 fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream, deadline: Deadline) -> io::Result<()> {
     while session.is_handshaking() || session.wants_write() {
         deadline.check()?;
@@ -170,7 +171,7 @@ fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream, deadline:
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(_) if awaited == PollFlags::IN => {
                 if let Err(error) = session.process_new_packets() {
-                    // The server is told why, if it listens.
+                    // The alert tells the server why, if it still reads.
                     let _ = session.write_tls(socket);
                     return Err(io::Error::new(ErrorKind::InvalidData, error));
                 }

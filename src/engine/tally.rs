@@ -1,19 +1,19 @@
-//! How many of a backend's connections are there, and how many are lost: where all are, the server is gone.
+//! Counts a backend's connections, and the lost ones: when all are lost, the server is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The connections that a backend's requests go over. Changed only where one is made or lost.
+/// The connections that a backend's requests use. Changed only when one is made or lost.
 #[derive(Debug, Default)]
-pub struct LineTally {
+pub struct ConnectionTally {
     lines: AtomicUsize,
     lost: AtomicUsize,
     most: AtomicUsize,
     gone: AtomicBool,
 }
 
-impl LineTally {
-    /// Most connections that carried requests at once since this was last asked.
+impl ConnectionTally {
+    /// The most connections that carried requests at once since the last call.
     pub fn take_most(&self) -> usize {
         self.most.swap(self.lines.load(Ordering::Acquire), Ordering::AcqRel)
     }
@@ -24,11 +24,11 @@ impl LineTally {
     }
 }
 
-/// A connection's place in a tally, until it is dropped. It counts from its first request on: a load may wait with its
-/// connections made, and does not look whether they are still there.
+/// A connection's entry in a tally, until it is dropped. It counts from its first request on, because a load may keep
+/// its connections idle before it starts, without checking that they are still open.
 #[derive(Debug)]
-pub struct TalliedLine {
-    tally: Arc<LineTally>,
+pub struct TalliedConnection {
+    tally: Arc<ConnectionTally>,
     state: State,
 }
 
@@ -39,13 +39,13 @@ enum State {
     Lost,
 }
 
-impl TalliedLine {
-    /// A place that does not count yet.
-    pub fn new(tally: &Arc<LineTally>) -> Self {
+impl TalliedConnection {
+    /// An entry that does not count yet.
+    pub fn new(tally: &Arc<ConnectionTally>) -> Self {
         Self { tally: Arc::clone(tally), state: State::Unused }
     }
 
-    /// A request is to go over the connection. Whether it is the first.
+    /// A request is about to use the connection. Returns whether it is the first.
     #[inline]
     pub fn enter(&mut self) -> bool {
         if self.state != State::Unused {
@@ -70,7 +70,7 @@ impl TalliedLine {
         }
     }
 
-    /// There is a connection again.
+    /// The connection has been remade.
     pub fn find(&mut self) {
         if self.state == State::Lost {
             self.state = State::There;
@@ -80,7 +80,7 @@ impl TalliedLine {
     }
 }
 
-impl Drop for TalliedLine {
+impl Drop for TalliedConnection {
     fn drop(&mut self) {
         if self.state != State::Unused {
             self.tally.lines.fetch_sub(1, Ordering::AcqRel);
@@ -95,17 +95,17 @@ impl Drop for TalliedLine {
 mod tests {
     use super::*;
 
-    fn used(tally: &Arc<LineTally>) -> TalliedLine {
-        let mut line = TalliedLine::new(tally);
+    fn used(tally: &Arc<ConnectionTally>) -> TalliedConnection {
+        let mut line = TalliedConnection::new(tally);
         assert!(line.enter() && !line.enter());
         line
     }
 
     #[test]
     fn a_server_is_gone_when_its_last_connection_is_lost_and_until_one_is_made() {
-        let tally = Arc::new(LineTally::default());
+        let tally = Arc::new(ConnectionTally::default());
         let (mut first, mut second) = (used(&tally), used(&tally));
-        let mut waiting = TalliedLine::new(&tally);
+        let mut waiting = TalliedConnection::new(&tally);
         first.lose();
         first.lose();
         waiting.lose();

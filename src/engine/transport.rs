@@ -1,11 +1,11 @@
-//! [`Transport`]: how exchanges share connections; and [`Route`], what all connections of a backend have in common.
+//! [`Transport`]: how exchanges share connections; and [`Route`], the settings shared by all connections of a backend.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::{Connector, Endpoint, Exchanges, LineTally};
+use crate::engine::{ConnectionTally, Connector, Endpoint, Exchanges};
 use crate::error::Result;
 use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
@@ -15,17 +15,17 @@ use crate::wire::TlsClient;
 pub struct Route {
     /// Makes them.
     pub connector: Arc<Connector>,
-    /// Whether lost connections are made again.
+    /// Whether lost connections are remade.
     pub reconnect: bool,
     /// How long an answer may take.
     pub limit: Option<Duration>,
     /// All connections of the backend's clients.
-    pub tally: Arc<LineTally>,
+    pub tally: Arc<ConnectionTally>,
 }
 
 impl Route {
-    /// To the server that `connection` names, at `port` where it names none. Where the connection is encrypted, `protocols` are
-    /// offered by ALPN.
+    /// A route to the server that `connection` names, at `port` if it names none. If the connection is encrypted, ALPN
+    /// offers `protocols`.
     ///
     /// # Errors
     /// Where the address or a certificate is wrong.
@@ -46,28 +46,28 @@ impl Route {
         self.connector.endpoint()
     }
 
-    /// Most connections that requests went over at once since this was last asked.
+    /// The most connections that carried requests at once since the last call.
     pub fn connections(&self) -> usize {
         self.tally.take_most()
     }
 
-    /// Whether the server has ended every connection that requests went over, and none is made again.
+    /// Whether the server has ended every connection that requests used, and none will be reopened.
     pub fn is_gone(&self) -> bool {
         !self.reconnect && self.tally.all_lost()
     }
 }
 
 /// How exchanges share connections: one at a time on each ([`serial`](crate::engine::serial)), or many on one
-/// ([`calls`](crate::engine::calls)). Whatever happens to an exchange is said to the [`Exchanges`].
+/// ([`calls`](crate::engine::calls)). Everything that happens to an exchange is reported to the [`Exchanges`].
 pub trait Transport: Send {
-    /// Makes sure that there are so many slots.
+    /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
     /// Where a connection cannot be made, or the service cannot serve another slot.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
-    /// A request is about to begin in a slot. A connection may have waited for its first one for long: whether it is still there
-    /// is found out before the request depends on it.
+    /// A request is about to begin in a slot. If its connection has waited long for a first request, this checks that
+    /// it is still open before the request depends on it.
     fn enter(&mut self, slot: usize, exchanges: &mut Exchanges);
 
     /// Starts the request that has begun in a slot. One that cannot be sent fails.
@@ -76,22 +76,22 @@ pub trait Transport: Send {
     /// Where the client is broken.
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()>;
 
-    /// Lets what was started leave.
+    /// Sends what was started.
     fn flush(&mut self, exchanges: &mut Exchanges);
 
-    /// Waits until something comes or can leave, for no longer than `until`, and acts on it.
+    /// Waits until something arrives or can be sent, at most until `until`, and processes it.
     ///
     /// # Errors
     /// Where the client is broken.
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
 
-    /// Gives the request in a slot up, which is pending: the server is told, as far as the protocol can. It then fails with
-    /// `error`. Nothing happens, and the answer is `false`, where `politely` forbids what would end other requests, too.
+    /// Gives up the pending request in a slot, and tells the server as far as the protocol allows. The request then
+    /// fails with `error`. With `politely`, does nothing and returns `false` if that would end other requests, too.
     fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool;
 
-    /// The request in a slot is over, and the sink is about to be told.
+    /// The request in a slot is over, and about to be reported to the sink.
     fn release(&mut self, slot: usize);
 
-    /// Ends all connections.
+    /// Closes all connections.
     fn close(&mut self);
 }

@@ -1,10 +1,10 @@
-//! [`Endpoint`]: what `-u` names.
+//! [`Endpoint`]: the address in `-u`.
 
 use std::fmt::{self, Write as _};
 
 use crate::error::{Error, Result};
 
-/// A server's address: `host:port`, or a URL whose path is put in front of every request's.
+/// A server's address: `host:port`, or a URL whose path is prefixed to every request's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The URL's scheme asks for TLS (`https`, `grpcs`).
@@ -18,8 +18,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads `host`, `host:port`, `[v6]:port`, or `scheme://host[:port][/prefix]` with scheme `http`, `https`, `grpc` or
-    /// `grpcs`. Without a port, a URL with scheme `http` or `https` means 80 or 443; all else means `default_port`.
+    /// Parses `host`, `host:port`, `[v6]:port`, or `scheme://host[:port][/prefix]` with scheme `http`, `https`, `grpc`
+    /// or `grpcs`. Without a port, a URL with scheme `http` or `https` means 80 or 443; all else means `default_port`.
     ///
     /// # Errors
     /// A usage error that says which part is wrong.
@@ -66,12 +66,12 @@ impl Endpoint {
         Ok(Self { secure, host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
     }
 
-    /// As a URL for people, with the scheme of HTTP.
+    /// A URL to show to people, with the scheme of HTTP.
     pub fn http_url(&self) -> String {
         format!("{}://{self}", if self.secure { "https" } else { "http" })
     }
 
-    /// `host:port` as a `Host` header or an `:authority` wants it.
+    /// `host:port` as in a `Host` header or an `:authority`.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -97,8 +97,8 @@ fn without_secrets(text: &str) -> String {
     format!("{scheme}{separator}{hidden}{rest}{query}")
 }
 
-/// Host and, if there is one, the text of the port. Brackets hold an IPv6 address; without them more than one colon
-/// is an IPv6 address without a port.
+/// Host and, if there is one, the text of the port. Brackets enclose an IPv6 address; without them more than one colon
+/// means an IPv6 address without a port.
 fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;

@@ -1,4 +1,4 @@
-//! The account of a load's requests.
+//! The final counts of a load's requests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Those of two loads.
+    /// The sum of two loads.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -11,9 +11,10 @@ use crate::record::{Observer, Recorder, Source, TraceLog};
 
 /// Everything that the workers of a level share.
 pub struct LoadContext {
-    /// The way to the server.
+    /// The backend under test.
     pub backend: Arc<dyn Backend>,
-    /// What clients are opened with; `slots` is set per worker, as its part of `connections` is, `load_slots` when the load is prepared.
+    /// Settings of the clients; `slots` and the share of `connections` are set per worker, `load_slots` when the load
+    /// is prepared.
     pub client: ClientSpec,
     /// What each slot sends next.
     pub feed: Arc<Feed>,
@@ -21,25 +22,26 @@ pub struct LoadContext {
     pub recorder: Arc<Recorder>,
     /// How synchronous workers wait.
     pub wait: Wait,
-    /// Processors of the workers.
+    /// Processors that the workers are pinned to.
     pub worker_cpus: Option<Vec<usize>>,
-    /// Requests to send in all; without bound if absent.
+    /// Total number of requests to send; unlimited if absent.
     pub quota: Option<u64>,
-    /// Requests are cancelled when they have been outstanding for so long.
+    /// Requests are cancelled when they have been outstanding for this long.
     pub cancel_after: Option<Duration>,
-    /// How long outstanding requests are waited for when the load ends.
+    /// How long to wait for outstanding requests when the load ends.
     pub drain_limit: Duration,
-    /// Where requests go that the server traced.
+    /// Where traced requests go.
     pub traces: Option<Arc<TraceLog>>,
-    /// Who else sees requests and responses.
+    /// Observer of requests and responses, if any.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-/// Outstanding requests are waited for this long where nobody says otherwise.
+/// Default time to wait for outstanding requests.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 impl LoadContext {
-    /// What workers need in any case. They sleep for their answers, go on until they are stopped, and nobody else looks on.
+    /// The minimum that workers need. They sleep for their answers, run until they are stopped, and nothing observes
+    /// them.
     pub fn new(backend: Arc<dyn Backend>, client: ClientSpec, feed: Feed, recorder: Arc<Recorder>) -> Self {
         Self {
             backend,
@@ -56,22 +58,22 @@ impl LoadContext {
         }
     }
 
-    /// Where a record about a request comes from.
+    /// The source of a record about a request.
     #[inline]
     pub(super) fn source(&self, writer: usize, payload: PayloadId) -> Source {
-        // One model needs no look at the payload, whose memory may be anywhere.
+        // With one model there is no need to read the payload, which may be cold in memory.
         let several = self.client.models.len() > 1;
         Source { writer, entry: if several { self.client.payloads[payload.0 as usize].model } else { 0 } }
     }
 
-    /// Makes whoever else sees requests ready for the lanes below `lanes`.
+    /// Prepares the observer for the lanes below `lanes`.
     pub(super) fn reserve_observed(&self, lanes: usize) {
         if let Some(observer) = &self.observer {
             observer.reserve(lanes);
         }
     }
 
-    /// What the client of a worker is opened with, which has this number of so many: connections are dealt evenly.
+    /// Settings of the client of worker number `worker` of `workers`: connections are dealt evenly.
     pub(super) fn client_spec(&self, slots: usize, (worker, workers): (usize, usize)) -> ClientSpec {
         let part = |all: usize| (all / workers + usize::from(worker < all % workers)).max(1);
         ClientSpec { slots, connections: self.client.connections.map(part), ..self.client.clone() }

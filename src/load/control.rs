@@ -1,4 +1,4 @@
-//! [`Control`]: how a load's workers are told to go and to stop, and what they say of themselves.
+//! [`Control`]: starts and stops a load's workers, and collects their counts.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -8,7 +8,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::clock::Stamp;
 
-/// What becomes of a load's requests; shared by its workers.
+/// Shared state of a load's workers.
 pub(super) struct Control {
     pub(super) stop: AtomicBool,
     /// When waiting for outstanding requests ends; set when the load is stopped.
@@ -19,7 +19,7 @@ pub(super) struct Control {
     pub(super) broken: AtomicBool,
     /// When the level starts; offsets of schedules count from here.
     pub(super) started: AtomicU64,
-    /// Requests under way, in open loops.
+    /// Outstanding requests, in open loops.
     pub(super) under_way: CachePadded<AtomicI64>,
     pub(super) held_back: AtomicU64,
     /// When the last request was over, or the last worker ended its load.
@@ -93,12 +93,12 @@ impl Control {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// An open loop had no slot for a request whose time had come.
+    /// An open loop had no slot for a request that was due.
     pub(super) fn note_held_back(&self) {
         self.held_back.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the load was stopped so long ago that outstanding requests are not waited for any more.
+    /// Whether the load was stopped so long ago that nothing waits for outstanding requests any more.
     pub(super) fn has_given_up(&self) -> bool {
         self.stop.load(Ordering::Relaxed) && Stamp::now().0 >= self.give_up_at.load(Ordering::Acquire)
     }
@@ -107,7 +107,7 @@ impl Control {
     pub(super) fn wait_for_go(&self) -> bool {
         self.ready.fetch_add(1, Ordering::AcqRel);
         while !self.go.load(Ordering::Acquire) {
-            // Whoever lets go unparks as well; a prepared load may wait for long, beside one that is measured.
+            // The starter unparks as well; a prepared load may wait for long, beside one that is being measured.
             thread::park_timeout(Duration::from_millis(50));
         }
         !self.stop.load(Ordering::Acquire)
@@ -118,7 +118,7 @@ impl Control {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// Called by an open loop's worker that is done with its schedule: its first and last send, and how many there were.
+    /// Called by an open loop's worker at the end of its schedule: its first and last send, and their number.
     pub(super) fn report_sends(&self, (first, last): (Stamp, Stamp), count: u64) {
         self.scheduled.fetch_add(count, Ordering::AcqRel);
         self.first_sent.fetch_min(first.0, Ordering::AcqRel);

@@ -1,7 +1,7 @@
 //! What the next request of a lane carries: payload, model and place in a sequence.
 //!
-//! A *lane* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, a live
-//! sequence. Requests that are independent of each other walk through the data (`load::walk`), one way per lane.
+//! A *lane* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, an
+//! active sequence. Independent requests walk through the data (`load::walk`), one walk per lane.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ use crate::load::walk::{FirstPass, Walk};
 /// Where the payloads of one model are in the payload table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayloadIndex {
-    /// In the order in which a model without sequences gets them; round and round.
+    /// In the order in which a model without sequences gets them, repeated.
     pub cycle: Vec<PayloadId>,
     /// Per stream, one per step, for models with sequences.
     pub streams: Vec<Vec<PayloadId>>,
@@ -30,7 +30,7 @@ pub struct PayloadIndex {
 pub struct Feed {
     models: Box<[PayloadIndex]>,
     mix: Mix,
-    /// Lanes of all processes together.
+    /// Number of lanes in all processes together.
     all_lanes: u64,
     order: Order,
 }
@@ -44,25 +44,26 @@ enum Order {
 /// A lane of independent requests.
 #[derive(Debug)]
 struct Lane {
-    /// The number of its next draw of a model; used with several models only.
+    /// The number of its next draw of a model; used only with several models.
     draw: AtomicU64,
     /// Per model.
     walks: Box<[CachePadded<Walk>]>,
 }
 
-/// Who decides which lane sends an entry of the data first.
+/// How lanes share the first pass through the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
-    /// Its number: request `n` of a schedule carries entry `n`, whichever thread is ahead. Every entry is sent before one
-    /// comes round again as long as lanes keep step.
+    /// By number: request `n` of a schedule carries entry `n`, whichever thread is ahead. While lanes keep step, every
+    /// entry is sent before any repeats.
     InStep,
-    /// Whoever asks first is given the first one: every entry is sent before one comes round again, however fast lanes are.
+    /// By demand: the first lane to ask gets the next entry, so every entry is sent before any repeats, however fast
+    /// lanes are.
     OnDemand,
 }
 
 impl Feed {
-    /// Requests that are independent of each other, one model per share of the mix. The first of them carries entry `first`
-    /// of the data, as if those before it had been sent.
+    /// Independent requests, with one model per share of the mix. The first of them carries entry `first` of the data,
+    /// as if those before it had been sent.
     ///
     /// # Errors
     /// Where a model has no payload.
@@ -87,7 +88,7 @@ impl Feed {
         Ok(Self { models: models.into(), mix, all_lanes: lanes.all as u64, order })
     }
 
-    /// Requests in sequences, one live sequence per lane. A sequence goes to one model of the mix.
+    /// Requests in sequences, one active sequence per lane. A sequence goes to one model of the mix.
     ///
     /// # Errors
     /// Where a model has no stream or an empty one, or as [`Sequences::new`].
@@ -105,7 +106,7 @@ impl Feed {
         Ok(Self { models: models.into(), mix, all_lanes: lanes.all as u64, order })
     }
 
-    /// How many lanes there are.
+    /// Number of lanes.
     pub fn lanes(&self) -> usize {
         match &self.order {
             Order::Cycle(lanes) => lanes.len(),
@@ -133,7 +134,7 @@ impl Feed {
         self.mix.pick(number)
     }
 
-    /// A request that ends the lane's sequence before its time; `None` where none is open.
+    /// A request that ends the lane's sequence early; `None` if none is open.
     pub fn close(&self, lane: usize) -> Option<Request> {
         match &self.order {
             Order::Cycle(..) => None,
@@ -141,7 +142,7 @@ impl Feed {
         }
     }
 
-    /// Lets the lane's next request end its sequence, because its start failed.
+    /// Makes the lane's next request end its sequence, because its start failed.
     pub fn cut_short(&self, lane: usize) {
         if let Order::Sequences(sequences) = &self.order {
             sequences.cut_short(lane);

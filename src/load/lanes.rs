@@ -2,14 +2,14 @@
 
 use crate::ranks::Part;
 
-/// The lanes of this process among those of all. The number of a lane among all decides what it sends.
+/// The lanes of this process among those of all. A lane's number among all decides what it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnLanes {
-    /// How many there are here.
+    /// Their number in this process.
     pub count: usize,
-    /// How many there are in all processes together.
+    /// Their number in all processes together.
     pub all: usize,
-    /// Which of these are here.
+    /// Which part of these is here.
     pub part: Part,
 }
 

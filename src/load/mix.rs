@@ -1,9 +1,9 @@
-//! `--model-mix a:0.7,b:0.3`: which of several models a request goes to.
+//! `--model-mix a:0.7,b:0.3`: chooses the model of each request.
 
 use crate::error::{Error, Result};
 use crate::seed::{self, Purpose};
 
-/// How far from 1 the shares may sum up: room for decimals such as 0.333.
+/// How far from 1 the shares may sum up: allows decimals such as 0.333.
 const TOLERANCE: f64 = 1e-3;
 
 /// A weighted choice among models, drawn from the seed and the request's number alone.

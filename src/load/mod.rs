@@ -1,4 +1,5 @@
-//! When the next request leaves, and what it carries: workers that keep a number outstanding, or follow a schedule.
+//! When the next request leaves, and what it carries: workers that keep a number of requests outstanding, or follow a
+//! schedule.
 
 mod account;
 pub mod closed;

@@ -1,10 +1,10 @@
-//! Waiting for an absolute moment, to well under a microsecond.
+//! Waits for an absolute moment, to well under a microsecond.
 //!
-//! A sleeping thread is woken late: by the kernel's timer slack (50 us unless changed) and by the way back to a processor
-//! (tens of microseconds). So a [`Pacer`] sleeps until shortly before the deadline and spins for the rest. Deadlines are
-//! absolute, so that one late wake-up does not move those that follow.
+//! A sleeping thread is woken late: by the kernel's timer slack (50 us unless changed) and by the way back to a
+//! processor (tens of microseconds). So a [`Pacer`] sleeps until shortly before the deadline and spins for the rest.
+//! Deadlines are absolute, so that one late wake-up does not delay those that follow.
 //!
-//! Spinning keeps a processor busy. Where the server needs it (one processor, or everything pinned to one), a margin of 0
+//! Spinning keeps a processor busy. If the server needs it (one processor, or everything pinned to one), a margin of 0
 //! gives it back at the price of a later wake-up.
 
 use std::num::NonZeroU64;
@@ -15,21 +15,21 @@ use rustix::time::{ClockId, Timespec};
 
 use crate::clock::Stamp;
 
-/// How long before a deadline sleeping turns into spinning, by default: the wake-up of a sleeping thread with a timer slack
-/// of 1 ns took less than this in all but a few cases in a hundred.
+/// How long before a deadline sleeping turns into spinning, by default: with a timer slack of 1 ns all but a few in a
+/// hundred wake-ups took less than this.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(60);
 
-/// Longest sleep between two looks at whether to stop.
+/// Longest sleep between two checks of `stop`.
 const SLICE_NS: u64 = 10_000_000;
-/// Looks at the clock between two looks at whether to stop while spinning.
+/// Clock readings between two checks of `stop` while spinning.
 const SPINS_PER_LOOK: u32 = 64;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// The deadline has come.
+    /// The deadline has passed.
     Due,
-    /// It was left because the load is over.
+    /// It ended early because the load is over.
     Stopped,
 }
 
@@ -47,7 +47,7 @@ impl Pacer {
         Self { spin_ns: u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX) }
     }
 
-    /// Returns at `deadline`, at once if it has passed, or within 10 ms of `stop` answering yes.
+    /// Returns at `deadline`, at once if it has passed, or within 10 ms of `stop` returning true.
     pub fn wait(&self, deadline: Stamp, stop: impl Fn() -> bool) -> Wake {
         let nap_end = self.nap_end(deadline);
         loop {
@@ -76,11 +76,11 @@ impl Pacer {
 fn sleep_until(moment: Stamp) {
     const NS_PER_SECOND: u64 = 1_000_000_000;
     let time = Timespec { tv_sec: (moment.0 / NS_PER_SECOND) as i64, tv_nsec: (moment.0 % NS_PER_SECOND) as i64 };
-    // An interrupted sleep is no trouble: the caller looks at the clock again.
+    // An interrupted sleep does no harm: the caller reads the clock again.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
 }
 
-/// Spins until a moment, or for as long as it takes to be due another look at whether to stop.
+/// Spins until a moment, or until `stop` should be checked again.
 fn spin(until: Stamp) {
     for _ in 0..SPINS_PER_LOOK {
         if Stamp::now() >= until {

@@ -1,12 +1,12 @@
 //! Periodic concurrency: more requests join as those under way make progress.
 //!
 //! A batch of requests is sent; once each of them has had a number of responses (the *period*), the next batch follows,
-//! until all are sent. Meant for decoupled models, whose requests live long: it shows how the time to the first response
-//! and the gaps between responses change as the server fills. A request that ends before it has had that many responses
-//! counts as having had them; waiting for it could not end.
+//! until all are sent. Meant for decoupled models, whose requests last long: it shows how the time to the first
+//! response and the gaps between responses change as the server fills up. A request that ends earlier counts as having
+//! had that many responses; otherwise the wait could never end.
 //!
-//! Each request has a slot of its own, so that a batch is a range of slots, and the [`BatchBook`] holds what each batch
-//! came to.
+//! Each request has a slot of its own, so a batch is a range of slots, and the [`BatchBook`] holds the results of each
+//! batch.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,29 +30,30 @@ use crate::load::worker::{self, Worker};
 use crate::ranks::Part;
 use crate::record::{CoarseHistogram, Distribution};
 
-/// How often it is looked how far other processes are.
+/// How often the progress of other processes is checked.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The shape of a periodic load.
 #[derive(Clone, Debug)]
 pub struct PeriodicLoop {
-    /// Requests of the first batch; at least 1.
+    /// Size of the first batch; at least 1.
     pub start: u32,
-    /// Requests in all; not below `start`.
+    /// Total number of requests; not below `start`.
     pub end: u32,
-    /// Requests of each further batch, at least 1; the last one may be smaller.
+    /// Size of each further batch, at least 1; the last one may be smaller.
     pub step: u32,
     /// Responses that each request of the latest batch must have had before the next batch.
     pub period: u32,
-    /// Where the outcome is kept; made by [`BatchBook::new`] for this process' part of `end` requests.
+    /// Where results are kept; made by [`BatchBook::new`] for this process' part of `end` requests.
     pub book: Arc<BatchBook>,
     /// Which of the requests are sent here.
     pub part: Part,
-    /// How far the batches are.
+    /// Progress of the batches.
     pub progress: Arc<BatchProgress>,
 }
 
-/// Requests that have had their period's responses: here, and in all processes that share the load, as far as that has been told.
+/// Requests that have had their period's responses: here, and in all processes that share the load, as far as they have
+/// reported.
 #[derive(Debug, Default)]
 pub struct BatchProgress {
     here: AtomicUsize,
@@ -60,24 +61,24 @@ pub struct BatchProgress {
 }
 
 impl BatchProgress {
-    /// How many there are here.
+    /// Their number in this process.
     pub fn here(&self) -> usize {
         self.here.load(Ordering::SeqCst)
     }
 
-    /// So many are there in all processes.
+    /// Sets their number in all processes.
     pub fn tell_all(&self, all: usize) {
         self.all.store(all, Ordering::SeqCst);
     }
 
-    /// How many of all there are, where processes share the load or there is but one.
+    /// The number that counts: of all processes if they share the load, else of this one.
     fn reached(&self, part: Part) -> usize {
         if part.is_shared() { self.all.load(Ordering::SeqCst) } else { self.here() }
     }
 }
 
 impl PeriodicLoop {
-    /// First and last (excluded) request of each batch, of all processes.
+    /// First and last (exclusive) request of each batch, over all processes.
     fn batches(&self) -> impl Iterator<Item = (u32, u32)> {
         let (start, end, step) = (self.start.clamp(1, self.end.max(1)), self.end, self.step.max(1));
         let ends =
@@ -91,7 +92,7 @@ impl PeriodicLoop {
         own(from)..own(to)
     }
 
-    /// What each batch came to here; while the load goes on, so far.
+    /// The results of each batch in this process; preliminary while the load runs.
     pub fn results(&self) -> Vec<PeriodicBatch> {
         let batch = |(from, to): (u32, u32)| {
             let own = self.own((from, to));
@@ -119,7 +120,7 @@ pub struct PeriodicBatch {
 }
 
 impl PeriodicBatch {
-    /// The same batch in several processes, as one, in the order of batches.
+    /// Merges the same batch of several processes, in the order of batches.
     pub fn joined(each: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut batches: BTreeMap<usize, Self> = BTreeMap::new();
         for batch in each {
@@ -142,11 +143,11 @@ impl PeriodicBatch {
     }
 }
 
-/// What became of each request of a periodic load. Written by completions without waiting.
+/// The results of each request of a periodic load. Written by completions without waiting.
 #[derive(Debug)]
 pub struct BatchBook {
     requests: Box<[CachePadded<RequestNotes>]>,
-    /// Of the batch that begins with each request: times between responses. Made when the batch is launched.
+    /// For the batch that begins with each request: times between responses. Allocated when the batch is launched.
     gaps: Box<[OnceLock<CoarseHistogram>]>,
 }
 
@@ -162,20 +163,20 @@ struct RequestNotes {
 }
 
 impl BatchBook {
-    /// An empty book for so many requests.
+    /// An empty book for `requests` requests.
     pub fn new(requests: u32) -> Self {
         let gaps = (0..requests).map(|_| OnceLock::new()).collect();
         Self { requests: (0..requests).map(|_| CachePadded::default()).collect(), gaps }
     }
 
-    /// Makes ready for the batch from request `from` on.
+    /// Prepares for the batch that starts with request `from`.
     fn open_batch(&self, from: u32, to: u32) {
         let _ = self.gaps[from as usize].get_or_init(CoarseHistogram::new);
         let batch = &self.requests[from as usize..to as usize];
         batch.iter().for_each(|notes| notes.batch.store(from as usize, Ordering::Relaxed));
     }
 
-    /// Notes a response, and the time since the one before; returns how many there have been.
+    /// Records a response, and the time since the one before; returns how many there have been.
     fn note_response(&self, slot: SlotId, at: Stamp, gap_ns: Option<u64>) -> u64 {
         let notes = &self.requests[slot.index()];
         let responses = notes.responses.load(Ordering::Relaxed) + 1;
@@ -210,7 +211,7 @@ impl BatchBook {
         for notes in &sent {
             let [submitted, first] = [&notes.submitted, &notes.first].map(|at| Stamp(at.load(Ordering::Acquire)));
             let count = notes.responses.load(Ordering::Acquire);
-            // Counted before it is noted, where the load goes on.
+            // While the load runs, a response is counted before it is stored.
             if first.0 != 0 {
                 first_response.histogram.saturating_record(first.since(submitted));
                 first_response.sum_ns += u128::from(first.since(submitted));
@@ -266,7 +267,7 @@ impl Progress {
     }
 }
 
-/// The worker's whole life.
+/// The body of the worker's thread.
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop) -> Result<()> {
     let period = u64::from(shape.period.max(1));
     let policy = Progress { book: Arc::clone(&shape.book), period, reached: Arc::clone(&shape.progress) };
@@ -294,7 +295,7 @@ fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
         }
         let reached = || shape.progress.reached(shape.part) >= to as usize;
         while !reached() && !flight.control.is_stopped() {
-            // What others have reached wakes nobody here.
+            // Progress of other processes wakes nobody here.
             let due = if shape.part.is_shared() { Stamp::now().plus_duration(LOOK) } else { Stamp::NEVER };
             issuer.rest_until(due, reached)?;
         }
@@ -303,7 +304,7 @@ fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
 }
 
 fn submit(issuer: &mut Issuer<Progress>, slot: SlotId) -> Result<()> {
-    // Slots that were never used are in front, in their order; those that come back go to the end.
+    // Unused slots are in front, in their order; returned ones go to the end.
     let unused = issuer.free.pop_front();
     debug_assert_eq!(unused, Some(slot));
     let feed = &issuer.flight.context.feed;

@@ -1,5 +1,5 @@
-//! Loads that files hold: intervals, schedules, traces. Read before the server is started, so that a bad file ends the run
-//! at once.
+//! Loads that files define: intervals, schedules, traces. Read before the server is started, so that a bad file ends
+//! the run at once.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,19 +10,19 @@ use crate::load::payloads::timestamps;
 use crate::load::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
 use crate::plan::{DataSource, LoadMode, Plan, TokenUse};
 
-/// What was recorded of the load in a file.
+/// The recorded load of a file.
 #[derive(Default)]
 pub struct Recorded {
     /// When requests are due.
     pub arrivals: Option<Arrivals>,
-    /// Token counts, where their use is asked for.
+    /// Token counts, if they are used.
     pub rows: Vec<TokenCounts>,
-    /// Lengths of prompts, where these are recorded ones.
+    /// Lengths of prompts, if they come from a recording.
     pub lengths: Vec<TokenCounts>,
 }
 
 impl Recorded {
-    /// Reads what the plan's mode needs; nothing where that is no file.
+    /// Reads what the plan's mode needs; empty if that is not a file.
     ///
     /// # Errors
     /// Where the file cannot be read or used, or the warm-up leaves nothing of it to measure.

@@ -1,4 +1,4 @@
-//! A load under way: its workers, how it is told to stop, and what became of every request.
+//! A running load: its workers, how to stop it, and the final counts of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,14 +17,14 @@ use crate::load::periodic::{self, PeriodicLoop};
 use crate::load::sessions::{self, SessionLoop};
 use crate::load::worker::Worker;
 
-/// What the schedule of an open loop sent, without the requests that end sequences after it.
+/// The sends of an open loop's schedule, without the requests that end sequences after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sends {
     /// The first send.
     pub first: Stamp,
     /// The last one.
     pub last: Stamp,
-    /// How many there were.
+    /// Their number.
     pub count: u64,
 }
 
@@ -42,7 +42,8 @@ pub enum LoadShape {
 }
 
 impl LoadShape {
-    /// Slots with which all clients are opened together, for so many lanes. (Those of open loops get more as they need them.)
+    /// Number of slots that all clients are opened with together, for that many lanes. (Open loops add slots as they
+    /// need them.)
     fn first_slots(&self, lanes: usize) -> usize {
         match self {
             Self::Closed(shape) => shape.concurrency,
@@ -71,32 +72,32 @@ impl From<OpenLoop> for LoadShape {
     }
 }
 
-/// A load under way. Dropping it without [`RunningLoad::stop`] stops it, too.
+/// A running load. Dropping it without [`RunningLoad::stop`] stops it, too.
 pub struct RunningLoad {
     control: Arc<Control>,
     backend: Arc<dyn Backend>,
     workers: Vec<Worker>,
     started: Stamp,
     drain_limit: Duration,
-    /// The same in all, where outstanding requests keep coming.
+    /// The total limit while outstanding requests keep returning.
     drain_most: Duration,
 }
 
-/// How long after its workers were let go an open loop starts, so that they are awake for the first request.
+/// How long after the start signal an open loop starts, so that its workers are awake for the first request.
 const LEAD_NS: u64 = 2_000_000;
 
-/// How long outstanding requests are waited for where the server does not answer any more.
+/// How long to wait for outstanding requests if the server no longer answers.
 const ABANDON_LIMIT: Duration = Duration::from_millis(100);
 /// How long the workers of a load that cannot go on may take to end.
 const STRANDED_LIMIT: Duration = Duration::from_millis(500);
 
-/// A load whose clients are open and whose workers wait to be let go. Dropping it ends them.
+/// A load whose clients are open and whose workers wait for the start signal. Dropping it ends them.
 pub struct PreparedLoad {
     load: RunningLoad,
     lead_ns: u64,
 }
 
-/// Opens every worker's client, then lets all of them go at once.
+/// Opens every worker's client, then starts them all at once.
 ///
 /// # Errors
 /// Where a client cannot be opened.
@@ -104,10 +105,10 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
     prepare(context, shape).map(PreparedLoad::go)
 }
 
-/// Opens every worker's client, so that the load can start at once when it is wanted.
+/// Opens every worker's client, so that the load can start at once when it is needed.
 ///
 /// # Errors
-/// Where a client cannot be opened, or a thread cannot be had.
+/// Where a client cannot be opened, or a thread cannot be started.
 pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
     let shape = shape.into();
     context.client.load_slots = shape.first_slots(context.feed.lanes());
@@ -122,7 +123,7 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
         drain_limit,
         drain_most: drain_limit,
     };
-    // Workers that are there already end with the load where a further one cannot be had.
+    // If a further worker cannot be started, those already started end with the load.
     let (spawned, lead_ns) = match shape {
         LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
         LoadShape::Open(shape) => (open::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
@@ -140,13 +141,13 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
 }
 
 impl PreparedLoad {
-    /// Lets all workers go at once.
+    /// Starts all workers at once.
     pub fn go(self) -> RunningLoad {
         let start = Stamp::now().plus(self.lead_ns);
         self.release(start)
     }
 
-    /// Lets all workers go, so that the level starts at `start`, for which it waits.
+    /// Starts all workers so that the level begins at `start`, and waits for that.
     pub fn go_at(self, start: Stamp) -> RunningLoad {
         thread::sleep(Stamp(start.0.saturating_sub(self.lead_ns)).from_now());
         self.release(start)
@@ -163,28 +164,28 @@ impl PreparedLoad {
 }
 
 impl RunningLoad {
-    /// When the level starts: the workers were let go, and the schedule of an open loop begins.
+    /// When the level starts: the workers were started, and the schedule of an open loop begins.
     pub fn started(&self) -> Stamp {
         self.started
     }
 
-    /// Requests under way at this moment in an open loop, for Little's law.
+    /// Number of outstanding requests at this moment in an open loop, for Little's law.
     pub fn under_way(&self) -> u64 {
         u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Whether the load has come to its end by itself: every worker has, because the quota is used up, or it cannot go on.
+    /// Whether the load has ended by itself: every worker has, because the quota is used up, or it cannot continue.
     pub fn is_finished(&self) -> bool {
         self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished)
     }
 
-    /// Whether the load cannot go on: a client broke, or the server is gone.
+    /// Whether the load cannot continue: a client broke, or the server is gone.
     pub fn is_stranded(&self) -> bool {
         self.control.broken.load(Ordering::Acquire) || self.backend.is_gone()
     }
 
-    /// Ends a load that cannot go on, so that the failures of its last requests are recorded: stops it, and waits a moment
-    /// until its workers have ended. Does nothing to others.
+    /// Ends a load that cannot go on, so that the failures of its last requests are recorded: stops it, and waits a
+    /// moment until its workers have ended. Does nothing to other loads.
     pub fn settle_if_stranded(&self) {
         if !self.is_stranded() {
             return;
@@ -196,7 +197,7 @@ impl RunningLoad {
         }
     }
 
-    /// What the schedule of an open loop sent, once it has ended.
+    /// The sends of an open loop's schedule, once it has ended.
     pub fn sends(&self) -> Option<Sends> {
         let read = |number: &AtomicU64| number.load(Ordering::Acquire);
         let Control { first_sent, last_sent, scheduled, .. } = &*self.control;
@@ -209,13 +210,14 @@ impl RunningLoad {
         self.workers.iter().all(JoinHandle::is_finished).then(|| Stamp(self.control.ended.load(Ordering::Acquire)))
     }
 
-    /// Waits for outstanding requests no longer than `limit` when the load is stopped.
+    /// Limits the wait for outstanding requests to `limit` when the load is stopped.
     pub fn limit_drain(&mut self, limit: Duration) {
         self.drain_limit = self.drain_limit.min(limit);
         self.drain_most = self.drain_most.min(limit);
     }
 
-    /// Waits for outstanding requests of an open loop for up to `most` when the load is stopped, as long as they keep coming.
+    /// Extends the wait for outstanding requests of an open loop up to `most` when the load is stopped, as long as they
+    /// keep returning.
     pub fn allow_drain(&mut self, most: Duration) {
         self.drain_most = self.drain_most.max(most);
     }
@@ -225,12 +227,12 @@ impl RunningLoad {
         self.end();
     }
 
-    /// Requests of a load that was halted may take so long from now on.
+    /// Gives the requests of a halted load this much more time from now on.
     pub fn wait_longer(&self, most: Duration) {
         self.control.give_up_at.store(Stamp::now().plus_duration(most).0, Ordering::Release);
     }
 
-    /// Waits until the requests of a load that was halted are over, for `most` at most, or until `enough`.
+    /// Waits until the requests of a halted load are over, for `most` at most, or until `enough`.
     pub fn drain(&self, most: Duration, enough: impl Fn() -> bool) {
         let last = Stamp::now().plus_duration(most);
         self.wait_longer(most);
@@ -256,7 +258,7 @@ impl RunningLoad {
         first.map(|()| self.report())
     }
 
-    /// As [`RunningLoad::stop`], where the server does not answer any more: outstanding requests get but a moment.
+    /// Like [`RunningLoad::stop`], for a server that no longer answers: outstanding requests get only a moment.
     ///
     /// # Errors
     /// As [`RunningLoad::stop`].
@@ -265,7 +267,7 @@ impl RunningLoad {
         self.stop()
     }
 
-    /// What has become of the requests so far.
+    /// The counts of the requests so far.
     pub fn report(&self) -> LoadReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
         LoadReport {
@@ -284,7 +286,7 @@ impl RunningLoad {
         self.workers.iter().for_each(|worker| worker.thread().unpark());
     }
 
-    /// Puts off the moment of giving up while requests keep coming back.
+    /// Postpones giving up while requests keep returning.
     fn be_patient(&self) {
         let last = Stamp::now().plus_duration(self.drain_most);
         let (mut left, mut give_up_at) = (self.under_way(), Stamp::now().plus_duration(self.drain_limit));

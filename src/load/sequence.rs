@@ -1,10 +1,10 @@
 //! Sequences: ids, lengths, start and end flags, as functions of the seed and of counters.
 //!
-//! A *lane* plays one sequence after the other; as many sequences are alive at once as there are lanes. Everything about
-//! the `n`-th sequence of lane `l` follows from `l`, `n` and the plan, so lanes share nothing and runs repeat exactly:
+//! A *lane* plays one sequence after the other; there are as many active sequences as lanes. Everything about the
+//! `n`-th sequence of lane `l` follows from `l`, `n` and the plan, so lanes share nothing and runs repeat exactly:
 //!
-//! * its id: lane `l` of `L` owns the ids `first + l, first + l + L, …` of the range and takes them in turn, so two live
-//!   sequences cannot have the same id;
+//! * its id: lane `l` of `L` owns the ids `first + l, first + l + L, …` of the range and takes them in turn, so two
+//!   active sequences cannot have the same id;
 //! * its stream: number `(l + n) mod streams`, so every lane plays all streams in turn;
 //! * its length: the flag's, or the stream's, varied by a draw that belongs to `n · L + l`.
 //!
@@ -20,17 +20,17 @@ use crate::load::lanes::OwnLanes;
 use crate::plan::SequencePlan;
 use crate::seed::{self, Purpose};
 
-/// How many requests make a sequence.
+/// The length rule of sequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SequenceLength {
     /// As many as its stream has steps.
     Stream,
-    /// So many, varied by up to so much either way, in percent; steps of the stream are repeated or left out.
+    /// A number of requests, varied by up to a percentage either way; steps of the stream are repeated or left out.
     About(u64, f64),
 }
 
 impl SequenceLength {
-    /// The rule that a plan sets: the flag, else the data's own lengths where `data_has_steps`, else the default length.
+    /// The rule of a plan: the flag, else the data's own lengths where `data_has_steps`, else the default length.
     pub fn of(plan: &SequencePlan, data_has_steps: bool) -> Self {
         match plan.length {
             Some(length) => Self::About(length, plan.variation_percent),
@@ -45,7 +45,7 @@ impl SequenceLength {
 pub struct SequenceSpec {
     /// Smallest id; not 0, which means "no sequence" to the server.
     pub first_id: u64,
-    /// How many ids there are.
+    /// Number of ids.
     pub ids: u64,
     /// Requests in a sequence.
     pub length: SequenceLength,
@@ -58,21 +58,21 @@ pub struct SequenceSpec {
 pub struct Sequences {
     spec: SequenceSpec,
     lengths_seed: u64,
-    /// Lanes of all processes together.
+    /// Number of lanes in all processes together.
     all_lanes: u64,
     lanes: Box<[CachePadded<Lane>]>,
 }
 
-/// Where a lane is. Relaxed atomics are enough: calls for one lane are ordered by whoever makes them.
+/// The state of a lane. Relaxed atomics are enough: the caller orders the calls for one lane.
 #[derive(Debug)]
 struct Lane {
     /// Its number among all lanes.
     number: u64,
-    /// Sequences begun.
+    /// Number of sequences begun.
     begun: AtomicU64,
-    /// Requests made in the sequence that is open.
+    /// Number of requests made in the open sequence.
     made: AtomicU64,
-    /// Length of the sequence that is open; 0 where none is.
+    /// Length of the open sequence; 0 if none is open.
     length: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ struct Lane {
 pub struct SequenceStep {
     /// Number of its sequence in the level, the same on every run.
     pub ordinal: u64,
-    /// Number of its sequence in the turn through the streams: take it modulo their number.
+    /// Number of its sequence in the cycle through the streams: take it modulo their number.
     pub turn: u64,
     /// Its number in the sequence, counted from 0.
     pub step: u64,
@@ -90,7 +90,7 @@ pub struct SequenceStep {
 }
 
 impl Sequences {
-    /// Sequences for so many lanes.
+    /// Sequences for `lanes` lanes.
     ///
     /// # Errors
     /// Where the ids are fewer than the lanes, start at 0 or do not fit 64 bits, or a length or variation is unusable.
@@ -129,14 +129,14 @@ impl Sequences {
         Ok(Self { spec, lengths_seed, all_lanes: lanes.all as u64, lanes: own })
     }
 
-    /// How many lanes there are.
+    /// Number of lanes.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
     /// The next request of a lane. Where a new sequence begins, `stream_length` tells for `(ordinal, turn)` how many steps
     /// its stream has.
-    // Not inlined into the feed's own, which would make requests without sequences dearer.
+    // Not inlined into the feed's own `next`, which would slow down requests without sequences.
     #[inline(never)]
     pub fn next(&self, lane: usize, stream_length: impl FnOnce(u64, u64) -> u64) -> SequenceStep {
         let state = &self.lanes[lane];
@@ -160,15 +160,15 @@ impl Sequences {
         self.step(lane, made, (start, end))
     }
 
-    /// A request that ends the lane's sequence before its time; `None` where no sequence is open.
+    /// A request that ends the lane's sequence early; `None` if none is open.
     pub fn close(&self, lane: usize) -> Option<SequenceStep> {
         let state = &self.lanes[lane];
         let open = state.length.swap(0, Ordering::Relaxed) > 0;
         open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), (false, true)))
     }
 
-    /// Lets the lane's next request end its sequence, whose start failed: its model may know nothing of it, but Triton's
-    /// sequence batcher holds a place for it until an end comes, or `max_sequence_idle_microseconds` are over.
+    /// Makes the lane's next request end its sequence, whose start failed: its model may know nothing of it, but
+    /// Triton's sequence batcher holds a place for it until an end comes, or `max_sequence_idle_microseconds` are over.
     pub fn cut_short(&self, lane: usize) {
         let state = &self.lanes[lane];
         if state.length.load(Ordering::Relaxed) > 0 {
@@ -192,7 +192,7 @@ impl Sequences {
 
     fn id(&self, lane: usize, number: u64) -> u64 {
         let (lane, lanes) = (self.lanes[lane].number, self.all_lanes);
-        // How many ids of the range fall to this lane; at least one, because there are as many as lanes.
+        // Number of ids of the range that belong to this lane; at least one, because there are as many as lanes.
         let own = (self.spec.ids - lane).div_ceil(lanes);
         self.spec.first_id + lane + number % own * lanes
     }

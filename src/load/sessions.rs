@@ -1,5 +1,5 @@
-//! Sessions: conversations of several turns, a number of them at a time. A turn leaves when the one before it is over and its
-//! delay has passed; a session that is over makes place for the next. Each is played once, in order.
+//! Sessions: conversations of several turns, a number of them at a time. A turn leaves when the one before it is over
+//! and its delay has passed; a finished session makes room for the next. Each is played once, in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,18 +21,18 @@ use crate::ranks::Part;
 pub struct Turn {
     /// What it sends.
     pub payload: PayloadId,
-    /// How long the session rests after its answer.
+    /// How long the session pauses after its answer.
     pub delay: Duration,
 }
 
 /// The shape of a load of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionLoop {
-    /// Sessions at a time.
+    /// Number of sessions at a time.
     pub concurrency: usize,
-    /// Threads that issue them at most.
+    /// Limit on the threads that issue them.
     pub max_threads: usize,
-    /// Turns of each session, none without any.
+    /// Turns of each session, none of them empty.
     pub sessions: Arc<[Vec<Turn>]>,
     /// Which of them are played here.
     pub part: Part,
@@ -59,7 +59,7 @@ pub(super) fn spawn(
     Ok(())
 }
 
-/// A slot rests when its turn is over: its worker knows when it goes on.
+/// A slot is idle when its turn is over: its worker knows when it goes on.
 struct Rest;
 
 impl Policy for Rest {
@@ -87,7 +87,7 @@ fn work(
     })
 }
 
-/// Where a slot is: in which session, and how many of its turns have been sent.
+/// A slot's position: its session, and how many of its turns have been sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     session: Option<usize>,
@@ -98,7 +98,7 @@ struct Player<'a> {
     sessions: &'a [Vec<Turn>],
     /// Which of them are played by this process.
     part: Part,
-    /// Of these, how many have been begun by any of its threads.
+    /// How many of these any of its threads has begun.
     begun: &'a AtomicUsize,
     places: &'a mut [Place],
     /// Slots whose next turn is due at these times.
@@ -132,7 +132,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// When a slot that is free sends its next turn, of the session that it is in or of the next one; none where all have begun.
+    /// When a free slot sends its next turn, of its own session or of the next one; `None` if all have begun.
     fn due(&mut self, slot: SlotId) -> Option<Stamp> {
         let place = &mut self.places[slot.index()];
         if let Some(session) = place.session
@@ -146,7 +146,7 @@ impl Player<'_> {
         place.session.map(|_| Stamp::now())
     }
 
-    /// The next turn of the session that a slot is in.
+    /// The next turn of a slot's session.
     fn request(&mut self, slot: SlotId) -> Request {
         let place = &mut self.places[slot.index()];
         let number = place.session.unwrap_or_default();

@@ -1,11 +1,11 @@
-//! [`Walk`]: in which order a lane takes the entries of a model's data.
+//! [`Walk`]: the order in which a lane takes the entries of a model's data.
 //!
-//! Lane `l` of `L` takes entries `l, l + L, l + 2L, …`, so lanes that keep step walk through the data once before it comes
-//! round again, without sharing a counter. A lane that has had all that are its own begins again; now and then it goes on to
-//! those one further, so that every lane comes by every entry however fast the others are.
+//! Lane `l` of `L` takes entries `l, l + L, l + 2L, …`, so lanes that keep step walk through the data once before any
+//! entry repeats, without sharing a counter. A lane that has sent all its entries begins again; now and then it moves
+//! on to the next set, so that every lane reaches every entry however fast the others are.
 //!
-//! Lanes that need not keep step, as those of a closed loop, are dealt each entry once from a counter in common before they
-//! take these ways ([`FirstPass`]): as many requests as there are entries then carry all of them.
+//! Lanes that need not keep step, such as those of a closed loop, first get each entry once from a shared counter
+//! ([`FirstPass`]): as many requests as there are entries then carry all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crossbeam::utils::CachePadded;
 
 use crate::ranks::Part;
 
-/// Up to so many entries, a lane goes on to the next ones as soon as it has had its own.
+/// With up to this many entries, a lane moves on to the next set as soon as it has sent its own.
 const FEW_ENTRIES: u32 = 64;
-/// With more of them it goes so often through its own: what the client keeps for an entry and a lane is then at hand, and
-/// all lanes together touch no more than all entries.
+/// With more entries, a lane repeats its own this many times: what the client keeps for an entry and a lane then stays
+/// in the cache, and all lanes together touch no more than all entries.
 const ROUNDS: u32 = 256;
 
-/// How many entries were dealt to the lanes of a load in their first pass through the data, and which part of all is dealt here.
+/// Counts the entries dealt in the lanes' first pass through the data; and which part of all is dealt here.
 #[derive(Clone, Debug)]
 pub(super) struct FirstPass {
     dealt: Arc<CachePadded<AtomicU64>>,
@@ -34,19 +34,19 @@ impl FirstPass {
     }
 }
 
-/// Where a lane is on its way. Calls must not overlap; there is neither a division nor a locked instruction in them once the
+/// The position of a lane. Calls must not overlap; they contain neither a division nor a locked instruction once the
 /// first pass is over.
 #[derive(Debug)]
 pub(super) struct Walk {
     entries: u32,
     stride: u32,
-    /// So many steps lead through the lane's own entries, and so many times it does this before it moves on; 0: it never does.
+    /// Steps through the lane's own entries, and rounds before it moves on; 0: it never does.
     period: u32,
     rounds: u32,
-    /// The next entry, and the one with which the round began.
+    /// The next entry, and the first one of the round.
     next: AtomicU32,
     first: AtomicU32,
-    /// Steps of this round; the period where a round begins, and all through the first pass.
+    /// Step within the round; equal to the period where a round begins, and throughout the first pass.
     step: AtomicU32,
     /// Rounds begun since the lane moved on.
     round: AtomicU32,
@@ -55,7 +55,7 @@ pub(super) struct Walk {
     pass: Option<Pass>,
 }
 
-/// A first pass in common, which begins with entry `offset`.
+/// A shared first pass, which begins with entry `offset`.
 #[derive(Debug)]
 struct Pass {
     entries: FirstPass,
@@ -63,8 +63,8 @@ struct Pass {
 }
 
 impl Walk {
-    /// The way of `lane` among `lanes`, beginning with the entry `offset` entries further, after a first pass in common where
-    /// there is one. `entries` and `lanes` are not 0.
+    /// The walk of `lane` among `lanes`, starting `offset` entries further on, after a shared first pass if there is
+    /// one. `entries` and `lanes` are not 0.
     pub(super) fn new(
         entries: usize,
         (lane, lanes): (usize, usize),
@@ -75,7 +75,7 @@ impl Walk {
         let (period, rounds) = match entries > FEW_ENTRIES as usize {
             true => ((entries - own).div_ceil(lanes) as u32, ROUNDS),
             false => match greatest_common_divisor(entries, lanes) {
-                // Strides alone lead by every entry, again and again.
+                // The stride alone reaches every entry, again and again.
                 1 => (u32::MAX, 0),
                 common => ((entries / common) as u32, 1),
             },
@@ -128,7 +128,7 @@ impl Walk {
         first as usize
     }
 
-    /// The next entry of the first pass, which is over where there is none.
+    /// The next entry of the first pass; `None` once it is over.
     #[cold]
     fn deal(&self) -> Option<usize> {
         let entries = u64::from(self.entries);

@@ -19,26 +19,26 @@ pub(super) type Worker = JoinHandle<Result<()>>;
 pub(super) struct WorkerShare {
     /// Number of the worker.
     pub(super) worker: usize,
-    /// How many workers there are.
+    /// Number of workers.
     pub(super) workers: usize,
-    /// First lane of the feed that is its.
+    /// Its first lane of the feed.
     pub(super) first_lane: usize,
     /// Requests that it keeps outstanding; one lane each.
     pub(super) slots: usize,
 }
 
-/// Fails if the system has no room for so many workers more.
+/// Fails if the system has no room for this many more workers.
 ///
 /// # Errors
-/// Where it has not, with how many it has room for.
+/// If there is no room, with how many would fit.
 pub(super) fn check_room(workers: usize) -> Result<()> {
     limits::check_threads(workers, WORKER_STACK)
 }
 
-/// Starts a worker thread, pinned as the load asks. If `work` fails, the load learns that a client broke.
+/// Starts a worker thread, pinned as the load asks. If `work` fails, reports to the load that a client broke.
 ///
 /// # Errors
-/// Where the system has no thread to give.
+/// Where the system cannot start a thread.
 pub(super) fn spawn<W>(number: usize, context: &Arc<LoadContext>, control: &Arc<Control>, work: W) -> Result<Worker>
 where
     W: FnOnce(&Arc<LoadContext>, &Arc<Control>) -> Result<()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The control groups that this process is in: what they allow, and when they have stopped it.
+//! The control groups of this process: their limits, and how long they have throttled it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,20 +37,20 @@ pub fn quota() -> Option<f64> {
     folders("cpu").iter().filter_map(of).min_by(f64::total_cmp)
 }
 
-/// What `cpu.max` allows: microseconds in each period, or `max`, and the period. Version 1 has -1 for no limit.
+/// The limit in `cpu.max`: microseconds in each period, or `max`, and the period. Version 1 has -1 for no limit.
 fn processors(max: &str) -> Option<f64> {
     let (quota, period) = max.split_once(' ')?;
     let (quota, period) = (quota.parse::<f64>().ok()?, period.trim().parse::<f64>().ok()?);
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
-/// How long the groups have stopped threads of this process, and others in them, because their quota was used up; summed over
-/// processors. `None` where none has a quota.
+/// How long the groups have throttled their threads, including ours, because a quota was used up; summed over
+/// processors. `None` without a quota.
 pub fn throttled(folders: &[PathBuf]) -> Option<Duration> {
     folders.iter().filter_map(|folder| stopped(&read(folder.join("cpu.stat"))?)).max()
 }
 
-/// By a group's `cpu.stat`: version 2 counts microseconds, version 1 nanoseconds.
+/// From a group's `cpu.stat`: version 2 counts microseconds, version 1 nanoseconds.
 fn stopped(stat: &str) -> Option<Duration> {
     let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     field("throttled_usec ").map(Duration::from_micros).or_else(|| field("throttled_time ").map(Duration::from_nanos))

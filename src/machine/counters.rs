@@ -1,4 +1,4 @@
-//! The processors' own counters, of single threads (perf_event_open(2)): instructions, cycles, cache misses.
+//! Hardware counters of single threads (perf_event_open(2)): instructions, cycles, cache misses.
 
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
@@ -13,7 +13,7 @@ pub struct Counts {
     pub instructions: u64,
     /// Cycles.
     pub cycles: u64,
-    /// Misses of the last cache.
+    /// Misses of the last-level cache.
     pub cache_misses: u64,
 }
 
@@ -21,10 +21,10 @@ pub struct Counts {
 pub struct Counters(HashMap<i32, [Counter; 3]>);
 
 impl Counters {
-    /// Opens those of `threads`.
+    /// Opens the counters of `threads`.
     ///
     /// # Errors
-    /// In words, where the kernel gives none: a virtual machine without them, a container, `perf_event_paranoid`.
+    /// In words, if the kernel has none: a virtual machine without them, a container, `perf_event_paranoid`.
     pub fn open(threads: impl Iterator<Item = i32>) -> Result<Self, String> {
         let mut opened = HashMap::new();
         let mut refusal = None;
@@ -40,7 +40,7 @@ impl Counters {
         }
     }
 
-    /// What each thread has counted.
+    /// The counts of each thread.
     pub fn read(&mut self) -> HashMap<i32, Counts> {
         let read = |counter: &mut Counter| counter.read().unwrap_or(0);
         self.0

@@ -1,4 +1,4 @@
-//! [`Gauge`]: how the machine is doing at a moment, and what of it is ours.
+//! [`Gauge`]: the state of the machine at a moment, and our share of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -13,54 +13,56 @@ use crate::machine::processors::{Times, allowed, times};
 use crate::machine::threads::Waits;
 use crate::machine::{cgroup, frequency, listener, processes, read, threads};
 
-/// Of more threads the waiting is not read: each costs two files, together some 20 us.
+/// Limit on threads whose waiting is read: each costs two files, together some 20 us.
 const MOST_THREADS: usize = 256;
 
-/// The machine at a moment. What the kernel does not tell is empty, or absent.
+/// The state of the machine at a moment. What the kernel does not report is empty, or absent.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// When it was read.
     pub at: Stamp,
-    /// Those that our processes may run on.
+    /// The processors that our processes may run on.
     pub processors: BTreeMap<usize, Times>,
     /// Processor time of our processes, by number.
     pub busy: HashMap<i32, Duration>,
-    /// That of processes on this machine that measure together with this one: theirs is no disturbance.
+    /// Processor time of processes on this machine that measure together with this one: it is no disturbance.
     pub beside: Duration,
-    /// What our threads have met.
+    /// Waiting and preemptions of our threads.
     pub waits: HashMap<i32, Waits>,
-    /// How long control groups have stopped us.
+    /// How long control groups have throttled us.
     pub throttled: Option<Duration>,
-    /// The highest frequency of a processor, where the governor is to keep it.
+    /// The highest frequency of a processor, if the governor should keep it constant.
     pub khz: Option<u64>,
 }
 
-/// Tells how the machine is doing.
+/// Reads the state of the machine.
 pub trait Gauge {
-    /// Finds out anew which processes are ours: models come with some. Called before each level's first reading.
+    /// Updates the list of our processes, because models may have started some. Called before each level's first
+    /// reading.
     fn look_around(&self);
 
-    /// Reads. Takes a millisecond or so, so it is nothing for threads that issue requests.
+    /// Reads. Takes about a millisecond, so it must not run on threads that issue requests.
     fn read(&self) -> Reading;
 }
 
-/// What the program of a server is called.
+/// Name of a server's program.
 const SERVER: &str = "tritonserver";
 
-/// Where the server is, as far as other processes of this machine go.
+/// Where the server is among the processes of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// In this process, or on another machine.
     NotAmongOthers,
-    /// It listens on this port of this machine. Where nobody is to be seen there that is called like a server (it is in another
-    /// container, behind a proxy, or another user's), its time cannot be told from that of others, which are not judged then.
+    /// It listens on this port of this machine. If no process with a server's name is visible there (it is in another
+    /// container, behind a proxy, or another user's), its time cannot be separated from that of others, which are then
+    /// not judged.
     ListensOn(u16),
-    /// It may be on this machine, out of sight. Others are not judged.
+    /// It may be on this machine, but invisible. Others are not judged.
     OutOfSight,
 }
 
 impl Server {
-    /// Its processes; `None` where they cannot be told from others.
+    /// Its processes; `None` if they cannot be distinguished from others.
     fn processes(self, all: &[Process]) -> Option<Vec<Pid>> {
         let port = match self {
             Self::NotAmongOthers => return Some(Vec::new()),
@@ -84,11 +86,11 @@ pub struct Machine {
     scope: Mutex<Scope>,
 }
 
-/// What is read.
+/// The processes that are read.
 #[derive(Default)]
 struct Scope {
     processes: Vec<Pid>,
-    /// Those that measure together with this one, and all below them.
+    /// The processes that measure together with this one, and all below them.
     beside: Vec<Pid>,
     others_are_known: bool,
     processors: Vec<usize>,
@@ -96,20 +98,20 @@ struct Scope {
 }
 
 impl Machine {
-    /// This machine, with what is known of the server; threads may be pinned to processors `pinned` that the process as a whole
-    /// is not on.
+    /// This machine, with what is known about the server; threads may be pinned to processors `pinned` that the process
+    /// as a whole does not use.
     pub fn new(server: Server, pinned: &[usize]) -> Self {
         let groups = cgroup::folders("cpu");
         Self { server, pinned: pinned.to_vec(), groups, neighbours: Vec::new(), scope: Mutex::default() }
     }
 
-    /// The same, where other processes on it measure together with this one.
+    /// The same, with other processes that measure together with this one.
     #[must_use]
     pub fn beside(self, neighbours: &[i32]) -> Self {
         Self { neighbours: neighbours.iter().copied().filter_map(Pid::from_raw).collect(), ..self }
     }
 
-    /// Processor time of our processes so far, by number, where it can be told from that of others.
+    /// Processor time of our processes so far, by process id, if it can be separated from that of others.
     pub fn busy(&self) -> HashMap<i32, Duration> {
         self.scope.lock().busy()
     }

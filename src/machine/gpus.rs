@@ -1,4 +1,4 @@
-//! What GPUs have used so far, by NVIDIA's management library, which is opened at run time where it is there.
+//! GPU usage so far, from NVIDIA's management library, which is opened at run time if it is installed.
 
 use nvml_wrapper::Nvml;
 
@@ -12,9 +12,9 @@ pub struct Gpus(Nvml);
 pub struct GpuReading {
     /// When it was.
     pub at: Stamp,
-    /// Energy since the driver was loaded, in joules; none where a GPU does not tell.
+    /// Energy since the driver was loaded, in joules; `None` if a GPU does not report it.
     pub joules: Option<f64>,
-    /// GPUs that are at work, on average over the library's last sample, such as 1.5 of 2.
+    /// Busy GPUs, on average over the library's last sample, such as 1.5 of 2.
     pub at_work: f64,
 }
 
@@ -22,7 +22,7 @@ impl Gpus {
     /// Opens the library.
     ///
     /// # Errors
-    /// In words, where it is not there, or finds no GPU.
+    /// In words, if it is not installed, or finds no GPU.
     pub fn open() -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| format!("no NVML here: {error}"))?;
         match nvml.device_count() {

@@ -1,16 +1,16 @@
-//! Which files this process runs code of.
+//! The files that this process executes code from.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-/// The files that are mapped to be executed, as paths; those that were replaced or removed meanwhile are left out, as what is on
-/// disk under their names is something else.
+/// The files that are mapped as executable; those that were replaced or removed meanwhile are left out, because the
+/// file on disk is then a different one.
 pub fn mapped() -> BTreeSet<PathBuf> {
     of(&fs::read_to_string("/proc/self/maps").unwrap_or_default())
 }
 
-/// Those of a table of the kernel's: address, rights, offset, device, inode, path.
+/// The files in a table of the kernel: address, rights, offset, device, inode, path.
 fn of(table: &str) -> BTreeSet<PathBuf> {
     let path = |line: &str| {
         let (rights, path) = (line.split_whitespace().nth(1)?, &line[line.find('/')?..]);

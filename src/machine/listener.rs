@@ -1,4 +1,4 @@
-//! Who listens at an address of this machine.
+//! Finds who listens at an address of this machine.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
@@ -7,18 +7,18 @@ use rustix::process::Pid;
 
 use crate::machine::read;
 
-/// Where a host is, seen from here.
+/// Where a host is, as seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It has an address of this machine.
     Here,
     /// The way to it leaves this machine.
     Elsewhere,
-    /// The way to it does not leave this machine for certain: containers are reached over bridges, for example.
+    /// The way to it does not certainly leave this machine: containers are reached over bridges, for example.
     Unknown,
 }
 
-/// Where a host is. Sends nothing, but for what it takes to look up its name.
+/// Where a host is. Sends nothing, except to resolve its name.
 pub fn place(host: &str) -> Place {
     let addresses: Vec<IpAddr> =
         (host, 0).to_socket_addrs().into_iter().flatten().map(|address| address.ip()).collect();
@@ -27,7 +27,7 @@ pub fn place(host: &str) -> Place {
     }
     let routes = read("/proc/net/route").unwrap_or_default();
     let leaves = |address: &IpAddr| match address {
-        // Only machinery has a device; bridges, tunnels and the ends of containers' wires have none.
+        // Only hardware has a device; bridges, tunnels and containers' virtual interfaces have none.
         IpAddr::V4(address) => route(&routes, *address)
             .is_some_and(|interface| fs::exists(format!("/sys/class/net/{interface}/device")).unwrap_or(false)),
         IpAddr::V6(_) => false,
@@ -35,12 +35,12 @@ pub fn place(host: &str) -> Place {
     if !addresses.is_empty() && addresses.iter().all(leaves) { Place::Elsewhere } else { Place::Unknown }
 }
 
-/// The interface that packets to an address leave by, by `/proc/net/route`: of those that match, the narrowest.
+/// The interface that packets to an address leave by, from `/proc/net/route`: the most specific of the matching routes.
 fn route(table: &str, address: Ipv4Addr) -> Option<&str> {
     let address = u32::from(address);
     let row = |line: &'_ str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        // In the order of the network, read as numbers of this machine.
+        // In network byte order, read as numbers of this machine.
         let number = |field: usize| Some(u32::from_str_radix(fields.get(field)?, 16).ok()?.swap_bytes());
         let (target, mask) = (number(1)?, number(7)?);
         (address & mask == target).then_some(mask)
@@ -53,7 +53,8 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// The processes that listen on a port, as far as this one may see them: not those of other users, nor of other containers.
+/// The processes that listen on a port, as far as this one may see them: not those of other users, or in other
+/// containers.
 pub fn processes(port: u16) -> Vec<Pid> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().filter_map(read);
     let sockets: Vec<String> = tables.flat_map(|table| listening(&table, port)).collect();
@@ -65,7 +66,7 @@ pub fn processes(port: u16) -> Vec<Pid> {
     numbers.filter_map(Pid::from_raw).filter(|pid| holds(*pid, &sockets)).collect()
 }
 
-/// The links by which descriptors name the sockets that listen on a port, by `/proc/net/tcp` (proc(5)).
+/// The names that descriptors give the sockets that listen on a port, from `/proc/net/tcp` (proc(5)).
 fn listening(table: &str, port: u16) -> Vec<String> {
     const LISTEN: &str = "0A";
     let row = |line: &str| {
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn addresses_of_this_machine_are_here() {
         assert_eq!(place("127.0.0.1"), Place::Here);
-        // Set apart for documentation (RFC 5737): nobody has it.
+        // Reserved for documentation (RFC 5737): no host has it.
         assert_ne!(place("192.0.2.1"), Place::Here);
     }
 

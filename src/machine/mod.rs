@@ -1,7 +1,7 @@
-//! What the kernel tells of this machine: text of `/proc` and `/sys`, made into values.
+//! What the kernel reports about this machine: text of `/proc` and `/sys`, parsed into values.
 //!
-//! Understanding is apart from reading: what a file says is a function of its text, so that it is tested on the text of machines
-//! that are not here.
+//! Parsing is separate from reading: the meaning of a file is a function of its text, so tests can use the text of
+//! other machines.
 
 pub mod cgroup;
 pub mod counters;
@@ -20,7 +20,7 @@ pub mod usage;
 use std::fs;
 use std::path::Path;
 
-/// The text of a file of the kernel, without the blanks around it; `None` where it has no such file, or keeps it to itself.
+/// The text of a kernel file, without the blanks around it; `None` if it does not exist or is not readable.
 pub fn read(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }

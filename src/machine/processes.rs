@@ -1,37 +1,38 @@
-//! Processes: who is whose child, and the processor time that each has had.
+//! Processes: their parents, and the processor time that each has used.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::process::Pid;
 
-/// A process that lives.
+/// A running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub pid: Pid,
-    /// Its parent; none where that is outside.
+    /// Its parent; `None` if that is outside.
     pub parent: Option<Pid>,
-    /// What it is called: the first 15 bytes of its program's name, if it has not given itself another.
+    /// Its name: the first 15 bytes of its program's name, unless it has changed it.
     pub name: String,
-    /// Processor time of all its threads, ended ones included.
+    /// Processor time of all its threads, including ended ones.
     pub busy: Duration,
 }
 
-/// Every process that lives and is to be seen from here.
+/// Every running process that is visible from here.
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter_map(|number: i32| find(Pid::from_raw(number)?)).collect()
 }
 
-/// The process with that number, if it lives.
+/// The process with that id, if it is running.
 pub fn find(pid: Pid) -> Option<Process> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     parse(&String::from_utf8_lossy(&stat), rustix::param::clock_ticks_per_second())
 }
 
-/// The process of that `stat` (proc(5)), unless it has ended. The name in parentheses may hold blanks and parentheses itself.
+/// The process of that `stat` (proc(5)), unless it has ended. The name in parentheses may itself contain blanks and
+/// parentheses.
 fn parse(stat: &str, ticks: u64) -> Option<Process> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let pid = Pid::from_raw(stat[..open].trim().parse().ok()?)?;

@@ -1,18 +1,18 @@
-//! What processors spend their time on, and how they are listed.
+//! Processor time by use, and lists of processors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a processor has done since the machine was started. The kernel tells it in ticks of 10 ms.
+/// A processor's time by use since the machine was started. The kernel counts in ticks of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Ran threads.
     pub busy: Duration,
-    /// Had nothing to do, or waited for a disk.
+    /// Idle, or waiting for a disk.
     pub idle: Duration,
-    /// Served interrupts.
+    /// Serving interrupts.
     pub interrupts: Duration,
-    /// Was ready, and the hypervisor gave its time to another machine.
+    /// Ready to run while the hypervisor gave its time to another machine.
     pub stolen: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Times {
         }
     }
 
-    /// Both together.
+    /// The sum of two.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             busy: self.busy + other.busy,
@@ -43,11 +43,11 @@ impl Times {
     }
 }
 
-/// Each processor's times by `/proc/stat` (proc(5)), whose ticks are so many a second.
+/// Each processor's times from `/proc/stat` (proc(5)), with `ticks` a second.
 pub fn times(stat: &str, ticks: u64) -> BTreeMap<usize, Times> {
     let row = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        // The line of all processors together has no number.
+        // The line for all processors together has no number.
         let number = words.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
         let fields: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         let sum = |which: &[usize]| {
@@ -60,7 +60,7 @@ pub fn times(stat: &str, ticks: u64) -> BTreeMap<usize, Times> {
     stat.lines().filter_map(row).collect()
 }
 
-/// The processors of a list such as `0-3,8`, as the kernel writes it; what is no list is empty.
+/// The processors of a list such as `0-3,8`, as the kernel writes it; empty if it is not a list.
 pub fn list(text: &str) -> Vec<usize> {
     let part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -69,7 +69,7 @@ pub fn list(text: &str) -> Vec<usize> {
     text.split(',').filter_map(part).flatten().collect()
 }
 
-/// The processors that a process may use, by its `status` (proc(5)).
+/// The processors that a process may use, from its `status` (proc(5)).
 pub fn allowed(status: &str) -> Vec<usize> {
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(list).unwrap_or_default()
 }

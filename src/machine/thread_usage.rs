@@ -1,4 +1,4 @@
-//! What this process and those below it have used so far, thread by thread: processor time, waits, page faults.
+//! Resource use of this process and those below it so far, thread by thread: processor time, waits, page faults.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,25 +9,25 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::processes;
 
-/// Whose thread it is.
+/// The owner of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// The server's in this process, by what the thread is called; where nobody gave it a name, like the program.
+    /// The server in this process, by the thread's name; unnamed threads carry the program's name.
     Server(String),
     /// A process below this one, such as a stub of the python backend.
     Process(String),
-    /// Threads of ours that issue requests.
+    /// Our threads that issue requests.
     Issuing,
-    /// Further threads of ours.
+    /// Our other threads.
     Own,
 }
 
-/// What a thread has used.
+/// A thread's resource use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Time on a processor, in nanoseconds.
     pub cpu_ns: u64,
-    /// How often it gave its processor up, because it had to wait: each was ended by a wake-up.
+    /// How often it gave up its processor because it had to wait: a wake-up ended each wait.
     pub waits: u64,
     /// How often its processor was taken from it.
     pub preemptions: u64,
@@ -36,7 +36,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// What was added since `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -48,21 +48,21 @@ impl Used {
     }
 }
 
-/// Everything at a moment.
+/// All resource use at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// By thread.
     pub threads: HashMap<i32, (Owner, Used)>,
-    /// Processor time of this process, threads included that have ended, in nanoseconds.
+    /// Processor time of this process, including ended threads, in nanoseconds.
     pub process_ns: u64,
     /// Bytes of memory in use: of this process, and of those below it.
     pub memory: (u64, u64),
 }
 
-/// More threads of a process are not read.
+/// Limit on threads read per process.
 const MOST_THREADS: usize = 1024;
 
-/// What threads of ours are called; those that issue requests have a number.
+/// Names of our threads; those that issue requests have a number.
 const OWN: [&str; 11] = [
     "signals",
     "end",
@@ -89,7 +89,7 @@ pub fn read() -> Usage {
     usage
 }
 
-/// Adds the threads of a process; answers the memory that it has, in bytes.
+/// Adds the threads of a process; returns its memory in bytes.
 fn add(usage: &mut Usage, pid: Pid, owner: impl Fn(i32, String) -> Owner) -> u64 {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let entries = fs::read_dir(format!("{folder}/task")).into_iter().flatten().flatten();
@@ -114,7 +114,7 @@ fn owner(pid: Pid, tid: i32, name: String) -> Owner {
     }
 }
 
-/// What a thread is called, and what it has used; `None` where it has just ended.
+/// A thread's name and resource use; `None` if it has just ended.
 fn thread(folder: &Path) -> Option<(String, Used)> {
     let text = |name| fs::read_to_string(folder.join(name)).ok();
     parse(&text("stat")?, &text("schedstat")?, &text("status")?)

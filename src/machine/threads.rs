@@ -1,20 +1,20 @@
-//! Threads: how long each has waited for a processor, and how often it was taken from it.
+//! Threads: how long each has waited for a processor, and how often it was preempted.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::Pid;
 
-/// What a thread has met since it began.
+/// A thread's waiting and preemptions since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// Nanoseconds for which it was ready to run, and another thread ran.
+    /// Nanoseconds for which it was ready to run but another thread ran.
     pub waited_ns: u64,
-    /// How often the processor was taken from it.
+    /// How often it was preempted.
     pub switches: u64,
 }
 
-/// Those of the threads of `pid` by number, of `most` of them at most.
+/// Those of the threads of `pid` by id, of at most `most` of them.
 pub fn of(pid: Pid, most: usize) -> HashMap<i32, Waits> {
     let entries = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten().flatten();
     let waits = entries.take(most).filter_map(|entry| {
@@ -25,17 +25,17 @@ pub fn of(pid: Pid, most: usize) -> HashMap<i32, Waits> {
     waits.collect()
 }
 
-/// By a thread's `schedstat`: time on a processor, time of waiting for one, how often it had one.
+/// From a thread's `schedstat`: time on a processor, time waiting for one, number of time slices.
 fn waited(schedstat: &str) -> Option<u64> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// By a thread's `status` (proc(5)).
+/// From a thread's `status` (proc(5)).
 fn switches(status: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
-/// What threads have met since `before`. Those that are new count whole, those that have ended no more.
+/// The difference to `before`. New threads count completely, ended ones no longer.
 pub fn since(now: &HashMap<i32, Waits>, before: &HashMap<i32, Waits>) -> Waits {
     now.iter().fold(Waits::default(), |sum, (number, waits)| {
         let earlier = before.get(number).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What processes had of the machine.
+//! Processor time and memory of processes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +22,8 @@ pub struct Usage {
 /// Processor time by process, at a moment.
 type Reading<'a> = (Stamp, &'a HashMap<i32, Duration>);
 
-/// What this process had between two readings, and the others of them; none where there is none, or no time has passed.
+/// The usage of this process between two readings, and that of the others; `None` if there are none, or no time has
+/// passed.
 pub fn between((start, before): Reading<'_>, (end, after): Reading<'_>) -> (Option<Usage>, Option<Usage>) {
     let own = getpid().as_raw_nonzero().get();
     let seconds = (end - start).as_secs_f64();
@@ -38,7 +39,7 @@ pub fn between((start, before): Reading<'_>, (end, after): Reading<'_>) -> (Opti
     (usage(&|pid| pid == own), usage(&|pid| pid != own))
 }
 
-/// Bytes of memory that a process has.
+/// Resident memory of a process, in bytes.
 fn memory(pid: i32) -> Option<u64> {
     let status = read(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

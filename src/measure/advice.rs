@@ -1,4 +1,4 @@
-//! What would have to change for a level to be believed, in numbers: chance shrinks with the root of what is measured.
+//! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
 
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision, WindowRule};

@@ -1,7 +1,7 @@
-//! Whether requests pile up in a load that is measured whole, from its first request to its last answer.
+//! Whether a backlog grows in a load that is measured whole, from its first request to its last answer.
 //!
-//! There the number of requests sent and of those completed are the same in the end, whatever the server can do. What tells
-//! is the number under way: a server that keeps up has as many in the last quarter of the sending as in the second; one that
+//! In such a load, sends and completions are equal in the end, whatever the server can do. The number of outstanding
+//! requests tells: a server that keeps up has as many in the last quarter of the sending as in the second; one that
 //! does not has more, by the requests that it fell short of meanwhile.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! In which batches the server executed requests.
+//! The batch sizes that the server executed.
 
 use crate::measure::summary::ServerSummary;
 

@@ -1,7 +1,7 @@
-//! [`Beats`]: what processes that share a load tell each other some times a second, where what comes next does not follow from
-//! stamps alone: a window of so many requests, a stage that ends with its requests, a rest.
+//! [`Beats`]: messages between processes that share a load, some times a second, where the next step does not follow
+//! from stamps alone: a window of a number of requests, a stage that ends with its requests, a pause.
 //!
-//! All hear the same beats in the same order, so that what each decides by them, all do.
+//! All receive the same beats in the same order, so that all make the same decisions.
 
 use std::collections::VecDeque;
 use std::time::Duration;

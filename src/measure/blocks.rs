@@ -1,7 +1,7 @@
-//! What was measured, in blocks of time of equal length: how they differ tells how well the whole is known.
+//! Measurements in blocks of equal length, whose differences show how well the whole is known.
 //!
-//! A window is cut into blocks while it goes by (`measure::slicer`). Their length doubles whenever there are too many of them,
-//! so that memory does not grow with the run.
+//! A window is cut into blocks as it runs (`measure::slicer`). Their length doubles whenever there are too many of
+//! them, so that memory does not grow with the run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

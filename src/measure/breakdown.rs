@@ -1,4 +1,5 @@
-//! Where the time of a level's requests goes, stage by stage: of traced requests one by one, else from the server's averages.
+//! Where a level's requests spend their time, stage by stage: from traced requests one by one, otherwise from the
+//! server's averages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The price of the instrument: what the program itself spends on a request.
+//! The cost of the instrument: the program's own time per request.
 
 use std::sync::Arc;
 use std::thread;

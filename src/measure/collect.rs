@@ -1,4 +1,4 @@
-//! Reads the server's metrics while a level is measured, and keeps the readings of each window apart.
+//! Reads the server's metrics while a level is measured, and keeps the readings of each window separate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Reads the server's counters beside the load. A reading may take longer than a window (a slow network, an ensemble of many
-//! models), so a thread of its own waits for it, and windows end on time whatever it does.
+//! Reads the server's counters beside the load. A reading may take longer than a window (a slow network, an ensemble of
+//! many models), so a separate thread waits for it, and windows end on time.
 
 use std::collections::VecDeque;
 use std::thread::{self, Scope};

@@ -1,7 +1,7 @@
-//! Whether a level's windows are enough, and what the level came to: a function of its windows and the plan.
+//! Whether a level's windows are enough, and the level's outcome: a function of its windows and the plan.
 //!
-//! A limit is judged by the interval of its figure over all windows that make the result: one noisy window decides nothing.
-//! Where the interval holds the limit, or a percentile has too few samples, further windows are added.
+//! A limit is judged by the interval of its figure over all windows of the result, so one noisy window decides nothing.
+//! If the interval contains the limit, or a percentile has too few samples, further windows are added.
 
 use std::time::Duration;
 

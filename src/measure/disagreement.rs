@@ -1,4 +1,4 @@
-//! [`Disagreement`]: in what windows differ by more than they may.
+//! [`Disagreement`]: the figures in which windows differ by more than allowed.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! What others took from a window: the hypervisor, other processes, a quota, a processor that had to slow down.
 //!
-//! What is *ours* is this process, the server, and everything below both: that these wait for each other is what is measured. Only
-//! what others had can disturb.
+//! *Ours* are this process, the server, and everything below both: their waiting for each other is part of what is
+//! measured. Only what others used can disturb.
 
 use std::fmt;
 use std::thread;

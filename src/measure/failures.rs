@@ -1,4 +1,5 @@
-//! Reasons of failure, as few as tell something: servers put numbers into their texts, and a level has any number of windows.
+//! Failure reasons, merged to as few as are informative: servers put numbers into their texts, and a level may have any
+//! number of windows.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! What is kept of a level's windows: as much as stability, the result and a precision need, however many there are.
+//! The part of a level's windows that is kept: as much as stability, the result and a precision need, however many
+//! windows there are.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One level: a load is started, watched window by window until the numbers are stable, and stopped.
+//! One level: starts a load, watches it window by window until the numbers are stable, and stops it.
 
 use std::cell::Cell;
 use std::hint;

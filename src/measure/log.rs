@@ -1,5 +1,5 @@
-//! Keeps a level's course while it is measured, from what the measuring thread has at a window's end anyway. It does not grow with
-//! the run.
+//! Keeps a level's course while it is measured, from data that the measuring thread has at a window's end anyway. It
+//! does not grow with the run.
 
 use crate::backend::InferError;
 use crate::clock::Stamp;

@@ -1,4 +1,4 @@
-//! What levels are measured with, and who follows.
+//! Everything needed to measure levels, and who follows the progress.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The server's metrics: what polls of them over the windows come to.
+//! The server's metrics, summarised over the polls in the windows.
 
 use std::collections::BTreeMap;
 

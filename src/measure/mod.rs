@@ -1,4 +1,4 @@
-//! Measuring: trials until the numbers are stable, and what they come to.
+//! Measuring: trials until the numbers are stable, and their results.
 
 mod advice;
 mod backlog;

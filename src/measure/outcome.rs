@@ -1,4 +1,4 @@
-//! What a level came to, in one word: the same in every report, and what the exit code follows.
+//! The outcome of a level, in one word: the same in every report, and the basis of the exit code.
 
 use std::fmt;
 

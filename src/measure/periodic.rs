@@ -1,4 +1,5 @@
-//! A periodic load that several processes share: a batch joins when those before it have had their responses, wherever these were sent.
+//! A periodic load that several processes share: a batch joins when those before it have had their responses, wherever
+//! these were sent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -1,10 +1,11 @@
 //! How well a level's figures are known: their confidence intervals, and `--precision p99:2%`, which measures until an
 //! interval is narrow enough.
 //!
-//! The blocks of a level differ, by chance and because neighbouring requests meet the same queue. How much the slow waves in a
-//! figure vary from block to block tells the variance of the whole. For a percentile that is how many of a block's requests are
-//! below it, which says how many independent samples the level is worth, and so the order statistics between which the
-//! percentile lies. Where it is worth too few, the figure is not known: what is rare cannot be told from a lucky quiet time.
+//! The blocks of a level differ, by chance and because neighbouring requests meet the same queue. How much the slow
+//! waves in a figure vary from block to block gives the variance of the whole. For a percentile the figure is the
+//! number of a block's requests below it, which gives the effective sample size of the level, and so the order
+//! statistics between which the percentile lies. If that is too small, the figure is not known: rare events cannot be
+//! told from a lucky quiet time.
 
 use std::sync::LazyLock;
 

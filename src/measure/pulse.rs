@@ -1,8 +1,8 @@
-//! [`Pulse`]: keeps in touch with the other processes while each measures, so that they end together and none is waited for that is
-//! no more.
+//! [`Pulse`]: keeps in touch with the other processes while each measures, so that they end together and none waits for
+//! one that has ended.
 //!
-//! Five times a second all tell each other whether they have what they need. That is all that is said while requests are under way,
-//! by the thread that otherwise sleeps.
+//! Five times a second all tell each other whether they have what they need. That is the only communication while
+//! requests are under way, on a thread that otherwise sleeps.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! [`RankPart`]: what one of several processes has of the windows of a load that they share.
+//! [`RankPart`]: the part of one of several processes in the windows of a shared load.
 
 use crate::measure::blocks::Block;
 use crate::measure::reasons::InvalidReason;

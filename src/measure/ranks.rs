@@ -1,4 +1,4 @@
-//! What the processes that share a load tell each other of it, and how that becomes one result.
+//! The values that processes with a shared load exchange, and how they become one result.
 
 use std::time::Duration;
 

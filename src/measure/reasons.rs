@@ -1,4 +1,4 @@
-//! What a level can be blamed for, and what to change.
+//! Reasons against a level, and what to change.
 
 use std::fmt;
 

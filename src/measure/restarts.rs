@@ -1,8 +1,9 @@
-//! `--restarts`: what a level came to each time the model was loaded anew, and how far these times differ.
+//! `--restarts`: the results of a level at each start of the model, and how much they differ.
 //!
-//! An interval from inside one run cannot know what differs between runs: where memory lies, which thread serves whom. So the
-//! interval here has a restart as its unit, and the variance of the restarts is split into what the runs' own intervals
-//! explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two levels).
+//! An interval from inside one run cannot know what differs between runs: the placement of memory, which thread serves
+//! whom. So the interval here has a restart as its unit, and the variance of the restarts is split into what the runs'
+//! own intervals explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two
+//! levels).
 
 use crate::measure::precision::{CONFIDENCE, standard_error};
 use crate::measure::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};

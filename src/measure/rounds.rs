@@ -1,7 +1,7 @@
 //! Rounds: several subjects (variants of a run, candidates of a search) are measured in turns, each once a round.
 //!
-//! Rounds take turns so that whatever the machine does in the meantime meets all subjects alike. [`interleave`] knows
-//! neither servers nor clocks: whoever calls it measures.
+//! Rounds take turns so that whatever the machine does meanwhile affects all subjects alike. [`interleave`] knows
+//! neither servers nor clocks: its caller measures.
 
 use std::fmt;
 

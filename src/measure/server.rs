@@ -1,4 +1,4 @@
-//! The server's side of a level: one model's counters, or an ensemble's tree of them, and what their averages are.
+//! The server's side of a level: one model's counters, or an ensemble's tree of them, and their averages.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! What a server's own metrics came to over the windows of a level.
+//! A server's own metrics over the windows of a level.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Cuts the open window into blocks of time while it goes by.
+//! Cuts the open window into blocks of time as it runs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When windows agree, and what they do not agree in.
+//! Whether windows agree, and where they do not.
 
 use std::borrow::Borrow;
 

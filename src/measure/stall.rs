@@ -1,4 +1,4 @@
-//! A load that waits for its last answers waits as long as they take; the user learns of it where they take long.
+//! A load that waits for its last answers waits as long as they take; this tells the user if they take long.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From what was recorded in a window to its summary, and from several windows to one.
+//! From the records of a window to its summary, and from several windows to one.
 
 use std::sync::Arc;
 use std::time::Duration;

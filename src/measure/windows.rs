@@ -1,4 +1,4 @@
-//! The windows of a level, and those of them that others took something from: these are replaced while there are windows left.
+//! The windows of a level, and the disturbed ones among them, which are replaced while there are windows left.
 
 use crate::measure::decision::{decide, is_hopeless, is_out_of_time};
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};

@@ -1,13 +1,13 @@
-//! A model's configuration in one form, whichever way it came: in process and over HTTP as JSON in which every field stands, over
-//! gRPC as a message without those that are at their defaults.
+//! A model's configuration in a canonical form, whichever way it came: in process and over HTTP as JSON with every
+//! field present, over gRPC as a message without fields at their defaults.
 
 use serde_json::{Map, Value};
 
 use crate::model::schema::{CONFIG, Field, Kind, Message, Shape};
 
-/// The same configuration with every known field in its one form, and without fields that are at their defaults. Whether a
-/// message is there is told, even where all in it is left out: an empty `dynamic_batching` is one. Members that are newer than
-/// this program stay as they are, unless they say nothing.
+/// The same configuration in canonical form: every known field in one representation, and without fields at their
+/// defaults. The presence of a message counts, even if everything in it is left out: an empty `dynamic_batching` is
+/// one. Members that are newer than this program stay as they are, unless they are empty.
 pub fn canonical(config: &Value) -> Value {
     match config {
         Value::Object(members) => Value::Object(message(CONFIG, members)),
@@ -26,7 +26,7 @@ fn message(fields: Message, members: &Map<String, Value>) -> Map<String, Value> 
     each.collect()
 }
 
-/// A member that is not at its default.
+/// A member, unless it is at its default.
 fn member(field: &Field, value: &Value) -> Option<Value> {
     let one = |value: &Value| element(field.kind, value);
     match (field.shape, value) {
@@ -43,7 +43,7 @@ fn member(field: &Field, value: &Value) -> Option<Value> {
 fn element(kind: Kind, value: &Value) -> Value {
     match (kind, value) {
         (Kind::Nested(fields), Value::Object(members)) => Value::Object(message(fields, members)),
-        // Protobuf's JSON writes whole numbers of 64 bits as text.
+        // Protobuf's JSON writes 64-bit integers as text.
         (Kind::Signed, Value::String(text)) => text.parse::<i64>().map_or_else(|_| value.clone(), Value::from),
         (Kind::Unsigned, Value::String(text)) => text.parse::<u64>().map_or_else(|_| value.clone(), Value::from),
         (Kind::Signed | Kind::Unsigned, Value::Number(number)) => whole(number).unwrap_or_else(|| value.clone()),
@@ -55,18 +55,18 @@ fn element(kind: Kind, value: &Value) -> Value {
     }
 }
 
-/// A whole number that may be written as `8.0`.
+/// An integer that may be written as `8.0`.
 fn whole(number: &serde_json::Number) -> Option<Value> {
     let written = number.as_f64().filter(|_| number.is_f64())?;
     (written.fract() == 0.0 && written.abs() < 1e15).then(|| Value::from(written as i64))
 }
 
-/// A number of 32 bits, as long as it is one.
+/// A 32-bit number, with no more digits than it has.
 pub fn real(number: f32) -> Value {
     serde_json::Number::from_f64(f64::from(number)).map_or(Value::Null, Value::Number)
 }
 
-/// The word of a choice; its number where that is newer than this program.
+/// The word of an enumeration; its number if that is newer than this program.
 pub fn word(words: &[&str], at: u64) -> Value {
     let known = usize::try_from(at).ok().and_then(|at| words.get(at));
     known.map_or_else(|| Value::from(at), |word| Value::from(*word))

@@ -1,4 +1,4 @@
-//! Tensor element types as the KServe v2 protocol and Triton's C API name and number them.
+//! Tensor element types, as named and numbered by the KServe v2 protocol and Triton's C API.
 
 use std::fmt;
 
@@ -21,7 +21,8 @@ pub enum DataType {
     /// Variable-size elements, each a little-endian 32-bit length and that many bytes.
     Bytes,
     Bf16,
-    /// JSON documents, packed as [`DataType::Bytes`] are. No type of the protocol: services whose requests are JSON have it.
+    /// JSON documents, packed as [`DataType::Bytes`] are. Not a type of the protocol: services whose requests are JSON
+    /// use it.
     Json,
 }
 
@@ -44,7 +45,7 @@ const ALL: [(DataType, &str, Option<usize>); 14] = [
 ];
 
 impl DataType {
-    /// Number of this type in `TRITONSERVER_DataType` and in the model configuration; 0 where it is none of theirs.
+    /// Number of this type in `TRITONSERVER_DataType` and in the model configuration; 0 if it has none.
     pub fn code(self) -> u32 {
         ALL.iter().position(|entry| entry.0 == self).map_or(0, |index| index as u32 + 1)
     }

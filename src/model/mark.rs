@@ -1,22 +1,22 @@
-//! By what a configuration is known again.
+//! A fingerprint of a configuration.
 
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use crate::model::canonical::canonical;
 
-/// By what a model's configuration is known again.
+/// A fingerprint of a model's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigMark {
-    /// The backend that runs the model, such as `python`; empty where that is not told.
+    /// The backend that runs the model, such as `python`; empty if the server does not say.
     pub backend: String,
-    /// SHA-256 of the configuration in one form, auto-completed parts included; none where the server does not tell it, or over
-    /// gRPC has fields that this program does not know.
+    /// SHA-256 of the canonical configuration, including auto-completed parts; `None` if the server does not report the
+    /// configuration, or over gRPC has fields that this program does not know.
     pub hash: Option<String>,
 }
 
 impl ConfigMark {
-    /// That of a configuration: the same in process, over HTTP and over gRPC. JSON objects are sorted here.
+    /// The fingerprint of a configuration: the same in process, over HTTP and over gRPC. JSON objects are sorted here.
     pub fn of(config: &Value) -> Self {
         let backend = config["backend"].as_str().unwrap_or_default().to_owned();
         let bytes = digest(&SHA256, canonical(config).to_string().as_bytes());

@@ -1,4 +1,4 @@
-//! What a model is: its tensors, its batching, its scheduler, as its metadata and configuration tell.
+//! Models: their tensors, batching and scheduler, from their metadata and configuration.
 
 mod canonical;
 pub mod configuration;

@@ -1,4 +1,4 @@
-//! The fields of a model's configuration, as the protocol numbers and names them (Triton 24.10).
+//! The fields of a model's configuration, with the numbers and names of the protocol (Triton 24.10).
 
 /// The fields of a message.
 pub type Message = &'static [Field];
@@ -10,48 +10,48 @@ pub struct Field {
     pub number: u32,
     /// Its name in JSON.
     pub name: &'static str,
-    /// What it, or each of its elements, is.
+    /// The type of its value, or of each element.
     pub kind: Kind,
-    /// How many there are.
+    /// Whether it is repeated.
     pub shape: Shape,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// A whole number with a sign.
+    /// A signed integer.
     Signed,
-    /// One without.
+    /// An unsigned integer.
     Unsigned,
-    /// A number of 32 bits.
+    /// A 32-bit floating-point number.
     Real,
-    /// Yes or no.
+    /// A boolean.
     Flag,
     /// Text.
     Text,
-    /// One of these; the first is the default.
+    /// One of these words; the first is the default.
     Word(&'static [&'static str]),
     /// A message.
     Nested(Message),
 }
 
-/// How many there are of a value.
+/// Whether a field is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One.
+    /// A single value.
     One,
     /// A list.
     Many,
-    /// By key.
+    /// A map.
     Map(Key),
 }
 
-/// What the keys of a map are; in JSON both are text.
+/// The type of a map's keys; in JSON both are text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// Text.
     Text,
-    /// Whole numbers.
+    /// Integers.
     Number,
 }
 

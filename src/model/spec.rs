@@ -1,4 +1,5 @@
-//! [`ModelSpec`]: what load, data and report need to know of a model. Each service fills it from what its server tells.
+//! [`ModelSpec`]: what load, data and report need to know about a model. Each service fills it from what its server
+//! reports.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ConfigMark, DataType};
 
-/// A model by name and, if asked for, version. No version means the latest that is ready.
+/// A model by name and, optionally, version. No version means the latest that is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ModelId {
     /// Name in the repository.
@@ -43,7 +44,7 @@ pub struct TensorSpec {
     pub name: String,
     /// Element type.
     pub datatype: DataType,
-    /// Dimensions of one batch element (the batch dimension is not here); -1 where the request decides.
+    /// Dimensions of one batch element (without the batch dimension); -1 if the request decides.
     pub shape: Vec<i64>,
     /// An input that a request may leave out.
     pub optional: bool,
@@ -52,7 +53,7 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// A tensor that every request has, with a batch dimension where the model has one.
+    /// A required tensor, with a batch dimension if the model batches.
     pub fn plain(name: impl Into<String>, datatype: DataType, shape: Vec<i64>) -> Self {
         Self { name: name.into(), datatype, shape, optional: false, shape_tensor: false }
     }
@@ -84,13 +85,13 @@ pub enum Scheduler {
 /// Everything about a model that the load, the data and the report need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
-    /// The name, and the version that was asked for.
+    /// The name, and the requested version.
     pub id: ModelId,
     /// Versions that the server offers, as it writes them.
     pub versions: Vec<String>,
     /// `platform` of the metadata.
     pub platform: String,
-    /// 0 where the model does not batch.
+    /// 0 if the model does not batch.
     pub max_batch_size: u64,
     /// Inputs in the model's order.
     pub inputs: Vec<TensorSpec>,
@@ -98,20 +99,22 @@ pub struct ModelSpec {
     pub outputs: Vec<TensorSpec>,
     /// How requests are scheduled.
     pub scheduler: Scheduler,
-    /// Any number of responses may come for a request.
+    /// Whether a request may have any number of responses.
     pub decoupled: bool,
     /// Responses may come from the server's cache.
     pub response_cache: bool,
-    /// Whether requests belong to sequences: because of its scheduler, or because a model that it calls has such a one.
+    /// Whether requests belong to sequences: because of its scheduler, or because a model that it calls has a sequence
+    /// scheduler.
     pub sequences: bool,
     /// Models that this ensemble's steps name, without repeats.
     pub composing: Vec<ModelId>,
-    /// By what its configuration is known again.
+    /// Fingerprint of its configuration.
     pub config: ConfigMark,
 }
 
 impl ModelSpec {
-    /// A model of which nothing but its tensors is known: it neither batches nor keeps sequences, and answers each request once.
+    /// A model of which only the tensors are known: it neither batches nor keeps sequences, and answers each request
+    /// once.
     pub fn plain(id: &ModelId, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Self {
         Self {
             id: id.clone(),
@@ -129,7 +132,7 @@ impl ModelSpec {
         }
     }
 
-    /// This model, of which the server tells the tensors alone. With `batches`, it batches where the first dimension of every
+    /// This model, if the server reports only its tensors. With `batches`, it batches if the first dimension of every
     /// input is open.
     pub fn unconfigured(mut self, batches: bool) -> Self {
         let is_open = |tensor: &TensorSpec| tensor.shape.first() == Some(&-1);
@@ -146,7 +149,7 @@ impl ModelSpec {
     }
 }
 
-/// Batches that a model may take of which nobody says how large they may be.
+/// The largest batch of models that batch without a stated limit.
 const ANY_BATCH: u64 = u32::MAX as u64;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ModelId;
 
-/// Most sizes of batches that one answer is believed to tell of one model.
+/// Limit on the batch sizes accepted for one model in one answer.
 pub const MOST_BATCHES: usize = 10_000;
 
 /// A count of events and the time they took together.
@@ -21,12 +21,12 @@ pub struct CountedTime {
 }
 
 impl CountedTime {
-    /// Mean duration in whole microseconds, rounded down: `ns / (count * 1000)`; 0 where nothing was counted.
+    /// Mean duration in whole microseconds, rounded down: `ns / (count * 1000)`; 0 if nothing was counted.
     pub fn average_us(self) -> u64 {
         self.ns.checked_div(self.count.saturating_mul(1_000)).unwrap_or(0)
     }
 
-    /// What was added since `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { count: growth(earlier.count, self.count), ns: growth(earlier.ns, self.ns) }
@@ -70,8 +70,8 @@ pub struct ModelStatistics {
 }
 
 impl ModelStatistics {
-    /// What was added since `earlier`, each member by itself; one that seems to have shrunk or to have grown by 2^63 or
-    /// more (a backend reported an end before a start, or the server was restarted) counts as 0.
+    /// The difference to `earlier`, field by field; a field that seems to have shrunk, or to have grown by 2^63 or more
+    /// (a backend reported an end before a start, or the server was restarted), counts as 0.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl ModelStatistics {
         }
     }
 
-    /// What two servers counted, each member by itself.
+    /// The sum of two servers' counters, field by field.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut batches = self.batches.clone();
@@ -134,7 +134,7 @@ pub struct StatisticsSnapshot {
 }
 
 impl StatisticsSnapshot {
-    /// What every model counted since `earlier`; a model that was not there then counted from 0.
+    /// What every model counted since `earlier`; a model that was not there counted from 0.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let nothing = ModelStatistics::default();
@@ -145,12 +145,12 @@ impl StatisticsSnapshot {
         Self { models: models.collect() }
     }
 
-    /// Takes every model of `other` in; a model that both hold keeps `other`'s counters.
+    /// Adds every model of `other`; a model that both contain keeps `other`'s counters.
     pub fn absorb(&mut self, other: Self) {
         self.models.extend(other.models);
     }
 
-    /// Keeps those of the models `ids` alone, if it has some of each.
+    /// Keeps only the models `ids`, if it has counters of each.
     pub fn only(mut self, ids: &[&ModelId]) -> Option<Self> {
         let is = |id: &ModelId, name: &str, version: &str| {
             id.name == name && id.version.is_none_or(|wanted| version.parse() == Ok(wanted))
@@ -160,8 +160,8 @@ impl StatisticsSnapshot {
         ids.iter().all(has).then_some(self)
     }
 
-    /// Of these differences, those of one model: of `version` if given, else of the highest version that queued or
-    /// finished requests, else of the highest. `None` where the model is not here.
+    /// The differences of one model: of `version` if given, else of the highest version that queued or finished
+    /// requests, else of the highest. `None` if the model is not here.
     pub fn choose(&self, name: &str, version: Option<u64>) -> Option<ChosenVersion<'_>> {
         let mut versions: Vec<_> = self.models.iter().filter(|((model, _), _)| model == name).collect();
         if let Some(version) = version {

@@ -1,4 +1,4 @@
-//! What the launcher (`mpirun`, `mpiexec`, `srun`) says of itself in the environment, before MPI is asked.
+//! What the launcher (`mpirun`, `mpiexec`, `srun`) reports in the environment, before MPI is used.
 
 use std::env;
 
@@ -9,16 +9,16 @@ pub enum Family {
     OpenMpi,
     /// Hydra: MPICH's `mpiexec`, and those of Intel MPI and MVAPICH.
     Mpich,
-    /// Slurm's `srun`, which serves either.
+    /// Slurm's `srun`, which works with either.
     Slurm,
 }
 
-/// A launcher, as it shows in the environment of what it started.
+/// A launcher, as visible in the environment of the processes that it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launcher {
     /// Which.
     pub family: Family,
-    /// How many processes it has started.
+    /// Number of processes that it has started.
     pub processes: usize,
 }
 
@@ -30,7 +30,7 @@ const SIZES: [(&str, Family); 3] =
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 impl Launcher {
-    /// Whoever has started this process, if it was a launcher.
+    /// The launcher that has started this process, if any.
     pub fn here() -> Option<Self> {
         Self::among(|name| env::var(name).ok())
     }
@@ -38,26 +38,26 @@ impl Launcher {
     fn among(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
         SIZES.iter().find_map(|&(name, family)| {
             let processes = value(name)?.parse().ok()?;
-            // Slurm gives Open MPI's processes a size, too, but by another name.
+            // Slurm also tells Open MPI's processes their number, but under another name.
             let family =
                 if family == Family::Mpich && value("SLURM_JOB_ID").is_some() { Family::Slurm } else { family };
             Some(Self { family, processes })
         })
     }
 
-    /// The number of this process, as its launcher has it.
+    /// The number of this process, from its launcher.
     pub fn rank() -> Option<usize> {
         RANKS.iter().find_map(|name| env::var(name).ok()?.parse().ok())
     }
 
-    /// Whether it wakes a process (SIGCONT) before it ends it. Open MPI's does, a quarter of a second before it asks it to end
-    /// (SIGTERM), and kills it some 50 ms after that: too late to begin to write what there is.
+    /// Whether it wakes a process (SIGCONT) before it ends it. Open MPI's does so a quarter of a second before SIGTERM,
+    /// and kills the process some 50 ms after that, which is too late to begin writing results.
     pub fn wakes_before_it_ends(self) -> bool {
         self.family == Family::OpenMpi
     }
 
-    /// Whether a process that uses the library which says `version` of itself may be one of its own. Of libraries and launchers that are
-    /// not known, any may belong together.
+    /// Whether a process that uses the library with this `version` text may be one of its own. Unknown libraries and
+    /// launchers may always belong together.
     pub(super) fn may_have_started(self, version: &str) -> bool {
         let of_open_mpi = version.starts_with("Open MPI");
         let of_mpich = ["MPICH", "Intel(R) MPI", "MVAPICH"].iter().any(|name| version.contains(name));

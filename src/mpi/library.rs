@@ -1,4 +1,4 @@
-//! Finding the MPI library: named, else of the launcher's family, else any.
+//! Finds the MPI library: the named one, else one of the launcher's family, else any.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 use crate::mpi::border::{self, Opened};
 use crate::mpi::launcher::{Family, Launcher};
 
-/// Names the library itself, for places where the loader does not find it.
+/// Names the library, for places where the loader does not find it.
 const VARIABLE: &str = "TRITON_BENCH_MPI_LIBRARY";
 
 const OPEN_MPI: [&str; 1] = ["libmpi.so.40"];
-/// The standard interface first: it is the same in every library that has it.
+/// The standard interface first, because it is the same in every library that has it.
 const MPICH: [&str; 3] = ["libmpi_abi.so.1", "libmpi.so.12", "libmpich.so.12"];
-/// What a development package leaves; it may be either.
+/// The name from a development package; it may be either library.
 const UNVERSIONED: &str = "libmpi.so";
 
 /// Names to try, in order.
@@ -26,7 +26,7 @@ fn names(launcher: Option<Launcher>) -> Vec<&'static str> {
     own.iter().chain(others).copied().chain([UNVERSIONED]).collect()
 }
 
-/// Folders with libraries that belong to a launcher on the PATH, for installations that the loader does not know.
+/// Library folders next to a launcher on the PATH, for installations that the loader does not know.
 fn beside_launchers() -> Vec<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let holds_launcher = |folder: &PathBuf| ["mpiexec", "mpirun"].iter().any(|name| folder.join(name).is_file());

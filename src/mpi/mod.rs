@@ -1,8 +1,8 @@
-//! MPI: the processes of one job, and how they give each other bytes. Opened at run time where a run asks for it; nothing is
+//! MPI: the processes of one job, and how they exchange bytes. Opened at run time if a run asks for it; nothing is
 //! linked, and without `--enable-mpi` nothing of it is touched.
 //!
-//! All calls come from the thread that entered. Nothing here waits: operations are begun and looked at, so that whoever waits
-//! sleeps in between and knows a limit. (A waiting `MPI_Barrier` takes a whole processor.)
+//! All calls come from the thread that entered. Nothing here waits: operations are started and polled, so that the
+//! caller sleeps in between and has a time limit. (A waiting `MPI_Barrier` occupies a whole processor.)
 
 #[allow(unsafe_code)]
 mod border;

@@ -7,13 +7,13 @@ use crate::mpi::border::Operations;
 use crate::mpi::launcher::Launcher;
 use crate::mpi::library;
 
-/// All processes of the job. It stays with the thread that entered.
+/// All processes of the job. It stays on the thread that entered.
 pub struct World {
-    /// What they can do together.
+    /// Operations with the other processes.
     pub operations: Operations,
     /// This process' number, from 0.
     pub rank: usize,
-    /// How many processes there are.
+    /// Number of processes.
     pub size: usize,
     here: PhantomData<*const ()>,
 }
@@ -26,7 +26,8 @@ impl World {
     pub fn enter() -> Result<Self> {
         let launcher = Launcher::here();
         let opened = library::open(launcher)?;
-        // Before it enters: MPICH's library ends the process under Open MPI's launcher, and the other way round all are alone.
+        // Checked before entering: MPICH's library ends the process under Open MPI's launcher, and the other way round
+        // every process is alone.
         if let Some(launcher) = launcher.filter(|launcher| !launcher.may_have_started(&opened.version)) {
             return Err(mismatch(launcher, &opened.version, "is not of its family"));
         }

@@ -1,4 +1,4 @@
-//! A load whose requests are observed: where they go, and how many of them could not be kept.
+//! An observed load: where its requests go, and how many of them could not be kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::record::{RawRecord, RecordPool, Recorder};
 use crate::report::export::ExportQueue;
 
-/// A load whose requests are observed.
+/// An observed load.
 pub struct ObservedLoad {
-    /// Number of its level, from 1; 0 where it belongs to none.
+    /// Number of its level, from 1; 0 if it belongs to none.
     pub level: u64,
     /// Where a mismatch is counted.
     pub recorder: Arc<Recorder>,
@@ -18,7 +18,7 @@ pub struct ObservedLoad {
 }
 
 impl ObservedLoad {
-    /// The load of a level, exported where there is a way.
+    /// The load of a level, exported if there is a queue for that.
     pub fn new(level: u64, recorder: Arc<Recorder>, export: Option<ExportQueue>) -> Self {
         Self { level, recorder, export, missing: AtomicU64::new(0), unvalidated: AtomicU64::new(0) }
     }

@@ -27,19 +27,19 @@ pub struct Observers {
     pool: Arc<RecordPool>,
     export: Option<ExportStream>,
     validator: Option<Validator>,
-    /// Levels that have begun.
+    /// Number of levels that have begun.
     begun: AtomicU64,
-    /// The load of the level that is open; none is between levels.
+    /// The load of the open level; `None` between levels.
     open: Mutex<Option<LevelLoad>>,
-    /// The loads that were observed, those of levels until these have ended.
+    /// All observed loads; those of levels until these have ended.
     observed: Mutex<Vec<Arc<ObservedLoad>>>,
-    /// What the report has yet to say.
+    /// Remarks that the report has not printed yet.
     remarks: Mutex<String>,
 }
 
 impl Observers {
-    /// Starts those that are wanted; `None` if none is. Copies of requests on their way to them take no more than about
-    /// `most_bytes`.
+    /// Starts the observers that the plan asks for; `None` if there are none. Copies of requests on their way to them
+    /// take no more than about `most_bytes`.
     ///
     /// # Errors
     /// Where a thread cannot be started.
@@ -65,15 +65,15 @@ impl Observers {
         }))
     }
 
-    /// An observer for the load of the level that has begun, which records into `recorder`; between levels, one for a load
+    /// An observer for the load of the current level, which records into `recorder`; between levels, one for a load
     /// that is not exported.
     pub fn of_level(&self, recorder: &Arc<Recorder>) -> Arc<dyn Observer> {
         let level = if self.open.lock().is_some() { self.begun.load(Ordering::Relaxed) } else { 0 };
         self.observer(recorder, level)
     }
 
-    /// An observer for the load of a stage, by its number from 0. It is made ready before the stage before it has ended, and stages
-    /// are all the levels of their run.
+    /// An observer for the load of a stage, by its number from 0. It is prepared before the previous stage has ended;
+    /// the stages are all the levels of their run.
     pub fn of_stage(&self, recorder: &Arc<Recorder>, number: usize) -> Arc<dyn Observer> {
         self.observer(recorder, number as u64 + 1)
     }
@@ -121,7 +121,7 @@ impl Observers {
         }
     }
 
-    /// Requests of the level that ends which were not exported, and those that were not validated.
+    /// Takes the counts for the ending level: requests that were not exported, and requests that were not validated.
     fn take_losses(&self) -> (u64, u64) {
         let level = self.begun.load(Ordering::Relaxed);
         let (ended, others) =
@@ -131,7 +131,7 @@ impl Observers {
         (ended.iter().map(|load| load.missing()).sum(), ended.iter().map(|load| load.unvalidated()).sum())
     }
 
-    /// What the report is to say of the levels that have ended since the last call.
+    /// Takes the report's remarks on the levels that have ended since the last call.
     pub fn take_remarks(&self) -> String {
         std::mem::take(&mut self.remarks.lock())
     }
@@ -151,7 +151,7 @@ impl Observers {
         self.close(ExportStream::finish)
     }
 
-    /// The same after an error: a file without any request is left out.
+    /// Like [`Observers::finish`], after an error: a file without any request is removed.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -173,7 +173,7 @@ impl Observers {
     }
 }
 
-/// The way to the observers' threads.
+/// The queues to the observers' threads.
 struct Threads {
     load: Arc<ObservedLoad>,
     checks: Option<Checks>,

@@ -1,4 +1,4 @@
-//! Observers under load: nobody waits for them.
+//! Observers under load: they never block the load.
 
 use std::io::Read;
 use std::path::Path;

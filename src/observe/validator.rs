@@ -1,5 +1,5 @@
-//! Compares outputs with what the data say they must be, on a thread of its own: the server's callbacks only copy them.
-//! Where requests are exported, too, they go there from here, because only those that succeeded are exported.
+//! Compares outputs with the expected ones on a separate thread: the server's callbacks only copy them. Requests to
+//! be exported pass through here first, because only those that succeed are exported.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -13,7 +13,7 @@ use crate::inbox::{Inbox, Outbox, Received, inbox};
 use crate::observe::load::ObservedLoad;
 use crate::record::{RawRecord, RecordPool, Source};
 
-/// A request that succeeded, to be checked.
+/// A successful request to be checked.
 pub struct Check {
     /// Its load.
     pub load: Arc<ObservedLoad>,
@@ -24,20 +24,20 @@ pub struct Check {
 enum Event {
     /// Answered when everything before it has been checked.
     Settle(Sender<()>),
-    /// There will be no further checks that matter, even if somebody still holds a way to send them.
+    /// No further checks matter, even if somebody still holds a sender.
     End,
 }
 
-/// The way to the validator, for whoever sees requests.
+/// The sending side of the validator's queue.
 pub struct Checks {
     outbox: Outbox<Check, Event>,
 }
 
 impl Checks {
-    /// Hands a request over to be checked: neither waits nor allocates.
+    /// Hands over a request to be checked: neither waits nor allocates.
     ///
     /// # Errors
-    /// The check, where there is no room for it: there is for all records of the pool.
+    /// The check, if there is no room for it; there is room for all records of the pool.
     pub fn give(&self, check: Check) -> Result<(), Check> {
         self.outbox.give(check)
     }
@@ -63,7 +63,7 @@ impl Validator {
         Ok(Self { outbox, thread })
     }
 
-    /// A way to it.
+    /// A sender to it.
     pub fn checks(&self) -> Checks {
         Checks { outbox: self.outbox.clone() }
     }

@@ -1,6 +1,6 @@
-//! What `doctor` is to look at.
+//! What `doctor` checks.
 
-/// What `doctor` is to look at.
+/// What `doctor` checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkup {
     /// Processors of `--cpus`; empty where it is not given.

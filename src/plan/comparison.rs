@@ -1,16 +1,16 @@
-//! What the command `compare` is to do.
+//! What the command `compare` does.
 
 use std::path::PathBuf;
 
-/// Two results to hold against each other.
+/// Two results to compare.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The reference.
     pub reference: PathBuf,
-    /// What is held against it.
+    /// The result compared with it.
     pub other: PathBuf,
     /// Changes up to this share count as none.
     pub margin: f64,
-    /// Results of different things are compared all the same.
+    /// Whether results of different things are compared anyway.
     pub force: bool,
 }

@@ -16,7 +16,7 @@ pub struct ConnectionPlan {
     pub tls: Tls,
     /// How long to wait for the server to become ready.
     pub server_wait: Duration,
-    /// Whether lost connections are made again.
+    /// Whether lost connections are remade.
     pub reconnect: bool,
     /// How long an answer may take before the client gives the request up and counts it as failed.
     pub client_timeout: Option<Duration>,
@@ -46,7 +46,7 @@ pub enum Protocol {
 /// How tensors travel over HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TensorFormat {
-    /// In binary where the server lists that extension, as JSON otherwise.
+    /// Binary if the server lists that extension, otherwise JSON.
     #[default]
     Served,
     /// In binary, behind the JSON.
@@ -68,7 +68,7 @@ pub enum Compression {
 /// TLS settings of either protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Encrypt even where the URL has no `https`.
+    /// Encrypt even if the URL has no `https`.
     pub enabled: bool,
     /// Accept any certificate.
     pub skip_peer_verification: bool,

@@ -14,7 +14,7 @@ pub struct DataPlan {
     pub batch_size: u64,
     /// Every size that is measured, ascending.
     pub batch_sizes: Vec<u64>,
-    /// Whether that was asked for, and is no default.
+    /// Whether the user gave it.
     pub batch_given: bool,
     /// Where values come from.
     pub source: DataSource,
@@ -38,15 +38,15 @@ pub struct DataPlan {
     pub input_placement: Placement,
     /// Where outputs go.
     pub output_placement: Placement,
-    /// Tensors are in regions that the server is told about (`--shared-memory`), not merely in that kind of memory.
+    /// Tensors are in regions registered with the server (`--shared-memory`), not merely in that kind of memory.
     pub shared_memory: bool,
     /// CUDA devices that shared regions are on; the placements name the first, and slots take turns.
     pub cuda_devices: Vec<u32>,
     /// Bytes per output and batch element for outputs of variable size.
     pub output_bytes: usize,
-    /// Every response is held against the model.
+    /// Every response is checked against the model.
     pub validate_replies: bool,
-    /// Bytes that input data may take together; `None` leaves it to the free memory.
+    /// Limit on the bytes of input data; `None` derives it from the free memory.
     pub max_input_memory: Option<u64>,
     /// How far floats may be from the expected ones: relative, absolute.
     pub tolerance: Option<(f64, f64)>,
@@ -62,7 +62,7 @@ impl DataPlan {
         Placements::new(self.output_placement, others.iter().copied().map(Placement::Cuda))
     }
 
-    /// What the corpus is made from; `seed` and `memory` are the run's.
+    /// The parameters of the corpus; `seed` and `memory` are the run's.
     pub fn corpus_spec<'a>(&'a self, seed: u64, memory: &'a Arc<Allowance>) -> CorpusSpec<'a> {
         CorpusSpec {
             source: &self.source,

@@ -1,18 +1,18 @@
-//! A plan that has not been held against the rules yet.
+//! A plan before it is checked against the rules.
 
 use std::collections::BTreeMap;
 
 use crate::exit::Codes;
 use crate::plan::Plan;
 
-/// A plan that has not been held against the rules yet, with the flags that it was made from.
+/// A plan before it is checked against the rules, with the flags that it was made from.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What the flags say, each taken for itself.
+    /// The flags' values, each checked on its own.
     pub plan: Plan,
     /// Which flags were given.
     pub given: Given,
-    /// Whose habits the program follows.
+    /// Which program's conventions apply.
     pub codes: Codes,
 }
 
@@ -21,7 +21,7 @@ pub struct Draft {
 pub struct Given(BTreeMap<String, Vec<String>>);
 
 impl Given {
-    /// Notes a flag and its values; none for a switch.
+    /// Stores a flag and its values; none for a switch.
     pub fn insert(&mut self, flag: impl Into<String>, values: Vec<String>) {
         self.0.insert(flag.into(), values);
     }
@@ -31,22 +31,22 @@ impl Given {
         self.0.contains_key(flag)
     }
 
-    /// Those of `flags` that were given, in that order.
+    /// The members of `flags` that were given, in that order.
     pub fn among<'a>(&self, flags: &[&'a str]) -> Vec<&'a str> {
         flags.iter().copied().filter(|flag| self.has(flag)).collect()
     }
 
-    /// The last value of `flag` as it was written.
+    /// The last value of `flag` as written.
     pub fn value(&self, flag: &str) -> Option<&str> {
         self.0.get(flag)?.last().map(String::as_str)
     }
 
-    /// The values of `flag` as they were written.
+    /// The values of `flag` as written.
     pub fn values(&self, flag: &str) -> impl Iterator<Item = &str> {
         self.0.get(flag).into_iter().flatten().map(String::as_str)
     }
 
-    /// `flag` with its last value as it was written, for messages.
+    /// `flag` with its last value as written, for messages.
     pub fn show(&self, flag: &str) -> String {
         match self.value(flag) {
             Some(value) => format!("{flag} {value}"),

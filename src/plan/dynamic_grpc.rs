@@ -1,9 +1,9 @@
-//! What a run on a gRPC service of any kind has of its own.
+//! Settings of runs on any gRPC service.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a run on a gRPC service of any kind has of its own.
+/// Settings of runs on any gRPC service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DynamicGrpcPlan {
     /// The method that is called.

@@ -1,17 +1,17 @@
-//! A folder of reports in inference-perf's form.
+//! A folder of reports in inference-perf's format.
 
 use std::path::PathBuf;
 
-/// A folder of reports in inference-perf's form.
+/// A folder of reports in inference-perf's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportFolder {
     /// Where it is.
     pub path: PathBuf,
-    /// What all names of its files begin with.
+    /// Prefix of all its file names.
     pub prefix: String,
     /// What is written into it.
     pub parts: Vec<ReportPart>,
-    /// The process whose requests it has, where several share the load.
+    /// The process whose requests it contains, if several share the load.
     pub rank: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ pub enum ReportPart {
 }
 
 impl ReportPart {
-    /// All of them, with their words.
+    /// All of them, with their keywords.
     pub const ALL: [(&'static str, Self); 5] = [
         ("summary", Self::Summary),
         ("stages", Self::Stages),
@@ -47,13 +47,13 @@ impl ReportFolder {
         self.parts.contains(&part)
     }
 
-    /// The name of the file of single requests, without prefix and ending.
+    /// The name of the file of single requests, without prefix and extension.
     pub fn requests(&self) -> String {
         let rank = self.rank.map(|rank| format!(".rank{rank}")).unwrap_or_default();
         format!("per_request_lifecycle_metrics{rank}")
     }
 
-    /// A file of it, by its name without prefix and ending.
+    /// The path of one of its files, from the name without prefix and extension.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(format!("{}{name}.json", self.prefix))
     }

@@ -1,8 +1,8 @@
 //! The validated plan of a run. Past this module there are no strings to parse and no contradictions.
 //!
-//! The command line becomes a [`Draft`]: a [`Plan`] and the flags that were given. [`Draft::validate`] holds it against
-//! one table of rules and hands out the plan. Once the models are known, [`Plan::check_models`]
-//! holds it against them.
+//! The command line becomes a [`Draft`]: a [`Plan`] and the flags that were given. [`Draft::validate`] checks it
+//! against one table of rules and returns the plan. Once the models are known, [`Plan::check_models`] checks it against
+//! them.
 
 mod checkup;
 mod comparison;
@@ -83,21 +83,21 @@ pub struct Plan {
     pub output: ReportPlan,
     /// What is traced of its requests.
     pub tracing: TracingPlan,
-    /// What it is held against.
+    /// Conditions that the result must meet.
     pub gate: GatePlan,
     /// Seed of every random draw.
     pub seed: u64,
-    /// What was said on the command line.
+    /// The command line.
     pub words: Words,
     /// The same run several times over, along one dimension.
     pub matrix: Option<Matrix>,
-    /// Bytes of inputs with free dimensions, which a matrix goes through; none where the other flags say.
+    /// Sizes in bytes of inputs with free dimensions that a matrix covers; empty if the other flags decide.
     pub matrix_sizes: Vec<u64>,
-    /// Several ways to do the run, the reference first; none where there is one.
+    /// Several variants of the run, the reference first; empty if there is only one.
     pub variants: Vec<Variant>,
-    /// How variants, or cells of a matrix, take turns; none where there are none.
+    /// How variants, or cells of a matrix, take turns; `None` without them.
     pub rounds: Option<Rounds>,
-    /// What the user should know about the flags, one sentence each; said on standard error before the run.
+    /// What the user should know about the flags, one sentence each; printed on standard error before the run.
     pub notes: Vec<String>,
     /// The same, as far as it depends on the models.
     pub model_notes: Vec<ModelNote>,
@@ -113,7 +113,7 @@ impl Plan {
         self
     }
 
-    /// The same with requests of another batch size.
+    /// The same plan with another batch size.
     #[must_use]
     pub fn with_batch_size(mut self, size: u64) -> Self {
         (self.data.batch_size, self.data.batch_sizes) = (size, vec![size]);
@@ -121,12 +121,12 @@ impl Plan {
     }
 }
 
-/// A sentence about flags that some models have a use for.
+/// A note about flags that only some models use.
 #[derive(Clone, Debug)]
 pub struct ModelNote {
-    /// Whether a model has.
+    /// Whether a model uses them.
     pub used: fn(&ModelSpec) -> bool,
-    /// What is said where none has.
+    /// The note, if none does.
     pub text: String,
 }
 
@@ -147,13 +147,13 @@ pub enum Matrix {
 pub struct TraceFiles {
     /// The files; at least one.
     pub files: Vec<PathBuf>,
-    /// Every trace is printed, too.
+    /// Whether every trace is printed, too.
     pub each: bool,
-    /// So many of the slowest traces of each model are told.
+    /// Number of the slowest traces of each model to print.
     pub slowest: usize,
-    /// JSON is printed in place of text.
+    /// Whether JSON is printed instead of text.
     pub json: bool,
-    /// The traces are written here in Chrome's form.
+    /// Where the traces are written in Chrome's format.
     pub export: Option<PathBuf>,
 }
 
@@ -166,7 +166,7 @@ pub struct ReportPlan {
     pub verbose_csv: bool,
     /// The result as JSON.
     pub summary: Option<PathBuf>,
-    /// The result of an earlier run to go on with.
+    /// The result of an earlier run to continue.
     pub resume: Option<PathBuf>,
     /// Pictures and tables for people.
     pub pages: Pages,
@@ -176,6 +176,6 @@ pub struct ReportPlan {
     pub profile_export: Option<PathBuf>,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
-    /// A dashboard is shown while the run goes on.
+    /// A dashboard is shown during the run.
     pub live: bool,
 }

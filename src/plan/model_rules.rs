@@ -1,20 +1,20 @@
-//! What depends on the models: rules that need their tensors and schedulers, and defaults that they decide.
+//! Rules and defaults that depend on the models' tensors and schedulers.
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, ServiceKind, TokenInput};
 
-/// One rule: when it is broken, and what is said then, after the model's name.
+/// One rule: when it is broken, and the message, which follows the model's name.
 struct Rule {
     broken: fn(&Plan, &ModelSpec) -> bool,
     message: fn(&Plan, &ModelSpec) -> String,
 }
 
 impl Plan {
-    /// Holds the plan against every model that requests go to.
+    /// Checks the plan against every model that requests go to.
     ///
     /// # Errors
-    /// The message of the first rule that is broken: the model, the flags, their values, the rule.
+    /// The message of the first broken rule: the model, the flags, their values, the rule.
     pub fn check_models(&self, models: &[ModelSpec]) -> Result<()> {
         models.iter().try_for_each(|model| self.check_model(model))
     }
@@ -24,7 +24,7 @@ impl Plan {
         self.load.calls.wait(models.iter().any(|model| model.sequences))
     }
 
-    /// What should be known of the flags, once all models are.
+    /// Notes on the flags that need all models.
     pub fn notes_on<'a>(&'a self, models: &'a [ModelSpec]) -> impl Iterator<Item = &'a str> {
         let idle = |note: &&ModelNote| !models.iter().any(|model| (note.used)(model));
         self.model_notes.iter().filter(idle).map(|note| note.text.as_str())
@@ -129,7 +129,7 @@ fn is_endless(plan: &Plan) -> bool {
     matches!(&plan.load.mode, LoadMode::Concurrency(range) if range.end.is_none())
 }
 
-/// Sequences alive at once. Stages follow each other without a pause, so each needs IDs of its own.
+/// Number of concurrent sequences. Stages follow each other without a pause, so each needs its own IDs.
 fn sequences(plan: &Plan) -> u64 {
     let scheduled = plan.load.sequences.concurrent as u64;
     match (&plan.load.mode, plan.load.mode.peak_concurrency()) {
@@ -146,7 +146,7 @@ fn token_input(plan: &Plan) -> Option<&TokenInput> {
     plan.load.tokens()?.input.as_ref()
 }
 
-/// Why the length of the input that a trace decides cannot be decided.
+/// Why a trace cannot decide the length of the input.
 fn unusable_token_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
     let name = &token_input(plan)?.name;
     let Some(input) = model.inputs.iter().find(|input| input.name == *name) else {
@@ -162,9 +162,9 @@ fn unusable_token_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
     })
 }
 
-/// An input that needs generated data but whose shape nothing decides; its name and shape. Data files can bring shapes.
+/// An input that needs generated data but has no defined shape; its name and shape. Data files can bring shapes.
 fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
-    // Files may say their shapes themselves; what they leave open is told when they are read.
+    // Files may give their own shapes; what they leave open is reported when they are read.
     if !matches!(plan.data.source, DataSource::Zero | DataSource::Random) {
         return None;
     }

@@ -1,12 +1,12 @@
-//! What is asked of services of the OpenAI kind.
+//! Settings of runs on OpenAI-compatible services.
 
-/// What is asked of services of the OpenAI kind.
+/// Settings of runs on OpenAI-compatible services.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenAiPlan {
-    /// Path of the endpoint below the server's URL, without a slash in front, such as `v1/chat/completions`.
+    /// Path of the endpoint below the server's URL, without a leading slash, such as `v1/chat/completions`.
     pub endpoint: String,
-    /// Payloads that do not say whether they want a stream ask for one, and for its usage.
+    /// Whether payloads that do not say ask for a stream, and for its usage.
     pub streaming: bool,
-    /// Payloads are turns of conversations, which begin with all that was said before.
+    /// Whether payloads are turns of conversations, which begin with the whole conversation so far.
     pub sessions: bool,
 }

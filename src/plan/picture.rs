@@ -33,7 +33,7 @@ impl Picture {
         Self::Comparison,
     ];
 
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -47,7 +47,7 @@ impl Picture {
     }
 }
 
-/// A picture in a file of its own (`--svg`).
+/// A picture in a separate file (`--svg`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFile {
     /// Which one.
@@ -59,9 +59,9 @@ pub struct PictureFile {
 /// Pictures and tables of results for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// The report, a page that needs nothing else.
+    /// The report, a self-contained page.
     pub html: Option<PathBuf>,
-    /// Pictures alone.
+    /// Single pictures.
     pub figures: Vec<PictureFile>,
     /// A table for a pull request.
     pub markdown: Option<PathBuf>,
@@ -70,8 +70,8 @@ pub struct Pages {
 /// What the command `report` reads and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportOf {
-    /// Results, the one that the others are held against first.
+    /// Results, starting with the one that the others are compared with.
     pub results: Vec<PathBuf>,
-    /// What is made of them.
+    /// What is made from them.
     pub pages: Pages,
 }

@@ -2,12 +2,12 @@
 
 use crate::ranks::{Mode, Part};
 
-/// What a run has to do with the other processes that a launcher has started.
+/// How a run works together with the other processes that a launcher has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RanksPlan {
-    /// It works together with them, over MPI.
+    /// Whether it works together with them, over MPI.
     pub mpi: bool,
-    /// How, where that is not left to what each is asked to do.
+    /// How, if that does not follow from what each is asked to do.
     pub mode: Option<Mode>,
     /// Which part of the load this process has; known once it has met the others.
     pub part: Part,

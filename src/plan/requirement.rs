@@ -1,19 +1,19 @@
-//! What a run is held against (`--require`).
+//! Conditions that a run must meet (`--require`).
 
 use std::path::PathBuf;
 
 use crate::plan::Statistic;
 
-/// What a run is held against.
+/// Conditions that a run must meet.
 #[derive(Clone, Debug, Default)]
 pub struct GatePlan {
     /// What must hold.
     pub requirements: Vec<Requirement>,
     /// A result to compare with.
     pub baseline: Option<PathBuf>,
-    /// What an undecided requirement counts as; by its value, with a warning, where absent.
+    /// What an undecided requirement counts as; if absent, its value decides, with a warning.
     pub undecided: Option<Decision>,
-    /// Where the outcomes are written as JUnit's XML.
+    /// Where the outcomes are written as JUnit XML.
     pub junit: Option<PathBuf>,
 }
 
@@ -27,7 +27,7 @@ impl GatePlan {
         self.requirements.iter().filter_map(percentile).collect()
     }
 
-    /// Whether a requirement is held against a baseline.
+    /// Whether a requirement compares with a baseline.
     pub fn needs_baseline(&self) -> bool {
         self.requirements.iter().any(|requirement| matches!(requirement.bound, Bound::Change(_)))
     }
@@ -40,7 +40,7 @@ pub enum Decision {
     Pass,
     /// As not held.
     Fail,
-    /// Its level is measured further until it is decided; then, its value decides.
+    /// Its level is measured further until it is decided; if that fails, its value decides.
     More,
 }
 
@@ -55,7 +55,7 @@ pub struct Requirement {
     pub relation: Relation,
     /// The bound.
     pub bound: Bound,
-    /// The level that it is about; all where absent.
+    /// The level that it is about; all if absent.
     pub level: Option<LevelName>,
 }
 
@@ -68,7 +68,7 @@ pub enum Figure {
     Errors,
 }
 
-/// How a figure must stand to its bound.
+/// How a figure must compare with its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// `<`
@@ -82,7 +82,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Whether `value` stands so to `bound`.
+    /// Whether `value` compares with `bound` in this way.
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::Below => value < bound,
@@ -93,7 +93,7 @@ impl Relation {
     }
 }
 
-/// What a figure is held against.
+/// What a figure is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// A value, in the figure's unit.

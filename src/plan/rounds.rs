@@ -28,9 +28,9 @@ pub enum Order {
 }
 
 impl Rounds {
-    /// The order of round `number`, from 0, of so many variants: their numbers. Every second round goes back the way that the one
-    /// before it came, so that each variant is as often early as late, and neither drift nor what its predecessor left behind
-    /// is taken for a difference.
+    /// The order of the `variants` in round `number` (from 0), as their numbers. Every second round reverses the order
+    /// of the one before it, so that each variant is as often early as late, and neither drift nor the effects of a
+    /// predecessor look like a difference.
     pub fn order_of(&self, number: usize, variants: usize, run_seed: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..variants).collect();
         if self.order == Order::Random {

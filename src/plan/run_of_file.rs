@@ -1,14 +1,14 @@
-//! One of several runs of a file.
+//! One of several runs in a file.
 
 use std::ffi::OsString;
 
-/// One of several runs of a file.
+/// One of several runs in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOfFile {
     /// Its name.
     pub name: String,
-    /// The words after the program's name that do it.
+    /// The arguments that execute it.
     pub words: Vec<OsString>,
-    /// It works together with other processes, over MPI.
+    /// Whether it works together with other processes, over MPI.
     pub mpi: bool,
 }

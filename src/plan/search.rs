@@ -1,8 +1,8 @@
-//! Which level is measured next: linear or binary search, as a state machine that sees no more of a level than whether it passed.
+//! Which level is measured next: linear or binary search, as a state machine that knows only whether a level passed.
 
 use crate::plan::Range;
 
-/// What a level came to, as far as the search cares.
+/// The outcome of a level, as far as the search needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Stable and within the latency threshold.
@@ -11,9 +11,9 @@ pub enum Outcome {
     Fail,
 }
 
-/// A quantity that levels are counted in: concurrency or request rate.
+/// A quantity that levels vary: concurrency or request rate.
 pub trait LevelValue: Copy + PartialOrd {
-    /// `start + index * step`, computed at once so that errors do not add up; `None` above the type's range.
+    /// `start + index * step`, computed in one step so that errors do not add up; `None` above the type's range.
     fn nth(start: Self, step: Self, index: u32) -> Option<Self>;
 
     /// The middle of two levels; at or above `low`.
@@ -22,7 +22,7 @@ pub trait LevelValue: Copy + PartialOrd {
     /// Whether two levels are further apart than `step`.
     fn apart(low: Self, high: Self, step: Self) -> bool;
 
-    /// Brings a level that passed `end` by a rounding error back to it; `None` if it is truly above.
+    /// Brings a level that exceeds `end` only by a rounding error back to it; `None` if it is truly above.
     fn within(self, end: Self) -> Option<Self>;
 }
 
@@ -67,11 +67,11 @@ impl LevelValue for f64 {
     }
 }
 
-/// Of more levels nobody counts the rest.
+/// Limit on counting levels.
 const MOST_COUNTED: u32 = 10_000;
 
 impl<T: LevelValue> Range<T> {
-    /// How many levels a search has where none fails; none where that is not known.
+    /// How many levels a search has if none fails; `None` if that is not known.
     pub(super) fn levels(&self, binary: bool) -> Option<usize> {
         if !self.listed.is_empty() {
             return Some(self.listed.len());
@@ -89,9 +89,9 @@ impl<T: LevelValue> Range<T> {
 
 /// The levels of a range, in the order in which they are measured.
 ///
-/// *Linear*: start, start + step, … to the end (for ever without one), until a level fails. *Binary*: the start, which
-/// must pass; the end, which is the answer if it passes; then halves between the highest level that passed and the lowest
-/// that failed, until these are no further apart than the step.
+/// *Linear*: start, start + step, … to the end (without one, for ever), until a level fails. *Binary*: first the start,
+/// which must pass; then the end, which is the answer if it passes; then halves between the highest level that passed
+/// and the lowest that failed, until these are no further apart than the step.
 #[derive(Clone, Debug)]
 pub struct Search<T> {
     range: Range<T>,
@@ -114,7 +114,7 @@ impl<T: LevelValue> Search<T> {
         Self { range, state }
     }
 
-    /// The next level to measure, given what the previous one came to (`None` before the first); `None` at the end.
+    /// The next level to measure, given the outcome of the previous one (`None` before the first); `None` at the end.
     pub fn next(&mut self, last: Option<Outcome>) -> Option<T> {
         let Some(outcome) = last else {
             return Some(self.range.start);

@@ -27,22 +27,22 @@ pub enum ServiceKind {
     TorchServe,
     /// Any method of any gRPC service.
     DynamicGrpc,
-    /// No server: completes at once; prices the tool itself.
+    /// No server: completes at once; measures the tool's own cost.
     Null,
 }
 
 impl ServiceKind {
-    /// Whether the server is reached over a network: what is sent has an address, header fields, perhaps TLS.
+    /// Whether the server is reached over a network, with an address, header fields and perhaps TLS.
     pub fn is_remote(self) -> bool {
         !matches!(self, Self::TritonCApi | Self::Null)
     }
 
-    /// Whether this is Triton, wherever it runs, or what stands in for it.
+    /// Whether this is Triton, wherever it runs, or its stand-in.
     pub fn is_triton(self) -> bool {
         matches!(self, Self::Triton | Self::TritonCApi | Self::Null)
     }
 
-    /// As `--service-kind` has it.
+    /// Its value of `--service-kind`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Triton => "triton",
@@ -55,7 +55,7 @@ impl ServiceKind {
         }
     }
 
-    /// The port of such a server where none is named. TorchServe's own is 8080, but perf_analyzer's is this.
+    /// The server's default port. TorchServe's own is 8080, but perf_analyzer's is this.
     pub fn port(self, protocol: &Protocol) -> u16 {
         match (self, protocol) {
             (Self::TfServing, Protocol::Grpc { .. }) => 8500,
@@ -65,7 +65,7 @@ impl ServiceKind {
         }
     }
 
-    /// Whether the server runs in this process, and is set up by it.
+    /// Whether the server runs in this process and is configured by it.
     pub fn is_embedded(self) -> bool {
         self == Self::TritonCApi
     }
@@ -78,9 +78,9 @@ pub struct Target {
     pub service: ServiceKind,
     /// The model; of a mix, its first.
     pub model: ModelId,
-    /// `-x` where it is no number: a label of TensorFlow Serving, a version of TorchServe.
+    /// The value of `-x` if it is not a number: a label of TensorFlow Serving, a version of TorchServe.
     pub version_label: Option<String>,
-    /// Models that requests are drawn from; empty where there is only [`model`](Self::model).
+    /// Models that requests are drawn from; empty if there is only [`model`](Self::model).
     pub mix: Vec<MixEntry>,
     /// Models that a BLS model calls.
     pub bls_composing: Vec<ModelId>,
@@ -90,24 +90,24 @@ pub struct Target {
     pub server: ServerPlan,
     /// What is asked of services of the OpenAI kind.
     pub openai: OpenAiPlan,
-    /// The output that holds generated text or tokens, where the model is one that generates.
+    /// The output that holds generated text or tokens, if the model generates.
     pub tokens_from: Option<String>,
-    /// Largest response over the network, in bytes; `None` is gRPC's own bound.
+    /// Largest response over the network, in bytes; `None` is gRPC's own limit.
     pub max_reply_bytes: Option<u64>,
-    /// Trace settings that the server on the network is given.
+    /// Trace settings for the server on the network.
     pub trace: Option<TraceSettings>,
     /// How the server's own metrics are collected, if they are.
     pub metrics: Option<MetricsPlan>,
-    /// What is called of a gRPC service of any kind.
+    /// Settings of runs on any gRPC service.
     pub dynamic_grpc: DynamicGrpcPlan,
-    /// What is TensorFlow Serving's alone.
+    /// Settings of TensorFlow Serving only.
     pub tfserving: TfServingPlan,
-    /// What is TorchServe's alone.
+    /// Settings of TorchServe only.
     pub torchserve: TorchServePlan,
 }
 
 impl Target {
-    /// Every model that requests may be for, each once: entries of a mix may differ in their parameters alone.
+    /// Every model that requests may be for, each once: entries of a mix may differ only in their parameters.
     pub fn models(&self) -> impl Iterator<Item = &ModelId> {
         let mut models = vec![&self.model];
         for entry in &self.mix {
@@ -148,14 +148,14 @@ impl fmt::Display for MixEntry {
     }
 }
 
-/// Settings of the server's request traces. What is `None` stays as the server has it.
+/// Settings of the server's request traces. Settings that are `None` stay as the server has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceSettings {
-    /// What is traced; nothing where the list is empty.
+    /// What is traced; nothing if the list is empty.
     pub levels: Option<Vec<TraceLevel>>,
-    /// One request in so many is traced.
+    /// One request in this many is traced.
     pub rate: Option<u64>,
-    /// How many traces are taken; -1 is without bound.
+    /// How many traces are taken; -1 is without limit.
     pub count: Option<i64>,
     /// Traces per file; 0 is one file, written when the server stops.
     pub log_frequency: Option<u64>,
@@ -165,8 +165,8 @@ impl TraceSettings {
     /// The name under which servers know the levels.
     pub const LEVEL: &str = "trace_level";
 
-    /// Those that are given, by the names and in the words of Triton's trace extension: no levels are `OFF`, and everything but
-    /// the levels is one word.
+    /// The settings that are given, with the names and values of Triton's trace extension: an empty list of levels is
+    /// `OFF`, and everything but the levels is one word.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
         let word = |level: &TraceLevel| match level {
             TraceLevel::Timestamps => "TIMESTAMPS".to_owned(),
@@ -207,8 +207,8 @@ pub struct MetricsPlan {
 /// What the command `models` lists.
 #[derive(Debug)]
 pub struct Survey {
-    /// Where the server is; its model counts for nothing.
+    /// The server to ask; its model is ignored.
     pub plan: Plan,
-    /// The one model that is asked for; all where absent.
+    /// The only model to list; all if absent.
     pub only: Option<String>,
 }

@@ -1,11 +1,12 @@
-//! What a run on TensorFlow Serving has of its own.
+//! Settings of runs on TensorFlow Serving.
 
-/// What a run on TensorFlow Serving has of its own.
+/// Settings of runs on TensorFlow Serving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TfServingPlan {
     /// The signature whose inputs are sent.
     pub signature: String,
-    /// Whether the first dimension of every tensor is that of the batch (`-b` was given); else shapes are sent as they are.
+    /// Whether the first dimension of every tensor is the batch's (`-b` was given); otherwise shapes are sent as they
+    /// are.
     pub batched: bool,
 }
 

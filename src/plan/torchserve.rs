@@ -1,8 +1,8 @@
-//! What a run on TorchServe has of its own.
+//! Settings of runs on TorchServe.
 
-/// What a run on TorchServe has of its own.
+/// Settings of runs on TorchServe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TorchServePlan {
-    /// Where its metrics are, which hold counters of the models; `None` leaves the server's side out of the report.
+    /// URL of its metrics, which include counters of the models; `None` leaves the server's side out of the report.
     pub metrics_url: Option<String>,
 }

@@ -1,24 +1,24 @@
-//! What is traced of requests in this process, and what becomes of it.
+//! What is traced of requests in this process, and where traces go.
 
 use std::path::PathBuf;
 
 use crate::backend::TraceRate;
 
-/// What is traced of requests, and what becomes of it.
+/// What is traced of requests, and where traces go.
 #[derive(Clone, Debug)]
 pub struct TracingPlan {
-    /// The report tells where the time of requests went.
+    /// Whether the report shows where requests spend their time.
     pub breakdown: bool,
     /// Which requests are traced, in this process.
     pub rate: TraceRate,
-    /// Traces are written here in Chrome's form.
+    /// Where traces are written in Chrome's format.
     pub export: Option<PathBuf>,
-    /// Traces are written in Triton's form, in this process.
+    /// Where traces are written in Triton's format, in this process.
     pub file: Option<TraceFilePlan>,
 }
 
 impl TracingPlan {
-    /// Whether there is a use for traces of single requests.
+    /// Whether traces of single requests are needed.
     pub fn wants_traces(&self) -> bool {
         self.breakdown || self.has_files()
     }

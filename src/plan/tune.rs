@@ -1,4 +1,4 @@
-//! What the command `tune` is to do.
+//! What the command `tune` does.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,17 +15,17 @@ use crate::plan::{Figure, Plan, Requirement, Statistic};
 pub struct TunePlan {
     /// The model, how it is reached and what requests carry.
     pub run: Plan,
-    /// What is searched; what suits the model where empty.
+    /// The settings to search; if empty, those that suit the model.
     pub search: Vec<Searched>,
-    /// What shall be best.
+    /// What to optimise.
     pub objective: Statistic,
     /// What must hold.
     pub constraints: Vec<Requirement>,
-    /// With how much load candidates are measured.
+    /// The load under which candidates are measured.
     pub load: TuneLoad,
     /// How long the search may take.
     pub budget: Duration,
-    /// Whether that was asked for; else a search that is resumed keeps what it had.
+    /// Whether the user gave it; otherwise a resumed search keeps its budget.
     pub is_budget_given: bool,
     /// Differences up to this share count as none.
     pub margin: f64,
@@ -33,11 +33,11 @@ pub struct TunePlan {
     pub unit: Option<Duration>,
     /// Where the winner is written; `tune-MODEL` if absent.
     pub output: Option<PathBuf>,
-    /// Every candidate is measured in a process of its own.
+    /// Whether every candidate is measured in its own process.
     pub isolate: bool,
-    /// The search whose record there is goes on, with more time if the budget is greater.
+    /// Whether the search recorded there continues, with more time if the budget is larger.
     pub resume: bool,
-    /// What one candidate's process is to do, where this is one.
+    /// The task of a candidate's process, if this is one.
     pub trial: Option<String>,
     /// The words after `tune`.
     pub command_line: Vec<OsString>,
@@ -52,7 +52,8 @@ impl TunePlan {
         self.output.clone().unwrap_or_else(usual)
     }
 
-    /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else the 99th.
+    /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else the
+    /// 99th.
     pub fn percentile(&self) -> f64 {
         self.named().next().unwrap_or(99.0)
     }
@@ -79,20 +80,20 @@ impl TunePlan {
 pub struct Searched {
     /// Which.
     pub setting: Setting,
-    /// Its values, in order; `null` takes the setting away.
+    /// Its values, in order; `null` removes the setting.
     pub values: Vec<Value>,
 }
 
 /// A setting that can be searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// A field of a model's configuration; of the model itself where none is named, else of one that it calls.
+    /// A field of a model's configuration: of the model itself if none is named, else of one that it calls.
     Model(Option<String>, Path),
     /// Batch elements in a request.
     BatchSize,
     /// Requests outstanding.
     Concurrency,
-    /// A setting of the server in this process, which is started anew for it.
+    /// A setting of the server in this process, which is restarted for it.
     Server(ServerSetting),
 }
 
@@ -111,7 +112,7 @@ impl ServerSetting {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::RateLimit, Self::PinnedPool, Self::BufferThreads];
 
-    /// As `--search` names it.
+    /// Its name in `--search`.
     pub fn word(self) -> &'static str {
         match self {
             Self::RateLimit => "rate_limit",
@@ -133,18 +134,18 @@ impl fmt::Display for Setting {
     }
 }
 
-/// With how much load candidates are measured.
+/// The load under which candidates are measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TuneLoad {
-    /// So many requests outstanding.
+    /// A number of requests outstanding.
     Concurrency(u32),
-    /// So many requests a second.
+    /// A number of requests a second.
     Rate(f64),
-    /// As many requests outstanding as keep every instance busy with full batches, and as many again.
+    /// Twice as many requests outstanding as fill the batches of all instances.
     Saturating,
 }
 
-/// A value of a setting, as it is asked for: `off` where the field is taken away.
+/// A value of a setting as the user writes it: `off` if the field is removed.
 pub fn asked(value: &Value) -> String {
     match value {
         Value::Null => "off".to_owned(),

@@ -1,9 +1,9 @@
-//! [`Words`]: what was said on the command line.
+//! [`Words`]: the command line as it was given.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was said on the command line, for whoever reads a result: values that may be secrets are left out.
+/// The command line, for readers of a result: values that may be secrets are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     /// The flags that were given and their values, word by word.

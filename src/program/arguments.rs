@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::plan::{LogLevel, ServerPlan, Target};
 
-/// Arguments that only some releases know, and must be given there: what they refuse by themselves is what is compared.
+/// Arguments that only some releases know, but that are needed there: by default these servers refuse what we compare.
 const WHERE_KNOWN: [(&str, &str); 2] = [("allow-client-shm", "true"), ("http-max-input-size", "2147483647")];
 
-/// Those of [`WHERE_KNOWN`] that the program lists in its help.
+/// The members of [`WHERE_KNOWN`] that the program lists in its help.
 pub fn known(program: &Path) -> Vec<OsString> {
     let help = Command::new(program).arg("--help").stdin(Stdio::null()).output();
     let help = help.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
@@ -19,7 +19,7 @@ pub fn known(program: &Path) -> Vec<OsString> {
     listed.map(|(name, value)| format!("--{name}={value}").into()).collect()
 }
 
-/// What makes the program the same server as the one in our process.
+/// The arguments that configure the program like the server in our process.
 pub fn arguments(target: &Target, http: u16, grpc: u16) -> Vec<OsString> {
     let plan = &target.server;
     let mut arguments = Arguments(Vec::new());

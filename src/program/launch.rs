@@ -1,5 +1,5 @@
 //! The step between us and a server program: a process of ours that binds its life to its parent's and then becomes the
-//! program. So no server outlives us, not even where we are killed and can do nothing about it.
+//! program. So no server outlives us, even if we are killed and cannot clean up.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,18 +10,18 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use crate::error::{Error, Result};
 
-/// First argument of such a process; followed by its parent's id, the program and that one's arguments.
+/// First argument of such a process; followed by its parent's id, the program and the program's arguments.
 const BOUND: &str = "--launch-bound-to";
 
-/// The command that starts `program`, which ends when the calling *thread* does, at the latest.
+/// The command that starts `program`, which ends no later than the calling *thread*.
 pub fn bound(program: &Path) -> Command {
-    // The file that runs now, even if another has taken its path.
+    // The file that is running now, even if another has taken its path.
     let mut command = Command::new("/proc/self/exe");
     command.arg(BOUND).arg(getpid().as_raw_nonzero().to_string()).arg(program);
     command
 }
 
-/// Becomes the program that the arguments name, if they are those of [`bound`]; else does nothing.
+/// Becomes the program that the arguments name, if they are those of [`bound`]; otherwise does nothing.
 ///
 /// # Errors
 /// Where the program cannot be run.
@@ -32,7 +32,7 @@ pub fn become_program(args: &[OsString]) -> Result<()> {
     }
     let failed = |error: std::io::Error| Error::machine(format!("{} cannot be run: {error}", program.display()));
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
-    // A parent that has ended before that sends no signal.
+    // A parent that has already ended sends no signal.
     let parent = parent.to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);
     if parent.is_none() || getppid() != parent {
         return Err(Error::machine(format!("{} is not run: its parent has ended", program.display())));

@@ -1,4 +1,4 @@
-//! Triton as a program of its own, started by us on free ports of this machine and stopped on every way out.
+//! Triton as a separate program, started by us on free ports of this machine and stopped on every way out.
 
 mod arguments;
 pub mod launch;
@@ -27,15 +27,15 @@ static RUNNING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// How long models may take to load.
 const START_LIMIT: Duration = Duration::from_secs(600);
-/// Between two looks at a server that starts or stops.
+/// Pause between two polls of a server that is starting or stopping.
 const EXIT_POLL: Duration = Duration::from_millis(20);
-/// Lines of the server's own words that are kept for error messages.
+/// Lines of the server's output that are kept for error messages.
 const LAST_WORDS: usize = 12;
 /// Another process may take a free port before the server does; then others are tried.
 const ATTEMPTS: usize = 3;
 
-/// A running server program. It runs until [`ask_to_stop`], whoever drops this: its end takes time, so it comes after
-/// everything that was to be said.
+/// A running server program. It runs until [`ask_to_stop`], even if this is dropped: stopping takes time, so it comes
+/// after all output.
 pub struct TritonProgram {
     pid: Pid,
     http: u16,
@@ -44,11 +44,11 @@ pub struct TritonProgram {
 }
 
 impl TritonProgram {
-    /// Starts the program of the target's install directory with only the target's models, and waits until it answers. It
-    /// ends with the calling thread, at the latest.
+    /// Starts the program of the target's install directory with only the target's models, and waits until it answers.
+    /// It ends no later than the calling thread.
     ///
     /// # Errors
-    /// Where there is no program, it ends or does not answer in time (with its last words), or the user interrupts.
+    /// Where there is no program, it ends or does not answer in time (with its last output), or the user interrupts.
     pub fn start(target: &Target, interrupts: &AtomicUsize) -> Result<Self> {
         let program = program(&target.server.directory)?;
         let mut failure = Error::server(format!("{}: was not started", program.display()));
@@ -83,7 +83,7 @@ impl TritonProgram {
         let mut command = launch::bound(program);
         command.args(arguments::arguments(target, http, grpc)).args(arguments::known(program));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // An interrupt at the terminal is for us: the server is stopped when its last request is done.
+        // An interrupt at the terminal is for us: the server is stopped once its last request is done.
         command.process_group(0);
         let mut child = command.spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);
@@ -127,7 +127,7 @@ impl TritonProgram {
     }
 
     fn last_words(&self) -> String {
-        // What it wrote last may still be on its way.
+        // Its last output may still be in the pipe.
         thread::sleep(EXIT_POLL);
         let words = self.words.lock();
         if words.is_empty() { "it said nothing".to_owned() } else { Vec::from(words.clone()).join(" | ") }
@@ -137,12 +137,12 @@ impl TritonProgram {
 /// Asks every server program to stop.
 pub fn ask_to_stop() {
     for child in RUNNING.lock().iter() {
-        // Failures to signal mean that it has ended already.
+        // A failure to signal means that it has already ended.
         let _ = kill_process(Pid::from_child(child), Signal::TERM);
     }
 }
 
-/// Waits until all of them have; `waiting` is told what the wait is for.
+/// Waits until all of them have stopped; `waiting` receives the reason for the wait.
 pub fn await_stops(waiting: &dyn Fn(String)) {
     loop {
         let mut running = RUNNING.lock();
@@ -179,7 +179,7 @@ fn program(directory: &Path) -> Result<PathBuf> {
 
 /// Two ports that nothing listens on now.
 fn free_ports() -> std::io::Result<[u16; 2]> {
-    // Held together, so that they differ.
+    // Held at the same time, so that they differ.
     let sockets = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
     Ok([sockets[0].local_addr()?.port(), sockets[1].local_addr()?.port()])
 }

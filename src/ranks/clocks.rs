@@ -1,9 +1,9 @@
-//! What time it is at the other ranks.
+//! Bounds on the offsets between the ranks' clocks.
 //!
-//! In every round all ranks tell all others when they began it, and in the next when it was over. Nobody is done with a round
-//! before each has begun it, so with `own` and `other` two clocks, a round that `own` began at `b` and ended at `e`, and `other`
-//! at `b'` and `e'`: the offset `own - other` is at least `b - e'` and at most `e - b'`. Rounds narrow both bounds; nothing is
-//! assumed of how long messages take either way.
+//! In every round all ranks tell all others when they began it, and in the next round when it was over. No rank
+//! finishes a round before every rank has begun it. So for two clocks `own` and `other`, and a round that `own` began
+//! at `b` and ended at `e`, and `other` at `b'` and `e'`, the offset `own - other` is at least `b - e'` and at most `e
+//! - b'`. Rounds narrow both bounds; nothing is assumed about how long messages take either way.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ pub const ROUNDS: usize = 32;
 
 /// When a rank began a round and ended the one before, on its own clock in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Told {
-    /// It begins this round.
+pub struct RoundTimes {
+    /// The beginning of this round.
     pub begun: u64,
-    /// The last one was over; 0 in the first.
+    /// The end of the last one; 0 in the first.
     pub over: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Told {
 pub struct Offset {
     /// The middle between its bounds.
     pub ns: i64,
-    /// It may be off by so much either way.
+    /// Its maximum error either way.
     pub error_ns: u64,
 }
 
@@ -32,17 +32,17 @@ pub struct Offset {
 #[derive(Debug)]
 pub struct Comparison {
     bounds: Vec<(i64, i64)>,
-    last: Vec<Told>,
+    last: Vec<RoundTimes>,
 }
 
 impl Comparison {
-    /// Of so many ranks.
+    /// A comparison of `size` ranks.
     pub fn new(size: usize) -> Self {
         Self { bounds: vec![(i64::MIN, i64::MAX); size], last: Vec::new() }
     }
 
-    /// What all told in the next round.
-    pub fn round(&mut self, told: Vec<Told>) {
+    /// Adds the values of the next round.
+    pub fn round(&mut self, told: Vec<RoundTimes>) {
         let signed = |stamp: u64| i64::try_from(stamp).unwrap_or(i64::MAX);
         if let (Some(zero), Some(zero_now)) = (self.last.first(), told.first()) {
             for ((bounds, other), now) in self.bounds.iter_mut().zip(&self.last).zip(&told) {
@@ -53,7 +53,7 @@ impl Comparison {
         self.last = told;
     }
 
-    /// What the rounds come to, by rank; that of rank 0 is nothing.
+    /// The resulting offsets by rank; that of rank 0 is 0.
     pub fn offsets(&self) -> Vec<Offset> {
         let middle = |&(low, high): &(i64, i64)| Offset {
             ns: i64::midpoint(low, high),
@@ -91,7 +91,7 @@ mod tests {
             let begun = [now + draw(1), now + draw(2)];
             comparison.round(
                 (0..2)
-                    .map(|rank| Told {
+                    .map(|rank| RoundTimes {
                         begun: begun[rank].saturating_add_signed(if rank == 1 { ahead } else { 0 }),
                         over: over[rank].saturating_add_signed(if rank == 1 { ahead } else { 0 }),
                     })

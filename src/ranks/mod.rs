@@ -1,16 +1,16 @@
-//! The processes of a run that measures from several of them: who they are, which part of a load is whose, how they tell each other
-//! what they have, and what time it is there.
+//! The processes of a run that measures from several of them: their identities, their parts of a load, their
+//! communication, and their clocks.
 //!
-//! All ranks take the same steps in the same order, because each decides by what all have told: a step is an *exchange*, in which
-//! every rank says something and hears what each has said. Whoever cannot go on says why in the place of whatever was its turn.
-//! Every wait has a limit; whoever is missed then is asked for by name.
+//! All ranks take the same steps in the same order, because each decides from the same data. A step is a collective
+//! *exchange*, in which every rank contributes a value and receives everybody's. A rank that cannot go on sends its
+//! reason in place of its next value. Every wait has a limit; ranks that are missing after it are identified by name.
 
 pub mod clocks;
+mod messages;
 mod over_mpi;
 mod part;
 mod peers;
 mod relay;
-mod talk;
 #[cfg(test)]
 pub mod threads;
 
@@ -23,34 +23,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::ranks::clocks::{Comparison, Offset, ROUNDS, Told};
-use crate::ranks::talk::Said;
+use crate::ranks::clocks::{Comparison, Offset, ROUNDS, RoundTimes};
+use crate::ranks::messages::Message;
 
 pub use over_mpi::OverMpi;
 pub use part::Part;
 pub use peers::Peers;
 pub use relay::{Left, OverParent, Relay};
 
-/// How ranks understand each other; another number is refused.
+/// Version of the protocol between ranks; any other is refused.
 const PROTOCOL: u32 = 2;
 
-/// How long the steps take at most where no load runs: a server may be started, models loaded, files read.
+/// Time limit of steps without a running load: a server may be started, models loaded, files read.
 pub const STEP_LIMIT: Duration = Duration::from_secs(600);
-/// Whoever has nothing to do but to answer may take so long. A busy machine, a process that pages.
+/// Time limit for a rank that only has to answer, on a busy or paging machine.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// How often a waiting rank looks.
+/// How often a waiting rank polls.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What the ranks of a run have to do with each other.
+/// How the ranks of a run work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One load, of which each rank has a part, and one report.
     Joint,
-    /// Each rank has a load and a report of its own; they begin and end together.
+    /// Each rank has its own load and report; all begin and end together.
     Separate,
 }
 
-/// Who a rank is.
+/// The identity of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     protocol: u32,
@@ -59,7 +59,7 @@ pub struct Member {
     pub host: String,
     /// Its process there.
     pub pid: i32,
-    /// Which clock it reads: that of a boot of a kernel, moved by a time namespace.
+    /// The clock that it reads: that of one boot of a kernel, shifted by a time namespace.
     pub clock: String,
     /// What it was asked to do.
     pub task: String,
@@ -67,7 +67,7 @@ pub struct Member {
     pub server: String,
     /// Processors that it may use.
     pub processors: Vec<usize>,
-    /// How many its machine has.
+    /// Number of processors of its machine.
     pub online: usize,
 }
 
@@ -82,10 +82,10 @@ impl Member {
     }
 }
 
-/// How many bytes it takes to tell this.
+/// Size of the message that carries this value, in bytes.
 #[cfg(test)]
 pub fn message_bytes<T: Serialize>(said: &T) -> usize {
-    talk::encode(&Said::This(said)).unwrap().len()
+    messages::encode(&Message::This(said)).unwrap().len()
 }
 
 /// All ranks, seen from one of them.
@@ -94,23 +94,23 @@ pub struct Ranks {
     members: Vec<Member>,
     offsets: RefCell<Vec<Offset>>,
     mode: Cell<Mode>,
-    /// When the exchange under way must be over.
+    /// Deadline of the current exchange.
     limit: Cell<Stamp>,
     under_way: Cell<bool>,
-    /// Why there are no further exchanges, where there are none.
+    /// Why there are no further exchanges, if that is so.
     over: RefCell<Option<Error>>,
-    /// Somebody does not answer any more.
+    /// Whether a rank no longer answers.
     lost: Cell<bool>,
     first_is_lost: Cell<bool>,
-    /// Rank 0 says what there is to say, be it only because it has the same.
+    /// Whether rank 0 prints the error for this rank, too, if only because it has the same.
     first_speaks: Cell<bool>,
 }
 
 impl Ranks {
-    /// All ranks, once each has said who it is.
+    /// All ranks, after each has introduced itself.
     ///
     /// # Errors
-    /// One does not answer, or is of another version.
+    /// One does not answer, or has another version.
     pub fn meet(peers: Box<dyn Peers>, own: &Member) -> Result<Self> {
         let size = peers.part().size;
         let nobody = Member { host: "?".to_owned(), ..own.clone() };
@@ -142,7 +142,7 @@ impl Ranks {
         Ok(Self { members, ..ranks })
     }
 
-    /// This rank's number, and how many there are.
+    /// This rank's number, and the number of ranks.
     pub fn place(&self) -> Part {
         self.peers.part()
     }
@@ -152,12 +152,12 @@ impl Ranks {
         self.mode.get() == Mode::Joint
     }
 
-    /// Says what the ranks have to do with each other, where they were not left to find out.
+    /// Sets how the ranks work together, if the user decides that.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.set(mode);
     }
 
-    /// Who they are, in their order.
+    /// Their identities, in the order of ranks.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -173,7 +173,7 @@ impl Ranks {
         self.members.iter().position(|member| member.server == self.members[own].server) == Some(own)
     }
 
-    /// How messages name a rank.
+    /// A rank's name in messages.
     pub fn name(&self, rank: usize) -> String {
         format!("rank {rank} ({})", self.members[rank].host)
     }
@@ -185,21 +185,21 @@ impl Ranks {
         self.members.iter().filter(here).map(|member| member.pid).collect()
     }
 
-    /// Tells `said` to all, and waits for what each says.
+    /// Sends `said` to all ranks, and waits for every rank's value.
     ///
     /// # Errors
-    /// A rank cannot go on, does not answer within the limit, or says something else than what it is time for.
+    /// A rank cannot go on, does not answer within the limit, or sends a value of another step.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, said: &T, within: Duration) -> Result<Vec<T>> {
         self.begin(said, within)?;
         self.wait()
     }
 
-    /// Begins to tell `said` to all; [`Ranks::look`] for what each says.
+    /// Starts to send `said` to all ranks; [`Ranks::look`] returns every rank's value.
     ///
     /// # Errors
     /// There are no further exchanges.
     pub fn begin<T: Serialize>(&self, said: &T, within: Duration) -> Result<()> {
-        self.begin_with(talk::encode(&Said::This(said))?, within)
+        self.begin_with(messages::encode(&Message::This(said))?, within)
     }
 
     fn begin_with(&self, said: Vec<u8>, within: Duration) -> Result<()> {
@@ -209,13 +209,13 @@ impl Ranks {
         self.peers.begin(said).map_err(|error| self.end_with(error))
     }
 
-    /// What all have said, once they have.
+    /// Everybody's values, once they have arrived.
     ///
     /// # Errors
     /// As [`Ranks::exchange`].
     pub fn look<T: DeserializeOwned>(&self) -> Result<Option<Vec<T>>> {
         let Some(said) = self.look_at_bytes()? else { return Ok(None) };
-        talk::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
+        messages::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
     }
 
     fn look_at_bytes(&self) -> Result<Option<Vec<Vec<u8>>>> {
@@ -238,30 +238,30 @@ impl Ranks {
         }
     }
 
-    /// What rank 0 says, to all.
+    /// Broadcasts rank 0's value to all.
     ///
     /// # Errors
     /// As [`Ranks::exchange`].
     pub fn hear_first<T: Serialize + DeserializeOwned>(&self, said: Option<&T>, within: Duration) -> Result<T> {
-        let bytes = said.map(|said| talk::encode(&Said::This(said))).transpose()?;
+        let bytes = said.map(|said| messages::encode(&Message::This(said))).transpose()?;
         self.begin_with(bytes.unwrap_or_default(), within)?;
         loop {
             if let Some(all) = self.look_at_bytes()? {
-                let found = talk::first(&all, |rank| self.name(rank));
+                let found = messages::first(&all, |rank| self.name(rank));
                 return found.map_err(|error| self.end_with(error));
             }
             thread::sleep(LOOK);
         }
     }
 
-    /// Tells the others in place of the next exchange that this rank cannot go on. They may be past the last one.
+    /// Tells the others, in place of the next exchange, that this rank cannot continue. They may be past the last one.
     pub fn give_up(&self, reason: &Error) {
         let told = self.check().and_then(|()| {
-            // Whatever is under way comes first.
+            // The current exchange comes first.
             while self.under_way.get() && self.look_at_bytes()?.is_none() {
                 thread::sleep(LOOK);
             }
-            let own = talk::encode(&Said::<()>::Failed(reason.to_string()))?;
+            let own = messages::encode(&Message::<()>::Failed(reason.to_string()))?;
             self.begin_with(own.clone(), ANSWER_LIMIT)?;
             loop {
                 if let Some(said) = self.look_at_bytes()? {
@@ -271,12 +271,12 @@ impl Ranks {
                 thread::sleep(LOOK);
             }
         });
-        // Whoever does not hear it finds out by itself.
+        // A rank that does not receive it notices on its own.
         drop(told);
         self.fall_silent(reason);
     }
 
-    /// Whether rank 0 is there to say what becomes of this rank, too.
+    /// Whether rank 0 is still there to report for this rank, too.
     pub fn first_speaks(&self) -> bool {
         let is_there = self.is_joint() && !self.first_is_lost.get();
         !self.is_first() && (is_there || self.first_speaks.get())
@@ -292,12 +292,13 @@ impl Ranks {
         self.over.borrow().clone()
     }
 
-    /// Whether somebody does not answer any more: the others cannot be left in order.
+    /// Whether a rank no longer answers: the others cannot be left in order.
     pub fn is_lost(&self) -> bool {
         self.lost.get()
     }
 
-    /// Compares the clocks of all ranks, where they are not one. Takes some milliseconds, in which processors are busy.
+    /// Compares the clocks of all ranks, unless they are the same. Takes some milliseconds, in which processors are
+    /// busy.
     ///
     /// # Errors
     /// As [`Ranks::exchange`].
@@ -307,9 +308,9 @@ impl Ranks {
         }
         let (mut comparison, mut over) = (Comparison::new(self.members.len()), 0);
         for _ in 0..ROUNDS {
-            self.begin(&Told { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
+            self.begin(&RoundTimes { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
             let told = loop {
-                // Without a sleep: what is measured is how soon it comes.
+                // Without a sleep, because the arrival time is what is measured.
                 if let Some(told) = self.look()? {
                     break told;
                 }
@@ -322,7 +323,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// How far the clock of rank 0 is ahead of each.
+    /// How far rank 0's clock is ahead of each rank's.
     pub fn offsets(&self) -> Vec<Offset> {
         self.offsets.borrow().clone()
     }
@@ -354,7 +355,7 @@ impl Ranks {
         error
     }
 
-    /// Who was lost.
+    /// The error about lost ranks.
     fn lost(&self) -> Error {
         self.lost.set(true);
         let missing = self.peers.missing();

@@ -1,7 +1,7 @@
 //! [`Peers`] over MPI, by `MPI_Iallgather` and `MPI_Ibcast`.
 //!
-//! What all say goes out in slots of one small size, with its length in front. Only where something is longer does a second
-//! operation follow: the one that is longer to all, or all with room for the longest.
+//! All values go out in slots of one small size, with their length in front. Only if a value is longer does a second
+//! operation follow: a broadcast of the only long one, or a gathering with room for the longest.
 
 use std::cell::RefCell;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::ranks::{Part, Peers};
 /// Bytes of a slot, and of the length in front.
 const SLOT: usize = 512;
 const HEAD: usize = 4;
-/// How long whoever is there has to say so once somebody is missed.
+/// How long present ranks may take to answer the roll call once one is missing.
 const ROLL_CALL: Duration = Duration::from_secs(2);
 
 /// The processes of an MPI job.
@@ -24,12 +24,12 @@ pub struct OverMpi {
     step: RefCell<Step>,
 }
 
-/// How far the exchange under way is.
+/// The state of the current exchange.
 enum Step {
     None,
-    /// All say how long it is, and what fits the slot.
+    /// All send the length, and what fits into the slot.
     Short(Pending, Vec<u8>),
-    /// One says the rest.
+    /// One sends the rest.
     One(Pending, usize),
     /// All do, with room for the longest.
     Long(Pending, Vec<usize>),
@@ -113,7 +113,7 @@ impl Peers for OverMpi {
 
     fn missing(&self) -> Vec<usize> {
         let (operations, own) = (&self.world.operations, self.world.rank);
-        // Rank 0 is in touch with everybody, the others with rank 0.
+        // Rank 0 is in touch with every rank, the others with rank 0.
         let others: Vec<usize> = if own == 0 { (1..self.world.size).collect() } else { vec![0] };
         let mut sent: Vec<Pending> = others.iter().filter_map(|&rank| operations.send(vec![1], rank).ok()).collect();
         let heard = others.iter().filter_map(|&rank| Some((rank, operations.receive(1, rank).ok()?)));

@@ -1,12 +1,12 @@
-//! [`Part`]: which part of one load a process has.
+//! [`Part`]: the part of one load that a process has.
 
-/// The part of one of several processes: of things numbered through, every `size`-th from `rank` on. What follows from a thing's
-/// number (when it is due, what it carries) is then the same however many processes there are.
+/// The part of one of several processes: of numbered things, every `size`-th starting at `rank`. What follows from a
+/// thing's number (when it is due, what it carries) is then the same however many processes there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The process' number, from 0.
     pub rank: usize,
-    /// How many processes there are; not 0.
+    /// Number of processes; not 0.
     pub size: usize,
 }
 
@@ -19,7 +19,7 @@ impl Part {
         count.saturating_sub(self.rank).div_ceil(self.size)
     }
 
-    /// The same of larger numbers.
+    /// The same for larger numbers.
     pub fn of_many(self, count: u64) -> u64 {
         count.saturating_sub(self.rank as u64).div_ceil(self.size as u64)
     }

@@ -3,25 +3,25 @@
 use crate::error::Result;
 use crate::ranks::Part;
 
-/// The other processes of a run. All take the same steps: what one begins as its `n`-th exchange, all do.
+/// The other processes of a run. All take the same steps: if one starts its `n`-th exchange, all do.
 pub trait Peers {
-    /// Which part this process has.
+    /// The part of this process.
     fn part(&self) -> Part;
 
-    /// Begins to tell `said` to all and to hear what each of them says. One exchange at a time.
+    /// Starts to send `said` to all and to receive what each of them sends. One exchange at a time.
     ///
     /// # Errors
     /// The others cannot be reached.
     fn begin(&self, said: Vec<u8>) -> Result<()>;
 
-    /// Makes progress; returns what each has said, in the order of ranks, once all have. Never waits.
+    /// Makes progress; returns everybody's bytes, in the order of ranks, once all have arrived. Never waits.
     ///
     /// # Errors
     /// The others cannot be reached.
     fn look(&self) -> Result<Option<Vec<Vec<u8>>>>;
 
-    /// Who does not answer: of ranks other than 0, rank 0 may be said to be missing; rank 0 knows of all. Takes a second or two;
-    /// after it there are no further exchanges.
+    /// The ranks that do not answer. A rank other than 0 may only learn that rank 0 is missing; rank 0 knows about all.
+    /// Takes a second or two; after it there are no further exchanges.
     fn missing(&self) -> Vec<usize>;
 
     /// Ends all processes at once.

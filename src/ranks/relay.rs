@@ -1,6 +1,6 @@
-//! [`Peers`] for a process that another one has started for a run of several (`--config`): MPI is entered once in a job, so the one
-//! that was started by the launcher stays in it, and passes on what its process says and hears. They are connected by a socket, which
-//! the process has in the place of standard input.
+//! [`Peers`] for a process that another one has started for one of several runs (`--config`). MPI can be entered only
+//! once in a job, so the process that the launcher started stays in it, and relays what its child sends and receives.
+//! They are connected by a socket, which the child has in place of standard input.
 //!
 //! A message is its kind and its parts, each with its length in front.
 
@@ -21,30 +21,30 @@ use crate::ranks::{LOOK, Part, Peers};
 
 /// Set for a process whose standard input is such a socket.
 const VARIABLE: &str = "TRITON_BENCH_RELAYED";
-/// Whoever has been asked something else than an exchange answers within this time.
+/// Time limit for answers to requests other than an exchange.
 const LIMIT: Duration = Duration::from_secs(15);
-/// How often the process is looked at that is measuring.
+/// How often the measuring process is polled.
 const IDLE: Duration = Duration::from_millis(20);
-/// An exchange is looked at without a pause for so long: clocks are compared by how soon it is over.
+/// An exchange is polled without a pause for this long, because clocks are compared by how soon it is over.
 const EAGER: Duration = Duration::from_millis(1);
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ: usize = 1 << 16;
 
-/// What a message is about.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Which part the process has: rank and size. The first message.
+    /// The process' part: rank and size. The first message.
     Part = 1,
-    /// It says something to all.
+    /// The process sends a value to all.
     Say,
-    /// What all have said.
+    /// Everybody's values.
     Heard,
-    /// It asks who is missing, and hears that.
+    /// The process asks who is missing, and receives the answer.
     Missing,
-    /// It ends all processes.
+    /// The process ends all processes.
     Abort,
-    /// It leaves the others, and hears that it may.
+    /// The process leaves the others, and receives the confirmation.
     Leave,
     /// The others cannot be reached, for a reason.
     Failed,
@@ -55,7 +55,7 @@ const KINDS: [Kind; 7] = [Kind::Part, Kind::Say, Kind::Heard, Kind::Missing, Kin
 /// One end of the socket.
 struct RelaySocket {
     stream: UnixStream,
-    /// What has come of messages that are not there in whole.
+    /// Received bytes of incomplete messages.
     come: Vec<u8>,
 }
 
@@ -127,7 +127,7 @@ pub struct OverParent {
 }
 
 impl OverParent {
-    /// The way over the parent, where this process was started for a run of several.
+    /// The connection over the parent, if this process was started for one of several runs.
     ///
     /// # Errors
     /// The parent does not answer.
@@ -159,7 +159,7 @@ impl OverParent {
         while Stamp::now() < limit {
             match line.receive(IDLE).map_err(|error| broken(&error))? {
                 Some((answer, parts)) if answer == kind => return Ok(parts),
-                // What was under way is of no use any more.
+                // A pending exchange is of no use any more.
                 Some(_) | None => {}
             }
         }
@@ -195,7 +195,7 @@ impl Peers for OverParent {
     }
 
     fn abort(&self, code: u8) {
-        // It does not come back: the parent ends all.
+        // No answer comes: the parent ends all.
         drop(self.line.borrow_mut().send(Kind::Abort, &[[code]]));
         thread::sleep(LIMIT);
     }
@@ -205,7 +205,7 @@ impl Peers for OverParent {
     }
 }
 
-/// Starts processes one after the other, and is in the MPI job for them.
+/// Starts processes one after the other, and represents them in the MPI job.
 pub struct Relay<P> {
     peers: P,
 }
@@ -225,7 +225,8 @@ impl<P: Peers> Relay<P> {
         Self { peers }
     }
 
-    /// Starts `command`, which reaches the others over this process, calls `started` with it, and serves it until it has ended.
+    /// Starts `command`, which reaches the others through this process, calls `started` with it, and serves it until it
+    /// has ended.
     ///
     /// # Errors
     /// It cannot be started, or waited for.
@@ -233,7 +234,7 @@ impl<P: Peers> Relay<P> {
         let (own, theirs) = UnixStream::pair()?;
         let child = command.env(VARIABLE, "1").stdin(OwnedFd::from(theirs)).spawn()?;
         started(&child);
-        // The command keeps its end of the socket otherwise, and its end would not be seen.
+        // Otherwise the command would keep its end of the socket open, and its end would not be noticed.
         command.stdin(std::process::Stdio::null());
         let mut line = RelaySocket::new(own);
         let Part { rank, size } = self.peers.part();
@@ -242,7 +243,7 @@ impl<P: Peers> Relay<P> {
         Ok((child, self.pass_on(&mut line)))
     }
 
-    /// Passes on what is said and heard until the process has closed its end.
+    /// Relays messages until the process has closed its end.
     fn pass_on(&self, line: &mut RelaySocket) -> Left {
         let (mut under_way, mut left) = (None, Left::Unfinished);
         loop {
@@ -258,7 +259,7 @@ impl<P: Peers> Relay<P> {
                     let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX).to_le_bytes();
                     let missing: Vec<[u8; 4]> = self.peers.missing().into_iter().map(number).collect();
                     under_way = None;
-                    told(line.send(Kind::Missing, &missing))
+                    check_sent(line.send(Kind::Missing, &missing))
                 }
                 Ok(Some((Kind::Abort, parts))) => {
                     self.peers.abort(parts.concat().first().copied().unwrap_or(crate::exit::FAILED));
@@ -266,7 +267,7 @@ impl<P: Peers> Relay<P> {
                 }
                 Ok(Some((Kind::Leave, _))) => {
                     left = Left::InOrder;
-                    told(line.send(Kind::Leave, &[[0; 0]; 0]))
+                    check_sent(line.send(Kind::Leave, &[[0; 0]; 0]))
                 }
                 Ok(Some(_) | None) => Ok(()),
             };
@@ -278,12 +279,12 @@ impl<P: Peers> Relay<P> {
         }
     }
 
-    /// Tells the process what all have said, once they have.
+    /// Sends everybody's values to the process, once they have arrived.
     fn hear(&self, line: &mut RelaySocket, under_way: &mut Option<Stamp>) -> Result<()> {
         match self.peers.look() {
             Ok(Some(all)) => {
                 *under_way = None;
-                told(line.send(Kind::Heard, &all))
+                check_sent(line.send(Kind::Heard, &all))
             }
             Ok(None) => {
                 match under_way.is_some_and(|since| Stamp::now() - since < EAGER) {
@@ -299,7 +300,7 @@ impl<P: Peers> Relay<P> {
         }
     }
 
-    /// Tells all of this process' own, between two of those that it starts, and hears theirs; none where somebody does not answer.
+    /// An exchange of this process itself, between two child processes; `None` if a rank does not answer.
     pub fn exchange(&self, own: u8, within: Duration) -> Option<Vec<u8>> {
         self.peers.begin(vec![own]).ok()?;
         let limit = Stamp::now().plus_duration(within);
@@ -318,12 +319,12 @@ impl<P: Peers> Relay<P> {
     }
 }
 
-fn told(sent: io::Result<()>) -> Result<()> {
+fn check_sent(sent: io::Result<()>) -> Result<()> {
     sent.map_err(|error| broken(&error))
 }
 
 fn failed(line: &mut RelaySocket, error: &Error) -> Result<()> {
-    told(line.send(Kind::Failed, &[error.to_string()]))
+    check_sent(line.send(Kind::Failed, &[error.to_string()]))
 }
 
 #[cfg(test)]

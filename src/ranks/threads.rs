@@ -1,4 +1,4 @@
-//! [`Peers`] among threads of one process, for tests.
+//! [`Peers`] between threads of one process, for tests.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::ranks::{Member, Part, Peers, Ranks};
 
-/// What everybody has said, by exchange and rank.
+/// Everybody's messages, by exchange and rank.
 type Board = Mutex<Vec<Vec<Option<Vec<u8>>>>>;
 
 /// A thread among others.
@@ -52,7 +52,7 @@ impl Peers for Thread {
     }
 }
 
-/// Does the same in so many threads, each of which is a rank; returns what each comes to.
+/// Runs `act` in `size` threads, each of which is a rank; returns everybody's result.
 pub fn together<T: Send>(size: usize, act: impl Fn(Ranks) -> T + Sync) -> Vec<T> {
     apart(size, |peers, rank| {
         let own = Member::new(format!("host{rank}"), "one".to_owned());

@@ -14,21 +14,21 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Sends later than this after their intended time count as delayed.
 pub const DELAYED_AFTER_NS: u64 = 1_000_000;
-/// Different failure texts that are kept apart. Further ones are counted with those that differ from them in numbers only.
+/// Different failure texts that are kept. Further ones are counted with those that differ only in numbers.
 const MAX_REASONS: usize = 64;
-/// Most texts in all; what has no place then is counted under its code alone.
+/// Limit on all texts; a failure beyond it is counted only under its code.
 const MAX_TEXTS: usize = 2 * MAX_REASONS;
 
-/// What stands for the reasons that are not kept.
+/// Stands for the reasons that are not kept.
 pub const FURTHER_REASONS: &str = "(further reasons)";
 
 /// One window's counters in one shard. Threads add without waiting.
 pub(super) struct Bank {
     requests: AtomicU64,
     failed: AtomicU64,
-    /// Apart from the failed ones, where requests are cancelled at all.
+    /// Counted separately from failed requests, if requests are cancelled at all.
     cancelled: Option<AtomicU64>,
-    /// Of the requests that succeeded, those whose outputs are wrong.
+    /// Requests that succeeded but have wrong outputs.
     mismatched: AtomicU64,
     sent: AtomicU64,
     delayed: AtomicU64,
@@ -44,7 +44,7 @@ pub(super) struct Bank {
     decoupled: Option<DecoupledBank>,
     generation: Option<Box<GenerationBank>>,
     good: Option<GoodBank>,
-    /// A request has no more than its time.
+    /// Whether a request consists of nothing but its time.
     is_plain: bool,
     errors: Mutex<HashMap<InferError, u64>>,
 }
@@ -54,10 +54,10 @@ struct OpenLoopBank {
     delay: AtomicHistogram,
 }
 
-/// Requests that keep limits.
+/// Counts requests that keep the limits.
 struct GoodBank {
     limits: Limits,
-    /// Whether a latency is all that there is to a request.
+    /// Whether the latency alone decides.
     by_latency: bool,
     requests: AtomicU64,
 }
@@ -122,7 +122,7 @@ impl Bank {
         }
     }
 
-    /// What only some loads have. Apart, so that the others pay one look for all of it.
+    /// Records what only some loads have. Separate, so that the others pay for a single check.
     #[inline(never)]
     fn details(&self, sample: &Sample) {
         if let (Some(bank), Some(intended)) = (&self.open_loop, sample.intended) {
@@ -140,7 +140,7 @@ impl Bank {
         }
     }
 
-    /// Adds what a request generated that began at `start`.
+    /// Adds what a request that began at `start` generated.
     pub(super) fn generation(&self, start: Stamp, generation: &Generation) {
         let Some(bank) = &self.generation else { return };
         let limits = self.good.as_ref().map(|good| good.limits).unwrap_or_default();
@@ -202,8 +202,8 @@ impl Bank {
         *errors.entry(reason).or_default() += 1;
     }
 
-    /// Completed requests so far, and how many of those that succeeded brought wrong outputs: they are among the failed
-    /// ones, too, perhaps of another shard.
+    /// Number of completed requests so far, and how many of the successful ones had wrong outputs: these are also
+    /// counted as failed, perhaps in another shard.
     pub(super) fn completed(&self) -> (Completed, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mismatched = read(&self.mismatched);

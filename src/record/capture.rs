@@ -12,19 +12,19 @@ use crate::record::observer::{Finished, Observer};
 use crate::record::pool::RecordPool;
 use crate::record::raw::RawRecord;
 
-/// Where captured requests go. Called by those who complete requests, so it neither waits nor allocates.
+/// Receives captured requests. Called by the threads that complete requests, so it neither waits nor allocates.
 pub trait Destination: Send + Sync {
     /// Whether this request is wanted.
     fn wants(&self, finished: &Finished<'_>) -> bool;
 
-    /// A request that was wanted. The record goes back to its pool in the end.
+    /// Receives a request that it wants. The record must eventually go back to its pool.
     fn take(&self, finished: &Finished<'_>, record: Box<RawRecord>);
 
-    /// A request that was wanted and could not be kept: there was no memory for it.
+    /// A request that it wants could not be kept: there was no memory for it.
     fn lost(&self, finished: &Finished<'_>);
 }
 
-/// An observer that copies requests. Each lane has a record of its own to copy into; its lock is never waited for, because
+/// An observer that copies requests. Each lane has its own record to copy into; its lock is never contended, because
 /// calls for one lane never overlap.
 pub struct Capture<D> {
     lanes: Chunks<CachePadded<Mutex<Lane>>>,
@@ -35,7 +35,7 @@ pub struct Capture<D> {
 /// The request of a lane.
 #[derive(Default)]
 enum Lane {
-    /// No response has come.
+    /// No response has arrived.
     #[default]
     Silent,
     /// Its responses so far.

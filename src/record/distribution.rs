@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::distribution::file::DistributionFile;
 
-/// Longest time that a distribution holds apart; longer ones count as this.
+/// Longest time that a distribution can represent; longer ones count as this.
 pub const MAX_TIME_NS: u64 = 3_600_000_000_000;
 
 /// A distribution of times in nanoseconds.

@@ -3,15 +3,16 @@
 use crate::record::distribution::{Distribution, MAX_TIME_NS};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Counts of nanoseconds in HdrHistogram's layout: buckets of equal steps, the step doubling from bucket to bucket, the lower
-/// half of all but the first unused. A half has `2^BITS` steps: with 10, values are told apart to 3 significant digits.
+/// Counts of nanoseconds in HdrHistogram's layout: buckets of equal steps, the step doubling from bucket to bucket,
+/// with the lower half unused in all but the first. A half has `2^BITS` steps: 10 gives a resolution of 3 significant
+/// digits.
 #[derive(Debug)]
 pub struct AtomicHistogram<const BITS: u32 = 10> {
     counts: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
 
-/// A histogram that is an eighth as large and tells values apart by 0.8 %.
+/// A histogram of an eighth of the size, with a resolution of 0.8 %.
 pub type CoarseHistogram = AtomicHistogram<7>;
 
 impl<const BITS: u32> AtomicHistogram<BITS> {
@@ -45,7 +46,7 @@ impl<const BITS: u32> AtomicHistogram<BITS> {
     pub fn copy_into(&self, target: &mut Distribution) {
         for (index, count) in self.counts.iter().enumerate() {
             let count = count.load(Ordering::Relaxed);
-            // A value that was recorded no times is the smallest or the largest, too.
+            // A value with a count of 0 would become the minimum or maximum, too.
             if count != 0 {
                 target.histogram.saturating_record_n(Self::lowest_value(index), count);
             }

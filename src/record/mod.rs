@@ -1,7 +1,7 @@
-//! What is remembered of a request: histograms and counters per window, and raw records where they are exported.
+//! What is kept of a request: histograms and counters per window, and raw records if they are exported.
 //!
-//! Recording runs on the threads that complete requests, often the measured server's own. It is wait-free: a few relaxed
-//! atomic additions to fixed memory, sharded so that threads rarely share a cache line.
+//! Recording runs on the threads that complete requests, often the measured server's own. It is wait-free: a few
+//! relaxed atomic additions to fixed memory, sharded so that threads rarely share a cache line.
 
 mod bank;
 mod capture;

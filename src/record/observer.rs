@@ -1,13 +1,13 @@
-//! Whoever wants to see every request and response: the profile export, output validation.
+//! Observers of every request and response: the profile export, output validation.
 
 use crate::backend::{InferError, Request, Response};
 use crate::clock::Stamp;
 
 /// Sees the responses and the end of every request. Calls for one lane never overlap, those for different lanes may.
-/// They run on threads of the server that is measured, and keep the promise of [`crate::backend`]: the request is recorded
-/// already when it is shown to them, and they do not make the next one wait.
+/// They run on threads of the measured server and follow the contract of [`crate::backend`]: a request is recorded
+/// before they see it, and they do not make the next one wait.
 pub trait Observer: Send + Sync {
-    /// Makes ready for the lanes below `lanes`, before any of their requests is sent.
+    /// Prepares for the lanes below `lanes`, before any of their requests is sent.
     fn reserve(&self, lanes: usize);
 
     /// A response came for the request of `lane`.
@@ -17,7 +17,7 @@ pub trait Observer: Send + Sync {
     fn complete(&self, lane: usize, finished: &Finished<'_>);
 }
 
-/// A request that is over.
+/// A finished request.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished<'a> {
     /// What was asked.

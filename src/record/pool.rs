@@ -1,4 +1,4 @@
-//! Where raw records come from, and where they go when they have been looked at.
+//! A pool of reusable raw records.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,14 +7,14 @@ use crossbeam::queue::ArrayQueue;
 use crate::backend::Response;
 use crate::record::raw::RawRecord;
 
-/// What a record takes at least, roughly; decides how many there may be.
+/// Rough minimum size of a record; decides how many there may be.
 const LEAST_RECORD: usize = 1 << 10;
-/// There may be at least and at most so many records.
+/// Minimum and maximum number of records.
 const RECORDS: (usize, usize) = (64, 1 << 20);
 
-/// Raw records that are used again and again: bounded in number and in bytes, and without a lock. In a steady state nothing
-/// is allocated: a record is, when more than ever before are under way or wait, and its memory grows up to the largest
-/// request that it has held.
+/// Reusable raw records, bounded in number and in bytes, and without a lock. In a steady state nothing is allocated: a
+/// new record is made only when more than ever before are in use, and its memory grows to the largest request that it
+/// has held.
 #[derive(Debug)]
 pub struct RecordPool {
     idle: ArrayQueue<Box<RawRecord>>,
@@ -30,23 +30,23 @@ impl RecordPool {
         Self { idle: ArrayQueue::new(records), alive: AtomicUsize::new(0), held: AtomicUsize::new(0), most_bytes }
     }
 
-    /// Records that there may be at once.
+    /// Maximum number of records at once.
     pub fn most_records(&self) -> usize {
         self.idle.capacity()
     }
 
-    /// What all records take together, in bytes.
+    /// Bytes that all records take together.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// A record without responses; `None` where all are under way or wait.
+    /// An empty record; `None` if all are in use.
     pub fn take(&self) -> Option<Box<RawRecord>> {
         if let Some(record) = self.idle.pop() {
             return Some(record);
         }
         let (alive, held) = (self.alive.fetch_add(1, Ordering::Relaxed), self.held());
-        // It will become as large as the others, and is not to be made only to find no room then.
+        // It will grow as large as the others; do not make it only to find no room then.
         let size = held.checked_div(alive).unwrap_or(0).max(size_of::<RawRecord>());
         if alive >= self.most_records() || held.saturating_add(size) > self.most_bytes {
             self.alive.fetch_sub(1, Ordering::Relaxed);
@@ -57,16 +57,16 @@ impl RecordPool {
         Some(record)
     }
 
-    /// Takes back a record that nobody needs any more.
+    /// Takes back a record that is no longer needed.
     pub fn give_back(&self, mut record: Box<RawRecord>) {
         record.clear();
-        // There is room: there are no more records than that.
+        // There is room: the queue holds the maximum number of records.
         if let Err(record) = self.idle.push(record) {
             self.forget(&record);
         }
     }
 
-    /// Copies a response into a record; `false` where there is no memory for it.
+    /// Copies a response into a record; returns `false` if there is no memory for it.
     pub fn copy(&self, response: &Response<'_>, record: &mut RawRecord) -> bool {
         let mut fits = self.has_room(record.growth(None));
         response.outputs.visit(&mut |output| {
@@ -80,7 +80,7 @@ impl RecordPool {
         fits
     }
 
-    /// Whether so many bytes more may be held; gives up idle records for them.
+    /// Whether `bytes` more may be held; frees idle records if necessary.
     fn has_room(&self, bytes: usize) -> bool {
         loop {
             if bytes == 0 || self.held().saturating_add(bytes) <= self.most_bytes {
@@ -92,7 +92,7 @@ impl RecordPool {
         }
     }
 
-    /// Gives up an idle record, if there is one.
+    /// Frees an idle record, if there is one.
     fn reclaim(&self) -> bool {
         self.idle.pop().is_some_and(|record| {
             self.forget(&record);
@@ -100,7 +100,7 @@ impl RecordPool {
         })
     }
 
-    /// Counts what a record takes now.
+    /// Updates the accounted size of a record.
     fn charge(&self, record: &mut RawRecord) {
         let footprint = record.footprint();
         if footprint != record.charged {

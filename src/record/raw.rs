@@ -1,4 +1,4 @@
-//! Everything about one request, for those who want to see each of them. Made only where there is somebody.
+//! Everything about one request, for observers of single requests. Made only if there are any.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::model::DataType;
 
-/// One request that is over, and copies of its responses. What it is made of is used again: cleared, it keeps its memory.
+/// A finished request, and copies of its responses. Its memory is reused: clearing it keeps the allocation.
 #[derive(Clone, Debug, Default)]
 pub struct RawRecord {
     /// When it was sent.
@@ -19,7 +19,7 @@ pub struct RawRecord {
     pub intended: Option<Stamp>,
     /// When it ended, as it was recorded.
     pub end: Stamp,
-    /// Correlation ID; 0 where it belongs to no sequence.
+    /// Correlation ID; 0 if it belongs to no sequence.
     pub sequence_id: u64,
     /// What it carried.
     pub payload: PayloadId,
@@ -30,11 +30,11 @@ pub struct RawRecord {
     names: String,
     dims: Vec<i64>,
     bytes: Vec<u8>,
-    /// Bytes that its pool has counted for it.
+    /// Bytes that its pool has accounted for it.
     pub(super) charged: usize,
 }
 
-/// A response; its outputs are those up to a number, from where the ones of the response before it end.
+/// A response; its outputs are those up to a number, starting where those of the previous response end.
 #[derive(Clone, Debug)]
 struct Head {
     at: Stamp,
@@ -61,7 +61,7 @@ impl RawRecord {
         self.bytes.clear();
     }
 
-    /// What it takes of memory.
+    /// Bytes of memory that it takes.
     pub(super) fn footprint(&self) -> usize {
         size_of::<Self>()
             + self.responses.capacity() * size_of::<Head>()
@@ -71,7 +71,7 @@ impl RawRecord {
             + self.bytes.capacity()
     }
 
-    /// By how many bytes it will grow with this output and the end of its response.
+    /// How many bytes it will grow by for this output and the end of its response.
     pub(super) fn growth(&self, output: Option<&OutputView<'_>>) -> usize {
         let own = output.map_or(0, |output| {
             growth::<u8>(self.names.len(), self.names.capacity(), output.name.len())
@@ -82,7 +82,7 @@ impl RawRecord {
         own + growth::<Head>(self.responses.len(), self.responses.capacity(), 1)
     }
 
-    /// Makes room for the elements of an output; `false` where the system has none.
+    /// Reserves memory for the elements of an output; returns `false` if the system has none.
     pub(super) fn has_room_for(&mut self, output: &OutputView<'_>) -> bool {
         self.bytes.try_reserve(output.bytes.len()).is_ok()
     }
@@ -101,14 +101,14 @@ impl RawRecord {
         self.responses.push(Head { at, empty, outputs: self.outputs.len() });
     }
 
-    /// Adds a response, whatever memory it takes.
+    /// Adds a response, however much memory it takes.
     #[cfg(test)]
     pub(crate) fn add(&mut self, response: &Response<'_>) {
         response.outputs.visit(&mut |output| self.copy(&output));
         self.close(response.at, response.empty);
     }
 
-    /// Its responses in order, an empty one that only ends the request included.
+    /// Its responses in order, including an empty one that only ends the request.
     pub fn responses(&self) -> impl Iterator<Item = RawResponse<'_>> {
         (0..self.responses.len()).map(|index| {
             let from = index.checked_sub(1).map_or(0, |before| self.responses[before].outputs);
@@ -130,7 +130,7 @@ impl RawRecord {
     }
 }
 
-/// By how many bytes a vector grows for so many elements more.
+/// How many bytes a vector grows by for `more` elements.
 fn growth<T>(len: usize, capacity: usize, more: usize) -> usize {
     let grows = len + more > capacity;
     if grows { ((len + more).max(2 * capacity) - capacity) * size_of::<T>() } else { 0 }

@@ -1,4 +1,4 @@
-//! The recorder: shards with two banks each, one for the window that is open and one for what completes after its end.
+//! The recorder: shards with two banks each, one for the open window and one for requests that complete after its end.
 
 use std::mem;
 
@@ -13,7 +13,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Any number that spreads the threads.
+    /// Any number that spreads the threads over shards.
     pub writer: usize,
     /// Entry of the mix, from 0.
     pub entry: usize,
@@ -21,17 +21,17 @@ pub struct Source {
 
 /// Records requests by the window in which they complete.
 ///
-/// The end of the open window is known in advance where windows are made of time. A request that completes at or after it
-/// goes to the other bank, which becomes the open one at [`Recorder::next_window`]. Its lowest bit says which bank is open,
-/// so that one atomic load tells both. Each entry of a mix has banks of its own, and the whole is their sum, so that a mix
-/// costs a request no more than one model does.
+/// If windows are made of time, the end of the open window is known in advance. A request that completes at or after it
+/// goes to the other bank, which becomes the open one at [`Recorder::next_window`]. The lowest bit of the boundary says
+/// which bank is open, so one atomic load tells both. Each entry of a mix has its own banks, and the whole is their
+/// sum, so a mix costs a request no more than one model does.
 pub struct Recorder {
     spec: RecorderSpec,
     boundary: AtomicU64,
     shards: usize,
-    /// Per entry and shard two banks.
+    /// Two banks per entry and shard.
     banks: Box<[[Bank; 2]]>,
-    /// Of the open window: its blocks that are over, and what was recorded beyond an end of it that was then put off. Per
+    /// Parts of the open window: its finished blocks, and what was recorded beyond an end that was then put off. Per
     /// entry, or empty.
     early: Mutex<Vec<Tally>>,
     streak: Option<Streak>,
@@ -40,7 +40,7 @@ pub struct Recorder {
 /// The end of a window is published this long ahead: longer than a clock reading and a store take.
 const LEAD_NS: u64 = 20_000;
 
-/// More threads than this share shards.
+/// Beyond this number, threads share shards.
 const MAX_SHARDS: usize = 16;
 
 impl Recorder {
@@ -48,7 +48,7 @@ impl Recorder {
     pub fn new(spec: RecorderSpec, writers: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spec = RecorderSpec { entries: spec.entries.max(1), ..spec };
-        // Threads that record different entries do not meet, so many entries need few shards.
+        // Threads that record different entries use different banks, so many entries need few shards.
         let most = (MAX_SHARDS.min(cores * 2) / spec.entries).max(1);
         let shards = writers.clamp(1, most);
         let banks = (0..shards * spec.entries).map(|_| [Bank::new(spec), Bank::new(spec)]).collect();
@@ -56,7 +56,7 @@ impl Recorder {
         Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default(), streak }
     }
 
-    /// What is recorded.
+    /// What this recorder records.
     pub fn spec(&self) -> &RecorderSpec {
         &self.spec
     }
@@ -67,8 +67,8 @@ impl Recorder {
         self.bank(source, sample.end).record(sample);
     }
 
-    /// Records a failed request that ended at `end`; a cancelled one apart, where requests are cancelled at all. Cold, or the call
-    /// takes registers from the requests that succeed.
+    /// Records a failed request that ended at `end`; cancelled ones separately, if requests are cancelled at all. Cold,
+    /// because inlining the call would take registers from the successful requests.
     #[cold]
     pub fn fail(&self, source: Source, end: Stamp, error: &InferError) {
         self.bank(source, end).fail(error);
@@ -77,7 +77,7 @@ impl Recorder {
         }
     }
 
-    /// Records that a request which succeeded and ended at `end` brought wrong outputs: it counts as failed.
+    /// Records that a request which succeeded and ended at `end` had wrong outputs: it counts as failed.
     pub fn mismatch(&self, source: Source, end: Stamp, error: &InferError) {
         self.bank(source, end).mismatch(error);
     }
@@ -88,23 +88,23 @@ impl Recorder {
         self.bank(source, at).sent(late_ns);
     }
 
-    /// Records that a thread went on `ns` after the last response of its request, which came at `end`.
+    /// Records that a thread ran again `ns` after the last response of its request, which arrived at `end`.
     #[inline]
     pub fn wakeup(&self, source: Source, end: Stamp, ns: u64) {
         self.bank(source, end).wakeup(ns);
     }
 
-    /// Records what a request generated that succeeded and began at `start`.
+    /// Records what a successful request that began at `start` generated.
     pub fn generation(&self, source: Source, start: Stamp, generation: &Generation) {
         self.bank(source, generation.end).generation(start, generation);
     }
 
-    /// Records the time between two responses of one request, the later of which came at `at`.
+    /// Records the time between two responses of one request, the later of which arrived at `at`.
     pub fn gap(&self, source: Source, at: Stamp, ns: u64) {
         self.bank(source, at).gap(ns);
     }
 
-    /// Requests that were over so far in the open window.
+    /// Number of requests that have ended in the open window so far.
     pub fn completed(&self) -> Completed {
         let (_, open) = self.boundary();
         let early = self.early.lock();
@@ -113,29 +113,29 @@ impl Recorder {
         Completed { succeeded: sum.succeeded.saturating_sub(mismatched), ..sum }
     }
 
-    /// Most requests that failed one after the other so far, whatever thread sent them; 0 where that is not counted. Outputs that
-    /// are wrong are found out later, and are none of them.
+    /// Longest run of consecutive failures so far, whatever thread sent them; 0 if that is not counted. Wrong outputs
+    /// are found later and do not count.
     pub fn failed_in_a_row(&self) -> u64 {
         self.streak.as_ref().map_or(0, Streak::longest)
     }
 
-    /// Ends the open window at `end`, or a moment from now where that has passed: only an end that every thread knows in
-    /// advance divides the requests exactly. Returns when it ends.
+    /// Ends the open window at `end`, or a moment from now if that has passed: only an end that every thread knows in
+    /// advance divides the requests exactly. Returns the actual end.
     pub fn end_window(&self, end: Stamp) -> Stamp {
         self.publish(end)
     }
 
-    /// Closes the window whose end has passed, and opens the next, which ends as [`Recorder::end_window`] has it: a caller
-    /// that comes late gets a longer window, never one with requests from beyond its end. Returns what the closed window
-    /// holds, and when the next one ends. A thread that was stopped in the middle of recording adds to a later window;
-    /// nothing is lost.
+    /// Closes the window whose end has passed, and opens the next, whose end follows the rule of
+    /// [`Recorder::end_window`]: a caller that comes late gets a longer window, never one with requests from beyond its
+    /// end. Returns the content of the closed window, and the end of the next. A thread that was preempted in the
+    /// middle of recording adds to a later window; nothing is lost.
     pub fn next_window(&self, end: Stamp) -> (Tally, Stamp) {
         let closed = self.close();
         (closed, self.publish(end))
     }
 
-    /// Closes the open block of the window, whose end has passed, and opens the next, which ends as
-    /// [`Recorder::end_window`] has it. Returns what the block holds, which stays in the window, and when the next one ends.
+    /// Closes the open block of the window, whose end has passed, and opens the next, whose end follows the rule of
+    /// [`Recorder::end_window`]. Returns the content of the block, which stays in the window, and the end of the next.
     pub fn next_block(&self, end: Stamp) -> (Tally, Stamp) {
         let (_, open) = self.boundary();
         self.set_boundary(Stamp::NEVER, open ^ 1);
@@ -149,7 +149,7 @@ impl Recorder {
         (Tally::sum(self.spec, block), self.publish(end))
     }
 
-    /// Closes the open window, and returns what it holds; the next one has no end.
+    /// Closes the open window, and returns its content; the next one has no end.
     pub fn close(&self) -> Tally {
         let (_, open) = self.boundary();
         self.set_boundary(Stamp::NEVER, open ^ 1);
@@ -159,8 +159,8 @@ impl Recorder {
         Tally::sum(self.spec, entries.into_iter().map(Tally::settle).collect())
     }
 
-    /// Publishes when the open window ends. This thread may be stopped meanwhile, and requests be recorded beyond an end
-    /// that has passed: they are taken back into the window, whose end is put off.
+    /// Publishes the end of the open window. This thread may be preempted meanwhile, and requests be recorded beyond an
+    /// end that has already passed: they are taken back into the window, and its end is put off.
     fn publish(&self, wanted: Stamp) -> Stamp {
         let (published, open) = self.boundary();
         let mut passed = published <= Stamp::now();
@@ -189,7 +189,7 @@ impl Recorder {
         self.boundary.store(encode(end, open), Ordering::Release);
     }
 
-    /// Takes everything out of one bank of each shard, entry by entry.
+    /// Drains one bank of each shard, entry by entry.
     fn drain(&self, bank: usize, entries: &mut [Tally]) {
         let succeeded = |entries: &[Tally]| entries.iter().map(|tally| tally.requests).sum::<u64>();
         let mut take = || {

@@ -1,4 +1,4 @@
-//! What is recorded of a successful request.
+//! The record of a successful request.
 
 use crate::backend::Completion;
 use crate::clock::Stamp;
@@ -13,17 +13,17 @@ pub struct RecorderSpec {
     pub decoupled: bool,
     /// What language models generate.
     pub generates: bool,
-    /// What a good request keeps.
+    /// Limits that make a request a good one.
     pub limits: Limits,
-    /// Cancelled requests, apart from failed ones.
+    /// Cancelled requests, separately from failed ones.
     pub cancels: bool,
-    /// How long threads take to go on after their request's last response.
+    /// How long threads take to run again after their request's last response.
     pub wakeups: bool,
-    /// Requests end when their thread goes on, and not with their last response.
+    /// Requests end when their thread runs again, not with their last response.
     pub until_wakeup: bool,
-    /// Failures one after the other.
+    /// Consecutive failures.
     pub streaks: bool,
-    /// Entries of the mix that are kept apart; 0 and 1 are one model.
+    /// Number of separate entries of the mix; 0 and 1 mean one model.
     pub entries: usize,
 }
 
@@ -36,11 +36,11 @@ pub struct Sample {
     pub sent: Stamp,
     /// When its first response came.
     pub first_response: Stamp,
-    /// When the client had its last response (where it is asked for, when its thread went on); decides the window.
+    /// When the client had its last response (or, if so configured, when its thread ran again); decides the window.
     pub end: Stamp,
     /// Time to hand it over, where taken.
     pub send_ns: Option<u64>,
-    /// Time from the end of the slot's request before this one until it was sent; 0 where that says nothing.
+    /// Time from the end of the slot's previous request until it was sent; 0 if that is meaningless.
     pub turnaround_ns: u64,
     /// Responses that carried data.
     pub responses: u32,
@@ -49,7 +49,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What a successful completion says, for a load whose requests end where the completion is reported.
+    /// The sample of a successful completion, for loads whose requests end when the completion is reported.
     #[inline]
     pub fn of(completion: &Completion<'_>, intended: Option<Stamp>, sequence_end: bool) -> Self {
         Self {

@@ -1,14 +1,14 @@
-//! [`Streak`]: failures one after the other, without a success between.
+//! [`Streak`]: counts consecutive failures.
 
 use crate::sync::Mutex;
 
-/// Counts failures one after the other. Only a failure looks whether anything succeeded since the one before, so that successes
-/// cost nothing.
+/// Counts consecutive failures. Only a failure checks whether anything succeeded since the last one, so successes cost
+/// nothing.
 pub(super) struct Streak(Mutex<State>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Successes that were counted and then taken out of the banks.
+    /// Successes that were drained from the banks.
     drained: u64,
     /// Successes at the last failure.
     succeeded: u64,
@@ -22,7 +22,7 @@ impl Streak {
         Self(Mutex::new(State::default()))
     }
 
-    /// A request has failed. `counted` tells the successes that the banks hold.
+    /// A request has failed. `counted` returns the successes in the banks.
     pub(super) fn fail(&self, counted: impl FnOnce() -> u64) {
         let mut state = self.0.lock();
         let succeeded = state.drained + counted();
@@ -33,13 +33,13 @@ impl Streak {
         state.longest = state.longest.max(state.now);
     }
 
-    /// Takes successes out of the banks; `take` tells how many. No failure looks meanwhile.
+    /// Drains successes from the banks; `take` returns how many. No failure is counted meanwhile.
     pub(super) fn drain(&self, take: impl FnOnce() -> u64) {
         let mut state = self.0.lock();
         state.drained += take();
     }
 
-    /// Most failures one after the other, so far.
+    /// Longest run of consecutive failures so far.
     pub(super) fn longest(&self) -> u64 {
         self.0.lock().longest
     }

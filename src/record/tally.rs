@@ -1,4 +1,4 @@
-//! What was recorded in one window, all shards together.
+//! Everything recorded in one window, over all shards.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use crate::record::distribution::Distribution;
 use crate::record::generation::Generated;
 use crate::record::sample::RecorderSpec;
 
-/// Requests that were over at some moment.
+/// Number of requests that had ended at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
-    /// With success, and with the outputs that were expected where any were.
+    /// With success, and with the expected outputs, if any.
     pub succeeded: u64,
     /// With an error, or with other outputs than expected.
     pub failed: u64,
@@ -24,7 +24,7 @@ impl Completed {
         self.succeeded + self.failed + self.cancelled
     }
 
-    /// Both together.
+    /// The sum of two counts.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Completed {
     }
 }
 
-/// Everything that was recorded in one window, all shards together.
+/// Everything recorded in one window, over all shards.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Requests that succeeded.
@@ -44,7 +44,7 @@ pub struct Tally {
     pub failed: u64,
     /// Requests that were cancelled as the plan asked; not among the failed ones.
     pub cancelled: u64,
-    /// Of those that failed, requests that were answered with wrong outputs; still among `requests` while shards are gathered.
+    /// Failed requests that had wrong outputs; still counted in `requests` while shards are summed.
     pub(super) mismatched: u64,
     /// Requests sent.
     pub sent: u64,
@@ -58,13 +58,13 @@ pub struct Tally {
     pub send_ns: u64,
     /// Requests whose hand-over was timed.
     pub send_samples: u64,
-    /// Summed time from the first sign of a response until all of it was there.
+    /// Summed time from the first sign of a response until all of it had arrived.
     pub receive_ns: u64,
     /// Summed time between the end of a request and the send of the next one in its slot, of those `send_samples` requests.
     pub turnaround_ns: u64,
     /// From the actual send to the end.
     pub service: Distribution,
-    /// From the last response until the waiting thread went on.
+    /// From the last response until the waiting thread ran again.
     pub wakeup: Option<Distribution>,
     /// Response time from the intended send, and schedule delay.
     pub open_loop: Option<(Distribution, Distribution)>,
@@ -72,16 +72,16 @@ pub struct Tally {
     pub decoupled: Option<(Distribution, Distribution)>,
     /// What language models generated.
     pub generated: Option<Box<Generated>>,
-    /// Requests that kept the limits, where there are any.
+    /// Requests that kept the limits, if there are any.
     pub good: Option<u64>,
     /// Failures by reason.
     pub errors: HashMap<InferError, u64>,
-    /// The same of each entry of a mix; empty where there is one model.
+    /// The same for each entry of a mix; empty if there is one model.
     pub entries: Vec<Tally>,
 }
 
 impl Tally {
-    /// Takes requests with wrong outputs out of those that succeeded, once all shards are gathered.
+    /// Removes requests with wrong outputs from the successful ones, once all shards are summed.
     pub(super) fn settle(mut self) -> Self {
         self.requests = self.requests.saturating_sub(self.mismatched);
         self

@@ -1,4 +1,4 @@
-//! Traced requests, on their way from the threads that complete them to whoever evaluates them.
+//! Traced requests, on their way from the threads that complete them to the evaluation.
 
 mod joining;
 
@@ -15,39 +15,39 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use joining::Joining;
 
-/// A traced request, and the stamps that the load has of it.
+/// A traced request, with the load's stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracedRequest {
-    /// What the server told, and when it was sent and answered.
+    /// The server's report, and when the request was sent and answered.
     pub trace: RequestTrace,
     /// When it should have been sent, in open loops.
     pub intended: Option<Stamp>,
-    /// When the thread that waited for it went on, in synchronous closed loops.
+    /// When the thread that waited for it ran again, in synchronous closed loops.
     pub awake: Option<Stamp>,
 }
 
-/// The same, in no more memory than it needs.
+/// The same, without unused memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptTrace {
     /// When it should have been sent, in open loops.
     pub intended: Option<Stamp>,
     /// Just before it was handed to the server.
     pub sent: Stamp,
-    /// When that call returned, if it had before the request was over.
+    /// When that call returned, if it did so before the request was over.
     pub handed_over: Option<Stamp>,
     /// When its last response came.
     pub last_response: Stamp,
-    /// When the thread that waited for it went on, in synchronous closed loops.
+    /// When the thread that waited for it ran again, in synchronous closed loops.
     pub awake: Option<Stamp>,
     /// Whether it succeeded.
     pub succeeded: bool,
-    /// For how many requests it stands.
+    /// How many requests it stands for.
     pub weight: f64,
-    /// Whether it went through more models than are told here.
+    /// Whether it went through more models than are listed here.
     pub more: bool,
-    /// How the server received and answered it, where that is on the network.
+    /// How the server received and answered it, if that is on the network.
     pub transit: Option<Transit>,
-    /// What the server told, model by model, the one that the request was for first.
+    /// The server's report, model by model, starting with the one that the request was for.
     pub models: Box<[ModelTrace]>,
 }
 
@@ -69,32 +69,32 @@ impl From<&TracedRequest> for KeptTrace {
     }
 }
 
-/// Where traced requests go. The way in is a bounded lock-free queue: whoever completes a request takes no lock, allocates nothing
-/// and wakes nobody. A thread of its own empties it.
+/// Collects traced requests. They enter through a bounded lock-free queue: the completing thread takes no lock,
+/// allocates nothing and wakes no thread. A separate thread empties it.
 pub struct TraceLog {
     queue: ArrayQueue<TracedRequest>,
     lost: AtomicU64,
     kept: Mutex<Kept>,
-    /// What the server's own traces are joined with, where it writes them itself.
+    /// Matches the server's own traces to requests, if it writes them itself.
     joining: Option<Joining>,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// Those of the level that is measured.
+    /// Traces of the level being measured.
     traces: Vec<KeptTrace>,
-    /// Of so many of these, one is kept.
+    /// One in this many of them is kept.
     one_in: u64,
     come: u64,
-    /// Those of levels before, for files.
+    /// Traces of earlier levels, for files.
     earlier: Vec<KeptTrace>,
-    /// How many are in neither, of all that files should have.
+    /// Number of traces that files should have, but that are not kept.
     left_out: u64,
 }
 
-/// So many wait at most; each takes 2.5 KiB.
+/// Capacity of the queue; each entry takes 2.5 KiB.
 const ROOM: usize = 2048;
-/// More than these are not kept, of a level and of all levels before: then every other one stands for two.
+/// Limit on kept traces, of a level and of all levels before; beyond it, every other trace stands for two.
 const MOST_KEPT: usize = 100_000;
 /// How often the queue is emptied.
 const POLL: Duration = Duration::from_millis(2);
@@ -103,13 +103,13 @@ impl TraceLog {
     /// An empty log, and the thread that fills it, which ends with it.
     ///
     /// # Errors
-    /// Where there is no thread to be had.
+    /// Where the thread cannot be started.
     pub fn start() -> Result<Arc<Self>> {
         Self::collecting(None)
     }
 
-    /// The same for a server that writes what it traces itself: the log is told of every request, and keeps those of which the server
-    /// has written a trace.
+    /// The same for a server that writes its traces itself: the log receives every request, and keeps those that the
+    /// server has traced.
     ///
     /// # Errors
     /// As [`TraceLog::start`].
@@ -127,7 +127,7 @@ impl TraceLog {
         Ok(log)
     }
 
-    /// Keeps a request, or counts it as lost where there is no room.
+    /// Keeps a request, or counts it as lost if there is no room.
     #[cold]
     pub fn keep(&self, request: TracedRequest) {
         if let Some(joining) = &self.joining {
@@ -137,14 +137,14 @@ impl TraceLog {
         }
     }
 
-    /// How many found no room since the last call.
+    /// Number of requests lost since the last call.
     pub fn take_lost(&self) -> u64 {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         self.kept.lock().left_out += lost;
         lost
     }
 
-    /// Reads what the server has written of the requests so far, where it writes its traces itself.
+    /// Reads the traces that the server has written so far, if it writes them itself.
     pub fn gather(&self) {
         if let Some(joining) = &self.joining {
             let (traces, lost) = joining.join();
@@ -154,7 +154,7 @@ impl TraceLog {
         }
     }
 
-    /// Another level begins. What has come so far is kept for files, or forgotten where none is wanted.
+    /// Starts another level. Earlier traces are kept for files, or dropped if there are none.
     pub fn begin_level(&self, for_files: bool) {
         match &self.joining {
             Some(_) if for_files => self.gather(),
@@ -166,14 +166,14 @@ impl TraceLog {
         self.kept.lock().begin_level(for_files);
     }
 
-    /// All that is kept of all levels, and how many are left out.
+    /// Takes all kept traces of all levels, and the number of those left out.
     pub fn take_all(&self) -> (Vec<KeptTrace>, u64) {
         self.begin_level(true);
         let mut kept = self.kept.lock();
         (std::mem::take(&mut kept.earlier), std::mem::take(&mut kept.left_out))
     }
 
-    /// Calls `act` with all that have come so far of this level.
+    /// Calls `act` with all traces of this level so far.
     pub fn look<T>(&self, act: impl FnOnce(&[KeptTrace]) -> T) -> T {
         self.empty();
         act(&self.kept.lock().traces)
@@ -217,7 +217,7 @@ impl Kept {
     }
 }
 
-/// Lets every other trace stand for two. Returns how many are gone.
+/// Drops every other trace and lets the rest count double. Returns how many were dropped.
 fn thin(traces: &mut Vec<KeptTrace>) -> u64 {
     let (before, mut number) = (traces.len(), 0_usize);
     traces.retain_mut(|trace| {

@@ -1,4 +1,4 @@
-//! The columns that a breakdown adds to CSV files: for every stage its mean, its percentiles and its share.
+//! The CSV columns of a breakdown: mean, percentiles and share of every stage.
 
 use crate::measure::breakdown::{Breakdown, RequestStage};
 use crate::measure::cost::Cost;
@@ -8,10 +8,10 @@ use crate::measure::summary::LevelSummary;
 /// A column: its name, and how a level fills it.
 pub type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// What a cell tells of a stage.
+/// How a cell shows a stage.
 type Cell = Box<dyn Fn(&RequestStage) -> Option<String>>;
 
-/// Those of every stage that a level has; times in microseconds. None where no breakdown was asked for.
+/// The columns of every stage that a level has; times in microseconds. Empty without a breakdown.
 pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let mut titles = Vec::new();
     for (model, title) in levels.iter().flat_map(|level| titles_of(level)) {
@@ -42,7 +42,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     columns
 }
 
-/// The stages of a level; where it has several breakdowns, with the model that each is of.
+/// The stages of a level; if it has several breakdowns, each with its model.
 fn titles_of(level: &LevelSummary) -> Vec<(Option<String>, String)> {
     let several = level.breakdown.len() > 1;
     let of = |breakdown: &Breakdown| {

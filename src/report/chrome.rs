@@ -1,5 +1,5 @@
-//! Traces in Chrome's form, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a process for the client and one for each
-//! model, in them a track for requests that do not overlap, and on it a slice for every stage.
+//! Traces in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a process for the client and
+//! one for each model, in them a track for requests that do not overlap, and on it a slice for every stage.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::record::KeptTrace;
 use crate::report::{Interrupts, SafeFile};
 
-/// A stretch of time with a name.
+/// A named span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its start and end in nanoseconds.
     pub span: (u64, u64),
@@ -28,7 +28,7 @@ pub struct Group {
     pub process: String,
     /// The slices, the one that holds the others first.
     pub slices: Vec<Slice>,
-    /// What is told of the first one.
+    /// Details of the first one.
     pub about: Value,
 }
 
@@ -52,7 +52,7 @@ pub fn write((path, interrupts): (&Path, Interrupts), traces: &[KeptTrace]) -> R
     write_groups((path, interrupts), &groups(traces))
 }
 
-/// Writes slices, however they came to be.
+/// Writes slices from any source.
 ///
 /// # Errors
 /// As [`write()`].

@@ -7,10 +7,10 @@ use crate::report::level_and_batch;
 use crate::report::number::significant;
 use crate::result::compare::{Change, LevelChange};
 
-/// What is said below the table.
+/// The line below the table.
 const WITHIN: &str = "Within these two runs only: the same server, started again, may differ by more.\n";
 
-/// A block for each level; `unmatched` levels are in one of the results only.
+/// A block for each level; `unmatched` levels are in only one of the results.
 pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String {
     let mut text = String::new();
     for level in levels {

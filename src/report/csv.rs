@@ -1,8 +1,9 @@
 //! The CSV files of `-f`: a row per level, ascending by throughput, and a file per composing model of an ensemble.
 //!
-//! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only with
-//! `--verbose-csv`; but the last one says in a word what a level came to wherever one is not simply valid, stages, which upstream does not have, start with their number and kind, and a mix has the server's columns for
-//! each of its models. Text that a spreadsheet would take for a formula begins with an apostrophe.
+//! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only
+//! with `--verbose-csv`, with three exceptions: the last column gives the outcome in a word as soon as one level is not
+//! simply valid; stages, which upstream does not have, start with their number and kind; and a mix has the server's
+//! columns for each of its models. Text that a spreadsheet would take for a formula begins with an apostrophe.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use crate::stdio::{acts, shown};
 /// Writes every file that can be written. Levels in which nothing succeeded have no row.
 ///
 /// # Errors
-/// Where files cannot be written: all of these.
+/// All files that cannot be written.
 pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
     let files = match (&result.periodic, &result.variants) {
         (Some(periodic), _) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
@@ -52,8 +53,8 @@ fn write_table(path: &Path, interrupts: Interrupts, table: &Table) -> std::io::R
     writer.into_inner().map_err(csv::IntoInnerError::into_error)?.finish()
 }
 
-/// Spreadsheets calculate what begins like a formula, whoever wrote it: names come from the command line and from servers. An
-/// apostrophe in front makes text of it. Numbers stay as they are; what would act on a terminal is escaped.
+/// Spreadsheets evaluate whatever looks like a formula, and names come from the command line and from servers. A
+/// leading apostrophe makes it text. Numbers stay as they are; characters that a terminal interprets are escaped.
 fn inert(cell: &str) -> Cow<'_, str> {
     if cell.contains(|letter| acts(letter) && !matches!(letter, '\t' | '\r' | '\n')) {
         return Cow::Owned(inert(&shown(cell)).into_owned());
@@ -62,7 +63,7 @@ fn inert(cell: &str) -> Cow<'_, str> {
     if is_formula { Cow::Owned(format!("'{cell}")) } else { Cow::Borrowed(cell) }
 }
 
-/// The files and what goes into them, the main one first.
+/// The files and their content, the main one first.
 fn files(path: &Path, setup: &Setup, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
     let mut rows: Vec<_> = levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect();
     let staged = matches!(setup.mode, LoadMode::Stages { .. });
@@ -104,7 +105,7 @@ fn composing(levels: &[&LevelSummary]) -> Vec<(String, String)> {
     names
 }
 
-/// One table's columns, each with how a level fills it.
+/// The columns of a table, each with a function for its cells.
 struct Columns<'a> {
     columns: Vec<Column<'a>>,
 }
@@ -192,7 +193,7 @@ struct ServerCells {
 }
 
 impl ServerCells {
-    /// `outside_us` is the time that the server's parts are a part of; what they do not account for is the network.
+    /// `outside_us` is the time that includes the server's parts; what they do not account for is the network.
     fn of(server: &ServerSummary, outside_us: u64) -> Self {
         let delta = &server.delta;
         let queue = delta.queue.average_us();
@@ -237,7 +238,7 @@ fn server_columns<'a>(
     }
 }
 
-/// The server's columns of every model of a mix. What passes between client and server is not counted model by model.
+/// The server's columns of every model of a mix. The time between client and server is not counted by model.
 fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     let servers = |level: &LevelSummary| -> Vec<ServerSummary> {
         level.server.iter().chain(&level.further_servers).cloned().collect()
@@ -279,7 +280,7 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&L
     own_columns(columns, setup, levels);
 }
 
-/// What upstream's file does not have.
+/// Columns that upstream's file does not have.
 fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary]) {
     columns.add("Failed Requests", |level| level.client.failed.to_string());
     if levels.iter().any(|level| level.client.cancelled > 0) {
@@ -325,7 +326,7 @@ fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary
     });
 }
 
-/// The server's processors, memory and queue, as far as it told of them.
+/// The server's processors, memory and queue, as far as it reports them.
 fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     let mut add = |name: &str, cell: fn(&HostMetrics) -> Option<String>| {
         if levels.iter().any(|level| level.host.as_ref().and_then(cell).is_some()) {
@@ -339,7 +340,7 @@ fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     add("Max Pending Requests", |host| host.pending_requests_max.map(significant));
 }
 
-/// What each entry of a mix came to.
+/// The results of each entry of a mix.
 fn entry_columns(columns: &mut Columns<'_>, setup: &Setup) {
     for (number, EntrySummary { name, .. }) in setup.entries.iter().enumerate() {
         let mut add = |title: &str, cell: fn(&ClientSummary) -> String| {
@@ -365,7 +366,7 @@ fn decoupled(level: &LevelSummary, cell: impl Fn(&crate::measure::summary::Decou
     level.client.decoupled.as_ref().map(cell).unwrap_or_default()
 }
 
-/// `uuid:value;` for every GPU that told one.
+/// `uuid:value;` for every GPU that reports one.
 fn gpu_column(columns: &mut Columns<'_>, name: &str, value: fn(&GpuMetrics) -> Option<String>) {
     columns.add(name, move |level| {
         let gpus = level.gpus.as_deref().unwrap_or_default();
@@ -377,7 +378,7 @@ fn at(times: &Distribution, percentile: f64) -> String {
     whole_us(times.percentile_ns(percentile) as f64).to_string()
 }
 
-/// Send time; a decoupled model has none of its own.
+/// Send time; a decoupled model has no separate one.
 fn send_us(setup: &Setup, level: &LevelSummary) -> u64 {
     if setup.hides_times() { 0 } else { whole_us(level.client.send_ns) }
 }

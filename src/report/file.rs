@@ -1,7 +1,8 @@
-//! Result files that are either whole or not there: checked before the run, written out of sight, then put in their place.
+//! Result files that are either complete or absent: checked before the run, written invisibly, then moved to their
+//! path.
 //!
-//! What is written has no name until it is complete (`O_TMPFILE`), so that nothing is left of it however the process ends. Where a
-//! file system lacks that, it has a hidden name that nobody can have guessed and planted a link under.
+//! A file has no name until it is complete (`O_TMPFILE`), so nothing is left of it however the process ends. If a file
+//! system lacks that, it has a hidden name that no one could have guessed to plant a link there.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -24,11 +25,11 @@ use crate::stdio::note;
 /// How often the user has interrupted; see the app's signals.
 pub type Interrupts = &'static AtomicUsize;
 
-/// How often it is looked whether a pipe has a reader yet, or the user has given up waiting for one.
+/// How often to check whether a pipe has a reader yet, or the user has given up waiting for one.
 const READER_POLL: Duration = Duration::from_millis(20);
-/// How long a pipe whose reader takes nothing is still waited for after an interrupt.
+/// How long to wait, after an interrupt, for a reader that reads nothing.
 const LAST_WAIT: Duration = Duration::from_secs(2);
-/// So many links may lead to each other, as in the kernel.
+/// Maximum length of a chain of links, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// Fails if a result could not be written to `path` at the end of the run. Leaves nothing behind.
@@ -47,7 +48,7 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if path.is_dir() {
         return refuse("it is a directory".to_owned());
     }
-    // Opening a pipe waits for its reader, who would see an end when it is closed again.
+    // Opening a pipe waits for its reader, which would then see an end when it is closed again.
     if path.exists()
         && !is_pipe(path)
         && let Err(error) = OpenOptions::new().append(true).open(path)
@@ -66,7 +67,7 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// [`check_writable`], and fails too if there is such a file already.
+/// Like [`check_writable`], but also fails if the file exists.
 ///
 /// # Errors
 /// As there, and where the file exists.
@@ -78,7 +79,7 @@ pub fn check_new(flag: &str, path: &Path) -> Result<()> {
     check_writable(flag, path)
 }
 
-/// Whether both name one file that a result would replace; devices and pipes take several.
+/// Whether both paths name the same replaceable file; devices and pipes can take several results.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let place = destination(path).ok()?;
@@ -96,7 +97,7 @@ fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
 }
 
-/// Where a file of this name comes to lie: a link keeps leading to its file, also to one that is not there yet.
+/// The final path of a file with this name: a link keeps pointing to its file, even to one that does not exist yet.
 fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut place = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -116,7 +117,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file that appears under its name when it is complete. Dropped before that, it leaves nothing.
+/// A file that appears at its path when it is complete. Dropped before that, it leaves nothing.
 #[derive(Debug)]
 pub struct SafeFile {
     body: Body,
@@ -133,7 +134,7 @@ enum Body {
 }
 
 impl SafeFile {
-    /// Opens a file out of sight, on the file system of `path`. A pipe is waited for until it has a reader.
+    /// Opens an invisible file, on the file system of `path`. For a pipe, waits until it has a reader.
     ///
     /// # Errors
     /// Where the directory is missing or refuses new files, or the user interrupts the wait for a reader.
@@ -150,10 +151,10 @@ impl SafeFile {
         Ok(Self { body: Body::Unseen(Unseen::create(folder(&path))?), path })
     }
 
-    /// Takes everything behind the first `len` bytes back.
+    /// Truncates the file to `len` bytes.
     ///
     /// # Errors
-    /// For devices and pipes, which take nothing back, and where the file cannot be cut.
+    /// For devices and pipes, which cannot be truncated, and where the file cannot be cut.
     pub fn cut(&mut self, len: u64) -> io::Result<()> {
         let Body::Unseen(unseen) = &mut self.body else { return Err(io::ErrorKind::Unsupported.into()) };
         let file = unseen.file_mut();
@@ -161,7 +162,7 @@ impl SafeFile {
         file.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its path.
     ///
     /// # Errors
     /// Where the file cannot be renamed; the message says where it was left instead.
@@ -187,12 +188,12 @@ impl Write for SafeFile {
     }
 }
 
-/// A file that nobody finds yet.
+/// A file that is not visible yet.
 #[derive(Debug)]
 enum Unseen {
     /// Without a name, in this folder's file system.
     Nameless(File, PathBuf),
-    /// With a hidden one, where the file system has no nameless files.
+    /// With a hidden name, if the file system has no nameless files.
     Hidden(NamedTempFile),
 }
 
@@ -216,7 +217,7 @@ impl Unseen {
         }
     }
 
-    /// Gets the name `path`, in place of whatever has it.
+    /// Gives it the name `path`, replacing whatever has it.
     fn appear(self, path: &Path) -> io::Result<()> {
         let (mut file, folder) = match self {
             Self::Hidden(file) => return replace(file, path),
@@ -226,7 +227,7 @@ impl Unseen {
         let link = |name: &Path| Ok(linkat(CWD, own.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         match names().make_in(&folder, link) {
             Ok(named) => replace(named, path),
-            // Without /proc, or where links are forbidden.
+            // Without /proc, or if links are forbidden.
             Err(_) => {
                 let mut copy = Self::hidden(&folder)?;
                 file.seek(SeekFrom::Start(0))?;
@@ -237,14 +238,14 @@ impl Unseen {
     }
 }
 
-/// Hidden names that are told from those of results.
+/// Hidden names that cannot be confused with those of results.
 fn names() -> tempfile::Builder<'static, 'static> {
     let mut names = tempfile::Builder::new();
     names.prefix(".triton-bench-").suffix(".partial");
     names
 }
 
-/// Renames a file that has a hidden name. Where that fails it stays there: it was complete.
+/// Renames a file that has a hidden name. If that fails it stays there: it was complete.
 fn replace<F>(file: NamedTempFile<F>, path: &Path) -> io::Result<()> {
     let Err(failed) = file.persist(path) else { return Ok(()) };
     let (error, hidden) = (failed.error, failed.file.path().to_owned());
@@ -284,7 +285,7 @@ impl Pipe {
         }
     }
 
-    /// Waits until the pipe takes something, after an interrupt no longer than [`LAST_WAIT`].
+    /// Waits until the pipe accepts data; after an interrupt no longer than [`LAST_WAIT`].
     fn wait(&self) -> io::Result<()> {
         let mut left = LAST_WAIT;
         loop {
@@ -323,7 +324,7 @@ pub(crate) mod scratch {
     use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicUsize;
 
-    /// Nobody interrupts.
+    /// A counter of interrupts that stays 0.
     pub(crate) static NEVER: AtomicUsize = AtomicUsize::new(0);
 
     pub(crate) struct Scratch(PathBuf);

@@ -1,8 +1,8 @@
-//! Names of files that are made of a server's words: harmless, short, and each only once.
+//! File names made from a server's words: harmless, short, and unique.
 
 use std::path::{Path, PathBuf};
 
-/// Longest name that file systems take, in bytes.
+/// Longest name that file systems accept, in bytes.
 const LONGEST: usize = 255;
 /// Bytes of it that a model's name and version may have.
 const MODEL: usize = 100;
@@ -10,16 +10,16 @@ const VERSION: usize = 20;
 
 /// Names of the files beside a result, one for each of several models: `MODEL_vVERSION.RESULT`.
 ///
-/// In model and version, letters, digits, `-`, `_` and `.` stay, a dot at the beginning excepted; everything else becomes `_`. A name is
-/// cut after 100 bytes, a version after 20, and the result's name at its front where the whole would be longer than 255 bytes. A
-/// name that another has already ends its version with `~2`, `~3` and so on.
+/// In model and version, letters, digits, `-`, `_` and `.` stay (except a leading dot), everything else becomes `_`. A
+/// name is cut after 100 bytes, a version after 20, and the result's name at its front if the whole would exceed 255
+/// bytes. If a name is already taken, its version gets the suffix `~2`, `~3` and so on.
 pub struct FileNames {
     result: PathBuf,
     taken: Vec<String>,
 }
 
 impl FileNames {
-    /// Those beside `result`.
+    /// Names beside `result`.
     pub fn beside(result: &Path) -> Self {
         Self { result: result.to_owned(), taken: Vec::new() }
     }
@@ -38,7 +38,7 @@ impl FileNames {
     }
 }
 
-/// A name of at most so many bytes that is a plain file's.
+/// A plain file name of at most `longest` bytes.
 pub fn harmless(text: &str, longest: usize) -> String {
     let kept = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let name: String = text.chars().map(|letter| if kept(letter) { letter } else { '_' }).collect();

@@ -1,4 +1,5 @@
-//! What language models generated, for the report, CSV files and the export: tokens, and the times to them and between them.
+//! What language models generated, for the report, CSV files and the export: tokens, and the times to them and between
+//! them.
 
 use std::fmt::Write as _;
 
@@ -7,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::measure::summary::{ClientSummary, Distribution, Generated, LevelSummary};
 use crate::report::number::{percent, significant, whole_us};
 
-/// More events than this in a read make gaps of zero an artefact of the transport.
+/// With more events per read than this, gaps of zero are an artefact of the transport.
 const SHARED_READS: f64 = 1.2;
 
-/// A distribution of the figures: how the report, CSV files and the export name it.
+/// A distribution, with its names in the report, CSV files and the export.
 struct Times {
     line: &'static str,
     column: &'static str,
@@ -51,7 +52,7 @@ const TIMES: [Times; 5] = [
     },
 ];
 
-/// The lines of a level; `row` is how a distribution is shown.
+/// The lines of a level; `row` formats a distribution.
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
     let mut text = String::new();
     if let Some((rate, share)) = client.goodput() {
@@ -79,7 +80,7 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     text + &notes(generated)
 }
 
-/// What is to be known of streams beside their figures.
+/// Notes on streams beside their figures.
 fn notes(generated: &Generated) -> String {
     let mut text = String::new();
     if generated.empty > 0 {
@@ -99,7 +100,7 @@ fn notes(generated: &Generated) -> String {
 /// A column's name, and how a level fills it.
 type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// The columns of levels with generated text or with limits; none where no level has such.
+/// The columns of levels with generated text or with limits; empty if no level has them.
 pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     if levels.iter().any(|level| level.client.good.is_some()) {
@@ -143,7 +144,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     columns
 }
 
-/// The figures of a level; `times` is how a distribution is written.
+/// The figures of a level; `times` formats a distribution.
 pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Map<String, Value> {
     let mut all = Map::new();
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));

@@ -1,12 +1,12 @@
-//! JSON whose names do nothing wherever it is shown: in a page, in a terminal.
+//! JSON whose texts are inert wherever they are shown: in a page, in a terminal.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-/// Writes `value` as JSON in which no character can end a script element, control a terminal or turn the direction of writing:
-/// these are escaped, which every reader of JSON takes back.
+/// Writes `value` as JSON in which no character can end a script element, control a terminal or change the direction of
+/// writing: these are escaped, which every JSON reader undoes.
 ///
 /// # Errors
 /// Where it cannot be written.
@@ -23,7 +23,7 @@ impl Formatter for Inert {
             let (before, after) = rest.split_at(at);
             self.0.write_string_fragment(to, before)?;
             let mut after = after.chars();
-            // Every one of them is a single unit.
+            // Every one of them is a single UTF-16 unit.
             after.next().map_or(Ok(()), |active| write!(to, "\\u{:04x}", u32::from(active)))?;
             rest = after.as_str();
         }

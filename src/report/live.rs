@@ -1,4 +1,4 @@
-//! What the dashboard of `--live` shows, and where.
+//! The content and layout of the `--live` dashboard.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::measure::course::{Slice, lower_edge_ns};
 use crate::report::level_name;
 use crate::report::progress::{Standing, clock, digits, latency};
 
-/// Most blocks that are shown over time.
+/// Maximum number of blocks shown over time.
 const MOST: usize = 240;
-/// So many of the last ones make the histogram.
+/// Number of recent blocks in the histogram.
 const RECENT: usize = 32;
 /// The percentiles over time, and their colours.
 const PERCENTILES: [(f64, &str, Color); 3] =
@@ -27,11 +27,11 @@ const PERCENTILES: [(f64, &str, Color); 3] =
 #[derive(Clone, Debug)]
 pub struct Board {
     title: String,
-    /// Where the run stands.
+    /// The progress of the run.
     pub standing: Standing,
     /// Requests outstanding.
     pub outstanding: u64,
-    /// What the client's and the server's processes had lately.
+    /// Recent resource use of the client's and the server's processes.
     pub usage: (Option<Usage>, Option<Usage>),
     /// Processor time of processes when it was last read.
     pub busy: Option<(Stamp, HashMap<i32, Duration>)>,
@@ -40,18 +40,18 @@ pub struct Board {
     said: String,
 }
 
-/// What a block came to.
+/// The figures of a block.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: f64,
     throughput: f64,
-    /// In nanoseconds, as [`PERCENTILES`]; none without requests.
+    /// In nanoseconds, one for each of [`PERCENTILES`]; `None` without requests.
     latencies: [Option<f64>; PERCENTILES.len()],
     late_ns: Option<u64>,
 }
 
 impl Board {
-    /// One of a run on those models, of which nothing is known yet.
+    /// The board of a run on those models, still without figures.
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -65,7 +65,7 @@ impl Board {
         }
     }
 
-    /// A block is over, at so many seconds, with so many inferences a second.
+    /// A block has ended, at `at` seconds, with this many inferences a second.
     pub fn push(&mut self, at: f64, throughput: f64, block: &Block) {
         let latencies = PERCENTILES.map(|(percentile, ..)| block.latency_ns(Some(percentile)));
         self.points.push_back(Point { at, throughput, latencies, late_ns: block.late_ns });
@@ -74,7 +74,7 @@ impl Board {
         self.slices.drain(..self.slices.len().saturating_sub(RECENT));
     }
 
-    /// Something was said.
+    /// A message was printed.
     pub fn say(&mut self, text: &str) {
         if let Some(line) = text.lines().rfind(|line| !line.trim().is_empty()) {
             line.clone_into(&mut self.said);
@@ -164,7 +164,7 @@ impl Board {
             .into_iter()
             .enumerate()
             .map(|(number, (_, _, colour))| {
-                // The start of a load may take a thousand times as long as the rest.
+                // The start of a load may be a thousand times slower than the rest.
                 let points =
                     self.points.iter().filter_map(|point| Some((point.at, point.latencies[number]?.max(1.0).log10())));
                 (colour, points.collect())
@@ -201,7 +201,7 @@ impl Board {
         );
     }
 
-    /// A line for each class of latencies, the lowest first, as many as there is room for.
+    /// A line for each class of latencies, the lowest first, as many as fit.
     fn histogram(&self, area: Rect) -> Vec<Line<'_>> {
         let mut all = Slice::default();
         self.slices.iter().filter(|slice| !slice.counts.is_empty()).for_each(|slice| all.absorb(slice));

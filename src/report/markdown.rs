@@ -41,12 +41,12 @@ const FURTHER: [Further; 3] = [
     },
 ];
 
-/// What a level generated, where it did.
+/// What a level generated, if anything.
 fn generated(level: &LevelSummary) -> Option<&Generated> {
     level.client.generated.as_deref().filter(|generated| generated.counted + generated.by_chunks > 0)
 }
 
-/// Writes it to a file, which appears when it is whole.
+/// Writes it to a file, which appears when it is complete.
 ///
 /// # Errors
 /// Where it cannot be written.
@@ -54,7 +54,7 @@ pub fn write((path, interrupts): (&Path, Interrupts), results: &[Shown<'_>]) -> 
     html::put((path, interrupts), text(results).as_bytes()).map_err(|error| html::refused("--markdown", path, &error))
 }
 
-/// A table for each result, and one of what changed from the first to the others.
+/// A table for each result, and one of the changes from the first to the others.
 pub fn text(results: &[Shown<'_>]) -> String {
     let mut text = String::new();
     for one in results {
@@ -105,7 +105,7 @@ fn batch(size: Option<u64>) -> String {
     size.map(|size| format!(", batch {size}")).unwrap_or_default()
 }
 
-/// What became of each requirement; nothing where there are none.
+/// The outcome of each requirement; empty if there are none.
 fn requirements(all: &[Checked]) -> String {
     if all.is_empty() {
         return String::new();
@@ -141,7 +141,7 @@ fn variants(result: &VariantsResult) -> String {
     text
 }
 
-/// The cells of a figure that variants differ in.
+/// The cells of a figure's change.
 fn changed(change: &FigureChange) -> String {
     let interval = change.interval.map(|known| format!("{:.3} to {:.3}", known.low, known.high));
     let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), change.verdict);
@@ -177,7 +177,7 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     text
 }
 
-/// A name in which nothing is markup, and that stays in its cell.
+/// A name with its markup escaped, which stays within its cell.
 fn inert(name: &str) -> String {
     let mut text = String::new();
     for character in shown(name).chars() {

@@ -1,4 +1,4 @@
-//! Reports: each a function from the plan and the summaries to text, and the files that hold them.
+//! Reports: each turns the plan and the summaries into text; and the files that hold them.
 
 mod breakdown;
 pub mod chrome;
@@ -39,8 +39,8 @@ pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is
 pub use number::significant;
 pub use partial::remove_partial_files;
 
-/// The percentiles of a report: the usual ones and the one that the run looks at in ascending order, where perf_analyzer has
-/// them, then those that were asked for besides.
+/// The percentiles of a report: the usual ones and the one that the run is judged by in ascending order, as in
+/// perf_analyzer, then those that were asked for in addition.
 pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
     let mut all = PERCENTILES.to_vec();
     all.extend(plan.percentile);
@@ -54,7 +54,7 @@ pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
 /// A header and its rows.
 type Table = Vec<Vec<String>>;
 
-/// What the levels of a run vary, as the final lines and the first CSV column name it.
+/// What the levels of a run vary, as named in the final lines and the first CSV column.
 fn load_name(load: LevelLoad) -> &'static str {
     match load {
         LevelLoad::Concurrency(_) => "Concurrency",
@@ -69,12 +69,12 @@ fn has_several_batch_sizes<'a>(levels: impl IntoIterator<Item = &'a LevelSummary
     sizes.any(|size| Some(size) != first)
 }
 
-/// How messages call a level.
+/// A level's name in messages.
 pub fn level_name(load: LevelLoad) -> String {
     format!("{} {}", load_name(load).to_lowercase(), load_value(load))
 }
 
-/// The same, with the batch size where there are several: `concurrency 4, batch size 2`.
+/// The same, with the batch size if there are several: `concurrency 4, batch size 2`.
 pub fn level_and_batch(load: LevelLoad, batch_size: Option<u64>) -> String {
     level_name(load) + &batch_size.map(|size| format!(", batch size {size}")).unwrap_or_default()
 }

@@ -1,14 +1,15 @@
-//! Numbers as upstream's report writes them: six significant digits, in the shorter of the fixed and scientific forms.
+//! Numbers in the format of upstream's report: six significant digits, in the shorter of the fixed and scientific
+//! forms.
 //!
 //! This is the default of C++ streams (`%g`), which tools that read the report expect. The form depends on the value
-//! alone; nothing printed earlier changes it.
+//! alone, not on anything printed earlier.
 
 use std::time::Duration;
 
 /// Significant digits.
 const DIGITS: usize = 6;
 
-/// Writes `value` with six significant digits and without trailing zeros: `81.3716`, `5.1e-05`, `1.23457e+06`.
+/// Formats `value` with six significant digits and without trailing zeros: `81.3716`, `5.1e-05`, `1.23457e+06`.
 pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -27,7 +28,7 @@ pub fn significant(value: f64) -> String {
     format!("{}e{sign}{:02}", bare(mantissa), exponent.abs())
 }
 
-/// Without the zeros that end a fraction.
+/// Removes trailing zeros of a fraction.
 fn bare(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }

@@ -1,5 +1,5 @@
-//! The temporary files that results are written to where the file system has none without a name, so that exits without
-//! destructors leave none behind.
+//! Tracks the temporary files of results on file systems without nameless files, so that exits without destructors
+//! leave none behind.
 
 use std::fs;
 use std::io;
@@ -11,13 +11,14 @@ use tempfile::NamedTempFile;
 
 struct Partial {
     live: Vec<PathBuf>,
-    /// The process is about to end: no file may come any more.
+    /// The process is about to end: no more files may be created.
     ending: bool,
 }
 
 static PARTIAL: Mutex<Partial> = Mutex::new(Partial { live: Vec::new(), ending: false });
 
-/// Makes a file by calling `create`, and notes its name. One that is in its place by the time it is looked for stays there.
+/// Creates a file by calling `create`, and notes its name. A file that has been moved to its path by the time of the
+/// cleanup stays there.
 ///
 /// # Errors
 /// Those of `create`, and where the process is about to end.
@@ -31,8 +32,8 @@ pub(super) fn make(create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Re
     Ok(file)
 }
 
-/// Removes every temporary file, and lets no further one come to exist. To be called on the way out, from any thread that is not
-/// inside a signal handler.
+/// Removes every temporary file, and lets no further one be created. To be called on the way out, from any thread that
+/// is not inside a signal handler.
 pub fn remove_partial_files() {
     // A panic inside this module may hold the lock on this very thread.
     let Some(mut partial) = PARTIAL.try_lock_for(Duration::from_secs(1)) else { return };

@@ -1,4 +1,4 @@
-//! What the batches of a periodic load came to: the table on standard output, and the same figures in the file of `-f`.
+//! The batches of a periodic load: the table on standard output, and the same figures in the `-f` file.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::measure::outcome::Outcome;
 use crate::report::Table;
 use crate::result::PeriodicResult;
 
-/// A figure of a batch: the heading of the table's column, the CSV's, and the value, times in nanoseconds.
+/// A figure of a batch: the headings of the table's column and of the CSV's, and the value, times in nanoseconds.
 type Column = (&'static str, &'static str, fn(&PeriodicBatch) -> Figure);
 
 /// All figures of a batch.
@@ -23,7 +23,7 @@ const FIGURES: [Column; 9] = [
     ("Gap max", "Max time between responses", |batch| Figure::Time(batch.gap_max_ns as f64)),
 ];
 
-/// A number of things, or a time.
+/// A count, or a time.
 enum Figure {
     Count(u64),
     Time(f64),
@@ -44,7 +44,7 @@ fn gap_percentile_ns(batch: &PeriodicBatch, percentile: f64) -> f64 {
     batch.gap.percentile_ns(percentile).min(batch.gap_max_ns) as f64
 }
 
-/// The table of all batches, and what became of their requests.
+/// The table of all batches, and the counts of their requests.
 pub fn text(result: &PeriodicResult) -> String {
     let mut text = "Periodic concurrency (times in usec)\n".to_owned();
     let mut line = |cells: [String; FIGURES.len()]| {

@@ -1,4 +1,4 @@
-//! What is going on, on one line: of a terminal, which draws it again and again, or of a log.
+//! Progress on one line: redrawn on a terminal, or in a log.
 
 use std::io;
 use std::sync::Arc;
@@ -11,45 +11,45 @@ use crate::measure::summary::LevelLoad;
 use crate::report::{level_name, load_value};
 use crate::stdio::{self, Drawing, Stream};
 
-/// How often a second the line is drawn at most.
+/// Maximum redraws a second.
 pub const REDRAWN: u8 = 5;
 
-/// How often a line that is too long can be made shorter.
+/// How often a line that is too long can be shortened.
 const SHORTENED: u8 = 5;
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// Which part of the run this is, such as `level 2/5` or `round 3/10, B`; empty where there is but one.
+    /// Which part of the run this is, such as `level 2/5` or `round 3/10, B`; empty if there is only one.
     pub place: String,
     /// The level.
     pub load: Option<LevelLoad>,
-    /// The window that is open, from 1, and how many there may be; none where the level is one window.
+    /// The open window, from 1, and the maximum number; `None` if the level is one window.
     pub window: Option<(usize, usize)>,
-    /// Requests that are over.
+    /// Number of finished requests.
     pub requests: u64,
-    /// How many there are to be, where that is known.
+    /// Their total number, if it is known.
     pub of: Option<u64>,
-    /// Those of them that failed.
+    /// How many of them failed.
     pub failed: u64,
-    /// Inferences a second, lately; `None` before anything is known.
+    /// Recent inferences a second; `None` before anything is known.
     pub throughput: Option<f64>,
-    /// The latency lately, in nanoseconds.
+    /// Recent latency, in nanoseconds.
     pub latency_ns: Option<f64>,
     /// Since the run began to measure.
     pub elapsed: Duration,
-    /// How long the run is likely to go on.
+    /// Expected time left.
     pub rest: Option<Duration>,
 }
 
 impl Standing {
-    /// The line, as it fits into so many columns.
+    /// The line, fitted into `columns`.
     pub fn line(&self, columns: usize) -> String {
         let fitting = (0..SHORTENED).map(|step| self.parts(step).join(", ")).find(|line| line.len() <= columns);
         fitting.unwrap_or_else(|| self.parts(SHORTENED).join(", ").chars().take(columns).collect())
     }
 
-    /// Its parts, of which so many have given up a word.
+    /// Its parts, `shortened` of which have given up a word.
     fn parts(&self, shortened: u8) -> Vec<String> {
         let word = |step: u8, long: &'static str, short: &'static str| if shortened >= step { short } else { long };
         let place = (!self.place.is_empty()).then(|| match shortened {
@@ -71,7 +71,7 @@ impl Standing {
     }
 }
 
-/// A level's name where there is little room.
+/// A level's short name.
 fn brief_name(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(_) => format!("conc. {}", load_value(load)),
@@ -79,7 +79,7 @@ fn brief_name(load: LevelLoad) -> String {
     }
 }
 
-/// At least three digits that tell: `0.0512`, `12.3`, `81371`.
+/// At least three significant digits: `0.0512`, `12.3`, `81371`.
 pub fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
@@ -89,7 +89,7 @@ pub fn digits(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A latency in the unit that suits it: `850 ns`, `12.3 us`, `4 ms`, `1.25 s`.
+/// A latency in a suitable unit: `850 ns`, `12.3 us`, `4 ms`, `1.25 s`.
 pub fn latency(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 999.5 => (ns, "ns"),
@@ -100,14 +100,14 @@ pub fn latency(ns: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// A length of time as a clock has it: `0:07`, `1:02:03`.
+/// A length of time as on a clock: `0:07`, `1:02:03`.
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// The progress line of a terminal on standard error, beside which texts are printed. Dropping it takes the line away.
+/// The progress line of a terminal on standard error; other output is printed beside it. Dropping it removes the line.
 pub struct Progress {
     bar: Arc<Bar>,
 }
@@ -120,7 +120,7 @@ impl Progress {
         !ProgressDrawTarget::stderr().is_hidden()
     }
 
-    /// A line, where there can be one.
+    /// A line, if the terminal supports it.
     pub fn new() -> Option<Self> {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWN));
         if bar.is_hidden() {
@@ -132,7 +132,7 @@ impl Progress {
         Some(Self { bar })
     }
 
-    /// Shows where the run stands, over what was shown before.
+    /// Shows the progress, replacing what was shown before.
     pub fn show(&self, standing: &Standing) {
         // The last column stays free: some terminals begin a new line after it.
         let columns = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
@@ -141,7 +141,7 @@ impl Progress {
     }
 }
 
-/// Leaves the cursor at the line's beginning: where it stands, terminals show `^C`, which must not begin a line of its own.
+/// Leaves the cursor at the line's beginning: terminals print `^C` there, which must not begin a new line.
 fn go_back() {
     let _ = Stream::Error.write("\r");
 }
@@ -161,7 +161,7 @@ impl Drawing for Bar {
     }
 
     fn give_way(&self) {
-        // Without the bar's lock, which this thread may have.
+        // Without the bar's lock, which this thread may hold.
         let _ = Stream::Error.write("\r\x1b[K");
     }
 }

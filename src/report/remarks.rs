@@ -1,22 +1,22 @@
-//! What perf_analyzer says on standard error of a level that it does not report. Tools look for these sentences: Model Analyzer
-//! lengthens its windows and tries again when it finds one, and gives the level up otherwise.
+//! perf_analyzer's messages on standard error about a level that it does not report. Tools look for these sentences:
+//! Model Analyzer lengthens its windows and tries again when it finds one, and otherwise gives the level up.
 
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::plan::{MeasurementPlan, WindowRule};
 use crate::report::number::msec;
 
-/// perf_analyzer's sentence about a level that did not come out well, if it has one.
+/// perf_analyzer's sentence about an unsuccessful level, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
     match level.ending {
-        // A queue that grows for as long as the level lasts does not become stable in larger windows.
+        // A queue that grows throughout the level does not become stable in larger windows.
         Ending::Unstable if is_overloaded(level) => None,
         Ending::Unstable => Some(unstable(plan, level.load)),
         Ending::OverThreshold => {
             let limit = msec(plan.latency_threshold.unwrap_or_default());
             Some(format!("Measured latency went over the set limit of {limit} msec."))
         }
-        // Where requests failed, a larger window is no help.
+        // If requests failed, a larger window does not help.
         Ending::Failed if has(level, |reason| *reason == InvalidReason::NoneEnded) => {
             Some("No valid requests recorded within time interval. Please use a larger time window.".to_owned())
         }

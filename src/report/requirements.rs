@@ -1,4 +1,4 @@
-//! What became of the requirements (`--require`): the table of the report, and JUnit's XML.
+//! The outcomes of the requirements (`--require`): the table of the report, and JUnit XML.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use crate::report::{Interrupts, SafeFile, level_and_batch};
 use crate::result::{Checked, Judgement, RunResult, Unit};
 use crate::stdio::{acts, shown};
 
-/// The table, with an empty line at the end; nothing where there are no requirements.
+/// The table, with an empty line at the end; empty if there are no requirements.
 pub fn text(all: &[Checked]) -> String {
     if all.is_empty() {
         return String::new();
@@ -49,7 +49,7 @@ fn row(checked: &Checked) -> [String; COLUMNS.len()] {
     [shown(&checked.text).into_owned(), about(checked), value, interval, word(checked).to_owned()]
 }
 
-/// The variant, where there are several, and the level that a requirement was held against.
+/// The variant, if there are several, and the level that a requirement was judged on.
 fn about(checked: &Checked) -> String {
     let variant = checked.variant.as_ref().map(|name| format!("'{}'", shown(name)));
     let level = level(checked).unwrap_or_else(|| "no level".to_owned());
@@ -84,7 +84,7 @@ pub fn cells(checked: &Checked) -> (String, String) {
     (value.unwrap_or_default(), interval.unwrap_or_else(|| "not known".to_owned()))
 }
 
-/// What became of it, in words.
+/// The outcome, in words.
 pub fn word(checked: &Checked) -> &'static str {
     match (checked.passes, checked.outcome) {
         (true, Judgement::Undecided) => "undecided, passes",
@@ -159,7 +159,8 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// XML has no way to say most control characters, and those that turn the direction of writing would turn what stands around them.
+/// XML cannot represent most control characters, and those that change the direction of writing would affect the text
+/// around them.
 fn plain(text: &str) -> String {
     text.chars().map(|character| if acts(character) { '\u{fffd}' } else { character }).collect()
 }

@@ -1,10 +1,10 @@
-//! What levels came to at several starts of the model (`--restarts`), for the report and for CSV files.
+//! Levels with several starts of the model (`--restarts`), in the report and in CSV files.
 
 use crate::measure::summary::{Between, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::number::{significant, whole_us};
 
-/// The lines of a level; none where it has been measured once.
+/// The lines of a level; empty if it was measured once.
 pub fn text(level: &LevelSummary) -> String {
     let Some(restarts) = &level.restarts else { return String::new() };
     let lines: String = restarts.figures.iter().map(line).collect();
@@ -31,7 +31,7 @@ fn value(of: Statistic, value: f64) -> String {
 /// A column's name, and how a level fills it.
 type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// The columns of levels that were measured more than once; none where there is no such level. What is not known is empty.
+/// The columns of levels that were measured more than once; empty if there is no such level. Unknown values are empty.
 pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let Some(first) = levels.iter().find_map(|level| level.restarts.as_ref()) else { return Vec::new() };
     let starts = |level: &LevelSummary| level.restarts.as_ref().map_or(1, |all| all.starts).to_string();

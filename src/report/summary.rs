@@ -1,4 +1,4 @@
-//! `--summary-file`: the result as JSON, written anew as it grows.
+//! `--summary-file`: the result as JSON, rewritten as it grows.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -9,8 +9,8 @@ use crate::report::{Interrupts, SafeFile, file, inert};
 use crate::result::RunResult;
 use crate::stdio::note;
 
-/// Puts what the run has come to so far in the place of what was there, where the plan asks for it. A pipe or a device gets the
-/// whole only. That it cannot be written now is no reason to measure no further.
+/// Replaces the file with the result so far, if the plan asks for it. A pipe or a device gets only the final result. If
+/// writing fails, the run continues.
 pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
     if let Some(Err(error)) = path.map(|path| write((path, interrupts), &result.closed())) {
@@ -18,7 +18,7 @@ pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     }
 }
 
-/// Writes the whole.
+/// Writes the final result.
 ///
 /// # Errors
 /// Where it cannot be written.

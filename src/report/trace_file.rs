@@ -1,4 +1,5 @@
-//! Traces in the form of Triton's own trace files (24.10): a list with an object that names each model, and one per moment.
+//! Traces in the format of Triton's own trace files (24.10): a list with an object that names each model, and one per
+//! moment.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::plan::TraceFilePlan;
 use crate::record::KeptTrace;
 use crate::report::{Interrupts, SafeFile};
 
-/// Writes the traces of a run, as many as the plan lets.
+/// Writes the traces of a run, as many as the plan allows.
 ///
 /// # Errors
 /// Where the file cannot be written; the message names it.

@@ -1,4 +1,4 @@
-//! Summaries of a server's traces, in the form that Triton's own summary script has.
+//! Summaries of a server's traces, in the format of Triton's own summary script.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn summary(sum: &ModelSpans) -> String {
     }
     let handler = spans.handler.unwrap_or(0);
     line(1, "Handler", handler);
-    // An ensemble has no queue and no execution of its own.
+    // An ensemble has no queue or execution of its own.
     if let Some(compute) = spans.compute {
         line(2, "Overhead", rest(handler, &[spans.queue, spans.compute]));
         line(2, "Queue", spans.queue.unwrap_or(0));
@@ -86,7 +86,7 @@ pub fn json(file: &Path, models: &[ModelStages]) -> String {
     format!("{}\n", value!({"file": file.display().to_string(), "models": models}))
 }
 
-/// A trace's moments as slices: from each to the next, within one from the first to the last.
+/// A trace's moments as slices: from each moment to the next, inside one from the first to the last.
 pub fn groups(traces: &[Trace]) -> Vec<Group> {
     let group = |trace: &Trace| {
         let (first, last) = (trace.moments.first()?, trace.moments.last()?);

@@ -1,5 +1,5 @@
-//! What variants differ in: the tables of `--variant` and `--matrix`, at most 80 columns wide but for words of others, and their
-//! rows in CSV files.
+//! How variants differ: the tables of `--variant` and `--matrix`, at most 80 columns wide except for names from
+//! outside, and their rows in CSV files.
 
 mod rows;
 
@@ -20,7 +20,7 @@ use crate::stdio::shown;
 const WIDTH: usize = 80;
 /// Columns that names of variants may take in a line of prose.
 const NAME: usize = 24;
-/// Columns of a way's name in the table of a matrix.
+/// Columns of a row's name in the table of a matrix.
 const WAY: usize = 21;
 
 /// What is compared, and how; ends with an empty line.
@@ -51,7 +51,7 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     text
 }
 
-/// All that is to be said of a cell; ends with an empty line.
+/// Everything about a cell; ends with an empty line.
 pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
     let mut text = match result.matrix {
         Some(_) => ways(result, cell),
@@ -116,7 +116,7 @@ fn errors(comparison: &Comparison) -> String {
     wrapped(&format!("  errors: {one} and {other}, 95% interval of the difference {known}: {}", errors.verdict))
 }
 
-/// How many rounds would decide what is not.
+/// How many rounds would decide what is undecided.
 fn undecided(result: &VariantsResult, figures: &[FigureChange]) -> String {
     let open = figures.iter().filter(|figure| figure.verdict == Direction::Undecided);
     let told: Vec<String> = open
@@ -181,7 +181,7 @@ fn ways(result: &VariantsResult, cell: &Cell) -> String {
     text
 }
 
-/// What is to be known beside the figures.
+/// Remarks beside the figures.
 fn remarks(result: &VariantsResult, cell: &Cell) -> String {
     let mut text = String::new();
     for number in 0..result.variants.len() {
@@ -226,7 +226,7 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
     text
 }
 
-/// How a cell's level is called: as that of the reference, and of the variant where it is another.
+/// The name of a cell's level: the reference's, and the variant's if it differs.
 fn levels(cell: &Cell, variant: usize) -> String {
     match (cell.loads.first(), cell.loads.get(variant)) {
         (Some(&one), Some(&other)) if one != other => format!("{} against {}", level_name(other), level_name(one)),
@@ -247,7 +247,7 @@ fn cut(text: &str, columns: usize) -> String {
     text.chars().take(columns - 1).chain(['…']).collect()
 }
 
-/// How tables call a figure, with its unit.
+/// A figure's name in tables, with its unit.
 pub fn title(of: Figure) -> String {
     match of {
         Figure::Client(Statistic::Throughput) => "infer/sec".to_owned(),
@@ -269,7 +269,7 @@ pub fn compact(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A ratio with three digits behind the point, fewer where there are many before it; what is beyond its column is no answer.
+/// A ratio with three decimals, fewer for large values; a value too large for its column is no answer.
 pub fn factor(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 10_000.0 => ">9999".to_owned(),
@@ -285,12 +285,12 @@ pub fn interval(known: Option<Interval>) -> String {
     known.map_or_else(|| "[not known]".to_owned(), |known| format!("[{}, {}]", factor(known.low), factor(known.high)))
 }
 
-/// The smallest change that is found; what is beyond ten times is no answer.
+/// The smallest detectable change; beyond ten times is no answer.
 fn found(share: f64) -> String {
     if share < 10.0 { format!("{:.1}%", 100.0 * share) } else { ">999%".to_owned() }
 }
 
-/// A p-value with four digits behind the point.
+/// A p-value with four decimals.
 pub fn p_value(p: f64) -> String {
     if p < 1e-4 { "<.0001".to_owned() } else { format!("{p:.4}") }
 }
@@ -299,7 +299,7 @@ fn percent(share: f64) -> String {
     format!("{}%", significant(100.0 * share))
 }
 
-/// `64 B`, `64 KiB`, `4 MiB`, where it is that exactly.
+/// `64 B`, `64 KiB`, `4 MiB`, if it is exactly that.
 fn binary(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
@@ -308,12 +308,12 @@ fn binary(bytes: u64) -> String {
     }
 }
 
-/// Lines of at most so many columns, the further ones deeper.
+/// Lines within the width; continuation lines are indented.
 fn wrapped(text: &str) -> String {
     let indent = text.len() - text.trim_start().len();
     let (mut lines, mut line) = (String::new(), " ".repeat(indent));
     let mut words = 0;
-    // Blanks within a line are kept: they make columns.
+    // Blanks within a line are kept: they align columns.
     for word in text.trim_start().split(' ') {
         let used = line.chars().count() + usize::from(words > 0) + word.chars().count();
         if words > 0 && used > WIDTH {

@@ -1,4 +1,4 @@
-//! One result held against another.
+//! Compares two results.
 
 use std::fmt;
 
@@ -67,12 +67,12 @@ impl fmt::Display for Direction {
     }
 }
 
-/// In what two setups differ, so that their figures mean different things.
+/// The differences between two setups that give their figures different meanings.
 pub fn differences(one: &Setup, other: &Setup) -> Vec<String> {
     [differences_of_work(one, other), differences_of_machines(one, other)].concat()
 }
 
-/// In what the two measured differ.
+/// The differences in what was measured.
 pub fn differences_of_work(one: &Setup, other: &Setup) -> Vec<String> {
     let models = |setup: &Setup| setup.models.iter().map(|model| model.name.clone()).collect::<Vec<_>>().join(", ");
     let values = |setup: &Setup| {
@@ -87,7 +87,7 @@ pub fn differences_of_work(one: &Setup, other: &Setup) -> Vec<String> {
     unequal(values(one), values(other))
 }
 
-/// In what the machines differ on which it was measured.
+/// The differences between the machines.
 pub fn differences_of_machines(one: &Setup, other: &Setup) -> Vec<String> {
     let values = |setup: &Setup| {
         let host = &setup.host;
@@ -101,7 +101,7 @@ fn unequal<const N: usize>(one: [(&str, String); N], other: [(&str, String); N])
     pairs.map(|((name, one), (_, other))| format!("{name}: '{one}' and '{other}'")).collect()
 }
 
-/// What became of every level that both results have; changes up to `margin` count as none.
+/// The changes of every level that both results have; changes up to `margin` count as none.
 pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
     let pairs = reference.levels.iter().filter_map(|level| {
         let same = other.levels.iter().find(|candidate| is_same_level(candidate, level))?;
@@ -133,8 +133,8 @@ fn figure(of: Statistic, one: &LevelSummary, other: &LevelSummary, margin: f64) 
     Change { of, values, ratio, interval, verdict: direction(of == Statistic::Throughput, interval, margin) }
 }
 
-/// What the interval of a ratio means, of a figure of which more is better, or less. Two one-sided tests: it is the same where
-/// all of its interval is within the margin, on the scale of factors.
+/// The meaning of a ratio's interval, for a figure of which more is better, or less. Two one-sided tests: it counts as
+/// the same if the whole interval is within the margin, on a logarithmic scale.
 pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin: f64) -> Direction {
     let Some(Interval { low, high }) = interval else { return Direction::Undecided };
     let (above, below) = (1.0 + margin, 1.0 / (1.0 + margin));

@@ -1,4 +1,4 @@
-//! From what a run came to, to the exit code.
+//! The exit code of a result.
 
 use crate::exit::{self, Codes};
 use crate::measure::outcome::Outcome;
@@ -7,11 +7,11 @@ use crate::plan::LoadMode;
 use crate::result::{RunResult, VariantsResult};
 
 impl RunResult {
-    /// The code to end with: the gravest thing that can be said of the run.
+    /// The exit code: the gravest problem of the run decides.
     pub fn exit_code(&self, codes: Codes) -> u8 {
         let failed = self.periodic.as_ref().is_some_and(|periodic| periodic.outcome == Outcome::Failed);
         let broken = self.variants.as_ref().is_some_and(VariantsResult::has_failures);
-        // Where the server is gone, a sweep may have no level to show for it.
+        // If the server is gone, a sweep may have no level to show for it.
         if self.server_gone || failed || broken {
             return exit::NO_VALID_REQUESTS;
         }
@@ -22,8 +22,8 @@ impl RunResult {
     }
 }
 
-/// A sweep goes to saturation and past it on purpose, so what the last two of its rates came to is no fault; and a search ends at
-/// its threshold.
+/// A sweep goes to saturation and past it on purpose, so the outcomes of its last two rates are no fault; and a search
+/// ends at its threshold.
 fn of_levels(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
     let levels = match mode {
         LoadMode::Sweep { points, .. } => &levels[..levels.len().min((*points as usize).saturating_sub(1))],
@@ -44,13 +44,13 @@ fn of_levels(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
     }
 }
 
-/// Whether the numbers are not those that were asked for. Little's law alone is a hint: of a short run on a busy machine it
-/// does not hold to a few percent.
+/// Whether the numbers are not those that were asked for. Little's law alone is only a hint: in a short run on a busy
+/// machine it does not hold to a few percent.
 fn is_invalid(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Overloaded | Outcome::Undelivered | Outcome::Imprecise)
 }
 
-/// perf_analyzer has no word for a server that does not keep up: its windows do not agree.
+/// perf_analyzer has no word for a server that does not keep up: there, its windows do not agree.
 fn is_unstable(level: &LevelSummary) -> bool {
     level.ending == Ending::Unstable
 }

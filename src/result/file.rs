@@ -1,4 +1,4 @@
-//! A result as a file: JSON of a form with a version (docs/results.md, docs/result.schema.json).
+//! A result as a file: JSON in a versioned format (docs/results.md, docs/result.schema.json).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::plan::MeasurementPlan;
 use crate::result::variants::VariantsFile;
 use crate::result::{Checked, PeriodicResult, RunResult, Setup};
 
-/// The form's version: it grows where a reader of the one before would misunderstand a file.
+/// The format's version: it grows when a reader of the previous one would misunderstand a file.
 pub const VERSION: u32 = 1;
 
-/// A result's file is no larger than this: 20 levels of 1 000 windows are below a hundredth of it.
+/// Limit on the size of a result file: 20 levels of 1 000 windows are below a hundredth of it.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What the JSON of a result stands between in a report.
+/// The markers around the JSON of a result in a report.
 const EMBEDDED: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
 
 /// A level in a file: what was measured, and what follows from it, for readers.
@@ -156,7 +156,7 @@ impl RunResult {
     }
 }
 
-/// The result that a report is about; none where the text is no report.
+/// The result in a report; `None` if the text is not a report.
 fn embedded(text: &str) -> Option<&str> {
     let (_, after) = text.split_once(EMBEDDED.0).filter(|_| text.starts_with("<!DOCTYPE html>"))?;
     after.split_once(EMBEDDED.1).map(|(json, _)| json)

@@ -1,4 +1,4 @@
-//! The gate: what a run must hold, judged on intervals.
+//! The gate: the conditions that a run must meet, judged on intervals.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,8 +87,8 @@ pub(super) struct Found {
 }
 
 impl RunResult {
-    /// Holds the levels against the plan's requirements, and `baseline` where these ask for it. Each is judged on every level that
-    /// it is about.
+    /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
+    /// is judged on every level that it is about.
     pub fn judge(&mut self, plan: &GatePlan, baseline: Option<&Self>) {
         let judged = plan.requirements.iter().flat_map(|requirement| {
             let is_meant = |level: &&LevelSummary| requirement.level.is_none_or(|name| is_named(level.load, name));
@@ -132,8 +132,9 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
     }
 }
 
-/// Of the requirements of a level that its intervals do not decide, the one that is easiest to decide, and how many times longer the
-/// windows would have to be for that: intervals get narrower with the root of the time. None where all are decided.
+/// Among the requirements of a level that its intervals do not decide, takes the one that is easiest to decide, and
+/// returns how many times longer the windows would have to be: intervals shrink with the root of the time. `None` if
+/// all are decided.
 pub fn time_to_decide<'a>(
     plan: &'a GatePlan,
     level: &LevelSummary,
@@ -152,9 +153,9 @@ pub fn time_to_decide<'a>(
     open.min_by(|(_, one), (_, other)| one.total_cmp(other))
 }
 
-/// How many times longer a level is measured to decide a requirement: at least, and at most.
+/// How many times longer a level is measured to decide a requirement: minimum and maximum.
 const LONGER: (f64, f64) = (2.0, 10.0);
-/// Intervals are estimates; with as much more time they probably leave the bound out.
+/// Intervals are estimates; with this much more time they probably exclude the bound.
 const MARGIN: f64 = 1.3;
 
 fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Checked {
@@ -168,7 +169,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, basel
     }
 }
 
-/// What became of a requirement of a figure that was found.
+/// Judges a requirement on a figure that was found.
 pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad, found: &Found) -> Checked {
     let holds = |value: f64| requirement.relation.holds(value, found.bound);
     let outcome = match found.interval.map(|known| (holds(known.low), holds(known.high))) {
@@ -204,7 +205,7 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
     }
 }
 
-/// The figure that a requirement is about; where there is none, why.
+/// The figure that a requirement is about; or why there is none.
 fn find(requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Result<Found, &'static str> {
     let (own, known) = figure(requirement.of, level);
     let unit = Unit::of(requirement.of);

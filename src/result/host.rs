@@ -1,4 +1,4 @@
-//! [`Host`]: the machine that a result is of.
+//! [`Host`]: the machine that measured.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Which level of one result is which of another.
+//! Matches the levels of one result with those of another.
 
 use crate::measure::summary::LevelSummary;
 

@@ -1,4 +1,4 @@
-//! What a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
+//! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
 pub mod compare;
 mod exit_code;

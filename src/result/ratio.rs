@@ -1,11 +1,11 @@
-//! What two runs tell of the ratio of a figure.
+//! The ratio of a figure between two runs.
 
 use crate::stats::Interval;
 
-/// The interval of `own / theirs`, each a value above 0 and its interval at the same confidence: deviations of logarithms add
-/// up as squares, because the runs know nothing of each other. None where one of the intervals is not known.
+/// The interval of `own / theirs`, each a value above 0 and its interval at the same confidence: deviations of
+/// logarithms add up as squares, because the runs are independent. `None` if one of the intervals is not known.
 ///
-/// It holds for these two runs: what differs from start to start of a server is in neither.
+/// It holds for these two runs: variation between starts of a server is in neither.
 pub fn ratio(own: (f64, Option<Interval>), theirs: (f64, Option<Interval>)) -> Option<Interval> {
     let ((own, own_known), (theirs, their_known)) = (own, theirs);
     let (own_known, their_known) = (own_known?, their_known?);

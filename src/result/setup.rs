@@ -111,7 +111,7 @@ pub struct ModelIdentity {
 }
 
 impl Setup {
-    /// What `plan` says; the rest is that of a service that nothing is known of.
+    /// The part that `plan` determines; the rest is that of a service of which nothing is known.
     pub fn of(plan: &Plan) -> Self {
         Self {
             program: Program { name: "triton-bench".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -143,14 +143,15 @@ impl Setup {
 }
 
 impl Setup {
-    /// Whether the client's times of a request are not told: most services have none of requests with any number of responses.
+    /// Whether the client's times of a request are not shown: most services have none for requests with any number of
+    /// responses.
     pub fn hides_times(&self) -> bool {
         self.decoupled && !self.client_times.is_some_and(|times| times.streams)
     }
 }
 
 impl ModelIdentity {
-    /// What is told of a model.
+    /// The identity of a model.
     pub fn of(model: &ModelSpec) -> Self {
         Self {
             name: model.id.name.clone(),

@@ -1,4 +1,4 @@
-//! What a search for a configuration came to, as one value.
+//! The result of a search for a configuration, as one value.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ pub struct LatencyAt {
 }
 
 impl Figures {
-    /// The latency at a percentile; the one that is shown where that is not kept.
+    /// The latency at a percentile; if that is not kept, the one that is shown.
     pub fn latency_at(&self, percentile: f64) -> f64 {
         let kept = self.percentiles.iter().find(|kept| kept.percentile == percentile);
         kept.map_or(self.latency_ns, |kept| kept.latency_ns)
@@ -154,7 +154,7 @@ pub struct VisitFigures {
 }
 
 impl TuneFigures {
-    /// The figures of the `visits` that count, and the loads of `all`, which are few; none of no visit.
+    /// The figures of the `visits` that count, and the loads of `all`, because loads are few; `None` without visits.
     pub fn of(visits: &[&VisitFigures], all: &[&VisitFigures]) -> Option<Self> {
         let last = &visits.last()?.figures;
         let each = |value: fn(&Figures) -> f64| visits.iter().map(|visit| value(&visit.figures)).collect::<Vec<_>>();

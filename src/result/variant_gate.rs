@@ -1,4 +1,4 @@
-//! The gate over variants: bounds hold for each of them, changes are against the first.
+//! The gate for variants: bounds hold for each of them, changes are relative to the first.
 
 use crate::measure::precision::CONFIDENCE;
 use crate::measure::rounds;
@@ -9,8 +9,9 @@ use crate::result::variants::{Cell, VariantsResult};
 use crate::stats::{Paired, share_interval};
 
 impl RunResult {
-    /// Holds every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is one from the first variant
-    /// to each other; there is no need for a baseline. What was not measured because the run was `broken_off` holds nothing.
+    /// Checks every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is relative to
+    /// the first variant and needs no baseline. Nothing holds for what was not measured because the run was
+    /// `broken_off`.
     pub fn judge_variants(&mut self, plan: &GatePlan, broken_off: bool) {
         let Some(variants) = &self.variants else { return };
         let missing = |requirement| {
@@ -64,7 +65,7 @@ fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &Variant
     }
 }
 
-/// Shares of errors are often 0, which has no ratio: a change is held against the reference's own share.
+/// Shares of errors are often 0, which has no ratio: a change is compared with the reference's own share.
 fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Found> {
     let ((failed, all), (of_reference, all_of_reference)) = (cell.failures(variant), cell.failures(0));
     let bound = match requirement.bound {

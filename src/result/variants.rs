@@ -1,4 +1,4 @@
-//! Variants, measured in rounds, against the first of them.
+//! Variants, measured in rounds, compared with the first of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -132,7 +132,7 @@ impl VariantsResult {
         units.flatten().any(|unit| unit.problem.is_some())
     }
 
-    /// Whether every round is of every variant: a file may hold anything.
+    /// Whether every round covers every variant: a file may contain anything.
     pub fn is_consistent(&self) -> bool {
         let count = self.variants.len();
         let fits = |cell: &Cell| {
@@ -142,7 +142,7 @@ impl VariantsResult {
         self.cells.iter().all(fits)
     }
 
-    /// Every variant but the first, against that, in a cell.
+    /// Compares every variant but the first with the first, in a cell.
     pub fn comparisons(&self, cell: &Cell) -> Vec<Comparison> {
         (1..self.variants.len())
             .map(|variant| compare(cell, variant, (self.rounds.margin, self.seed), self.primary))
@@ -151,26 +151,26 @@ impl VariantsResult {
 }
 
 impl Cell {
-    /// What a variant came to in the rounds that count.
+    /// A variant's results in the rounds that count.
     pub fn units(&self, variant: usize) -> impl Iterator<Item = &Unit> {
         self.rounds.iter().filter_map(move |round| round.counted(variant))
     }
 
-    /// What is known of a variant's own figure: its geometric mean over the rounds, and the interval of that. None where not
-    /// every round tells it.
+    /// A variant's own figure: its geometric mean over the rounds, and the interval of that. `None` if a round lacks
+    /// it.
     pub fn known(&self, variant: usize, of: Figure) -> Option<(f64, Option<Interval>)> {
         let starts = self.by_start(|round| Some(round.counted(variant)?.get(of).map(f64::ln)))?;
         Paired::of(&starts, 0).map(|paired| (paired.ratio, paired.interval))
     }
 
-    /// What the rounds tell of the ratio of a variant's figure to the reference's; `run_seed` is the run's. None where not every
-    /// round tells both.
+    /// What the rounds say about the ratio of a variant's figure to the reference's; `run_seed` is the run's. `None` if
+    /// a round lacks either.
     pub fn ratio(&self, variant: usize, of: Figure, run_seed: u64) -> Option<Paired> {
         let starts = self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))?;
         Paired::of(&starts, seed::derive(run_seed, Purpose::SignFlips))
     }
 
-    /// Requests of a variant that failed, and all, over the rounds that were measured.
+    /// A variant's failed requests, and all its requests, over the measured rounds.
     pub fn failures(&self, variant: usize) -> (u64, u64) {
         let units =
             self.rounds.iter().filter(|round| !round.set_aside).filter_map(|round| round.units[variant].as_ref());
@@ -180,8 +180,8 @@ impl Cell {
         })
     }
 
-    /// The values of the rounds that count, start by start; none where one of them lacks it: percentiles are missing in the
-    /// slowest rounds, and without these the others would tell something else.
+    /// The values of the rounds that count, start by start; `None` if one lacks it: percentiles are missing in the
+    /// slowest rounds, and the others alone would be biased.
     fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Option<Vec<Vec<f64>>> {
         let most = self.rounds.iter().map(|round| round.start).max().unwrap_or(0);
         let start = |number| self.rounds.iter().filter(|round| round.start == number).filter_map(&value).collect();
@@ -189,8 +189,8 @@ impl Cell {
     }
 }
 
-/// A variant against the reference; changes up to `margin` count as none, and `primary` is the figure that the order of rounds is
-/// judged by.
+/// Compares a variant with the reference; changes up to `margin` count as none, and `primary` is the figure that the
+/// effect of the order is judged by.
 pub fn compare(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), primary: Figure) -> Comparison {
     let both = |round: &&Round| round.counted(0).is_some() && round.counted(variant).is_some();
     let rounds: Vec<&Round> = cell.rounds.iter().filter(both).collect();
@@ -207,8 +207,8 @@ pub fn compare(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), prim
     }
 }
 
-/// The logarithms of a figure in a round in which both were measured: the reference's, and the variant's; none where one of them
-/// has too few requests for it.
+/// The logarithms of a figure in a round in which both were measured: the reference's, and the variant's; `None` if one
+/// of them has too few requests for it.
 fn logs(round: &Round, variant: usize, of: Figure) -> Option<Option<(f64, f64)>> {
     let (one, other) = (round.counted(0)?.get(of), round.counted(variant)?.get(of));
     Some(one.zip(other).map(|(one, other)| (one.ln(), other.ln())))
@@ -236,8 +236,8 @@ fn figure(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), of: Figur
     })
 }
 
-/// What pairs say of a figure. A change must be told by the interval and by the permutation test; that there is none follows from
-/// the interval alone, because no test proves it.
+/// The verdict on a figure from its pairs. A change must show both in the interval and in the permutation test;
+/// sameness follows from the interval alone, because no test proves it.
 pub fn verdict(of: Figure, paired: &Paired, margin: f64) -> Direction {
     match direction(of.more_is_better(), paired.interval, margin) {
         Direction::Worse | Direction::Better if paired.p > SIGNIFICANT => Direction::Undecided,
@@ -298,7 +298,7 @@ pub struct VariantsFile<'a> {
 }
 
 impl<'a> VariantsFile<'a> {
-    /// The file's form.
+    /// The file's representation.
     pub fn of(result: &'a VariantsResult) -> Self {
         let cell = |cell: &'a Cell| CellFile { cell, comparisons: result.comparisons(cell) };
         Self {

@@ -1,4 +1,4 @@
-//! [`Allowance`]: how much memory input data may take together.
+//! [`Allowance`]: a limit on the memory of all input data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::shm::{Placement, free_bytes};
 
-/// Memory that everything which is read or generated as input data shares: what is to be larger is refused before it is read.
+/// The memory budget shared by everything that is read or generated as input data: what would exceed it is refused
+/// before it is read.
 #[derive(Debug)]
 pub struct Allowance {
     limit: u64,
@@ -16,31 +17,31 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// So many bytes; three quarters of the memory that is free where nobody says, of which a server in this process needs some, too.
+    /// `asked` bytes; by default three quarters of the free memory, because a server in this process needs some, too.
     pub fn new(asked: Option<u64>) -> Arc<Self> {
         let usual = || free_bytes(Placement::Pageable).map_or(u64::MAX, |free| free - free / 4);
         Arc::new(Self { limit: asked.unwrap_or_else(usual), asked: asked.is_some(), taken: AtomicU64::new(0) })
     }
 
-    /// As much as the machine gives.
+    /// Without a limit.
     pub fn unbounded() -> Arc<Self> {
         Self::new(Some(u64::MAX))
     }
 
-    /// Bytes that are taken.
+    /// Bytes in use.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Fails where `bytes` more would be too many; takes none.
+    /// Fails if `bytes` more would exceed the limit; reserves nothing.
     ///
     /// # Errors
-    /// That says how many there would be, and how many there may be.
+    /// Says how many there would be, and how many are allowed.
     pub fn check(&self, bytes: u64) -> Result<()> {
         self.fits(self.taken().saturating_add(bytes))
     }
 
-    /// Takes bytes.
+    /// Reserves bytes.
     ///
     /// # Errors
     /// As [`Allowance::check`].
@@ -49,7 +50,7 @@ impl Allowance {
         self.fits(all).inspect_err(|_| self.give_back(bytes))
     }
 
-    /// Gives bytes back that were taken.
+    /// Releases reserved bytes.
     pub fn give_back(&self, bytes: u64) {
         let less = |taken: u64| Some(taken.saturating_sub(bytes));
         let _ = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);

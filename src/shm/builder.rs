@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::shm::posix::{self, HostMemory};
 use crate::shm::{Allowance, Placement, Region};
 
-/// Tensors start at multiples of this: a cache line, and what vector units like.
+/// Tensors start at multiples of this: a cache line, and the alignment that vector units prefer.
 pub const ALIGNMENT: usize = 64;
 
 /// First size of the mapping; doubled when full. Pages that are never written cost nothing.
@@ -22,12 +22,12 @@ pub struct RegionBuilder {
     claim: Claim,
 }
 
-/// Bytes that a builder may use, given back where no region comes of them.
+/// Bytes that a builder has reserved, released if it makes no region.
 #[derive(Debug)]
 struct Claim {
-    /// Of the mapping, without asking.
+    /// Bytes reserved so far.
     bytes: usize,
-    /// Where they are taken from, if they are counted.
+    /// The allowance that they count against, if any.
     from: Option<Arc<Allowance>>,
 }
 
@@ -49,7 +49,7 @@ impl RegionBuilder {
         Ok(Self { mapping, len: 0, claim: Claim { bytes: FIRST, from: None } })
     }
 
-    /// An empty builder that takes its memory from an allowance; the region keeps what was written of it.
+    /// An empty builder that takes its memory from an allowance; the region keeps the written part.
     ///
     /// # Errors
     /// Where the machine lacks the memory.
@@ -92,7 +92,7 @@ impl RegionBuilder {
         Ok(())
     }
 
-    /// Appends `count` zero bytes and lends them to be filled in.
+    /// Appends `count` zero bytes and returns them to be filled in.
     ///
     /// # Errors
     /// Where the machine lacks the memory.
@@ -115,15 +115,15 @@ impl RegionBuilder {
         &self.mapping[start..self.len]
     }
 
-    /// Takes back everything written since `start`.
+    /// Removes everything written since `start`.
     pub fn truncate(&mut self, start: usize) {
         self.len = self.len.min(start);
     }
 
-    /// The region of what was written.
+    /// The region of everything written.
     pub fn finish(self) -> Region {
         let Self { mapping, len, mut claim } = self;
-        // What the region keeps is not the builder's any more.
+        // The region's share no longer belongs to the builder.
         claim.bytes = claim.bytes.saturating_sub(len);
         Region::from_host(Placement::Pageable, HostMemory::built(mapping, len))
     }
@@ -132,7 +132,7 @@ impl RegionBuilder {
     fn reserve(&mut self, end: usize) -> Result<()> {
         if let Some(allowance) = &self.claim.from {
             let more = |until: usize| allowance.take((until - self.claim.bytes) as u64).map(|()| until);
-            // A little ahead, so that it is not asked for every element; to the byte where that is too much.
+            // Reserves a little ahead, to avoid a reservation per element; exactly if that is too much.
             let ahead = end.saturating_add(end / 16).saturating_add(FIRST);
             self.claim.bytes = more(ahead).or_else(|_| more(end))?;
         }

@@ -1,8 +1,8 @@
 //! CUDA memory through the driver's own interface, which is looked up at run time: without a driver nothing here is
 //! called, and asking for it is a clear error.
 //!
-//! Memory lives in each device's primary context, the one that Triton's backends use too, so addresses can be handed
-//! over within the process. It is allocated with `cuMemAlloc`, because pool memory cannot be exported to other processes.
+//! Memory lives in each device's primary context, which Triton's backends use too, so addresses can be passed within
+//! the process. It is allocated with `cuMemAlloc`, because pool memory cannot be exported to other processes.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -37,8 +37,8 @@ fn start() -> Result<u32> {
     Ok(u32::try_from(count).unwrap_or(0))
 }
 
-/// The primary context of a device, current on this thread until dropped. The thread may be a server's, whose own current
-/// context must then be as it was.
+/// Makes the primary context of a device current on this thread until dropped. The thread may be a server's, whose own
+/// current context must be restored.
 struct Entered {
     before: sys::CUcontext,
 }
@@ -50,7 +50,7 @@ impl Drop for Entered {
     }
 }
 
-/// Finds out whether there is such a device.
+/// Checks that the device exists.
 ///
 /// # Errors
 /// Where there is none, or no driver.
@@ -79,9 +79,9 @@ fn enter(device: u32) -> Result<Entered> {
     Ok(Entered { before: before.unwrap_or(std::ptr::null_mut()) })
 }
 
-/// Waits for what was asked of the current device: clearing memory returns before it is done, and copies to a device may
-/// return before their last bytes have arrived. Streams that do not follow the default stream, and other processes, would see
-/// what was there before.
+/// Waits for pending work of the current device: clearing memory returns before it is done, and copies to a device may
+/// return before their last bytes have arrived. Streams that do not follow the default stream, and other processes,
+/// would see the old content.
 fn settle() -> Result<()> {
     // SAFETY: the default stream always exists.
     unsafe { result::stream::synchronize(result::stream::null()) }.map_err(|e| failed("wait for the GPU", e))

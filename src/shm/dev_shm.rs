@@ -1,4 +1,4 @@
-//! `/dev/shm`: the file system that POSIX shared memory is in, and what is said where it refuses some.
+//! `/dev/shm`: the file system of POSIX shared memory, and the error if it is full.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::error::Error;
 
 const FOLDER: &str = "/dev/shm";
 
-/// Bytes that are free in it; `None` where that has no limit, or nobody knows.
+/// Free bytes in it; `None` if it has no limit, or that is not known.
 pub(super) fn free() -> Option<u64> {
     let fs = rustix::fs::statvfs(FOLDER).ok()?;
     // Mounted without a limit, it has no blocks.

@@ -1,4 +1,4 @@
-//! How much memory is left for slots whose number nobody can tell beforehand.
+//! How much memory is left for slots whose number is not known beforehand.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,9 @@ use crate::limits;
 use crate::machine::cgroup;
 use crate::shm::{Placement, cuda, dev_shm};
 
-/// Bytes that can still be had of a kind of memory, as far as the machine tells: for ordinary memory what the system
-/// calls available, and what the control group, those around it and the limit of the address space leave; for shared memory
-/// no more than is free in `/dev/shm`; for a GPU's what its driver
-/// says. `None` where nobody knows.
+/// Available bytes of a kind of memory, as far as the machine reports: for ordinary memory what the system calls
+/// available, limited by the control groups and the address space; for shared memory no more than is free in
+/// `/dev/shm`; for a GPU what its driver says. `None` if that is not known.
 pub fn free_bytes(placement: Placement) -> Option<u64> {
     match placement {
         Placement::Pageable | Placement::Pinned => host(),
@@ -32,7 +31,7 @@ fn available(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What a control group allows beyond what it uses; `None` without a limit. Files that it keeps in memory give way.
+/// What a control group allows beyond what it uses; `None` without a limit. Its page cache counts as free.
 fn left_in(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
     let limit = read("memory.max").or_else(|| read("memory.limit_in_bytes"))?;

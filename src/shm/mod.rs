@@ -1,8 +1,8 @@
 //! Memory that tensors live in: ordinary, page-locked, POSIX shared, or a GPU's.
 //!
-//! A [`Region`] is one allocation with a stable address for as long as it lives. Inputs are written once, when it is
-//! made, and frozen; outputs are written by the server while a request is under way, so their bytes are read by copying
-//! only. A [`RegionBuilder`] grows a region of ordinary memory whose size is not known beforehand.
+//! A [`Region`] is one allocation with a stable address. Inputs are written once, when it is made, and frozen; outputs
+//! are written by the server while a request is under way, so their bytes are read only by copying. A [`RegionBuilder`]
+//! grows a region of ordinary memory whose size is not known beforehand.
 
 mod allowance;
 mod builder;

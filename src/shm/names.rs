@@ -1,10 +1,11 @@
 //! Names of the POSIX shared memory that this process owns, so that none outlives it.
 //!
-//! A region unlinks its name when it is dropped. Exits that leave regions behind (a signal, `process::exit`, an abort after
-//! a panic, requests that never came back) call [`unlink_all`]; what is mapped stays usable until the process is gone.
+//! A region unlinks its name when it is dropped. Exits that leave regions behind (a signal, `process::exit`, an abort
+//! after a panic, requests that never came back) call [`unlink_all`]; mapped memory stays usable until the process is
+//! gone.
 //!
-//! A name comes to exist and is noted under one lock, and goes under it, too: so [`unlink_all`] finds all that there are,
-//! and none that were only tried, because they belong to somebody else.
+//! A name is created and recorded under one lock, and removed under it, too. So [`unlink_all`] finds all existing
+//! names, and none that were only tried, because these belong to somebody else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -12,23 +13,23 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The names that exist.
+/// The existing names.
 struct Names {
     live: Vec<String>,
-    /// The process is about to end: no name may come any more.
+    /// The process is about to end: no more names may be created.
     ending: bool,
 }
 
 static NAMES: Mutex<Names> = Mutex::new(Names { live: Vec::new(), ending: false });
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A name that this process has not used yet, with the slash that `shm_open` wants in front.
+/// A name that this process has not used yet, with the leading slash that `shm_open` requires.
 pub(super) fn next() -> String {
     format!("/triton-bench-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Makes shared memory called `name` by calling `create`, which must not touch it, and notes the name. `None` where the
-/// process is about to end: a name that came now might stay.
+/// Creates shared memory called `name` by calling `create`, which must not touch it, and records the name. `None` if
+/// the process is about to end: a name created now might stay.
 ///
 /// # Errors
 /// Those of `create`, after which no memory of ours has the name.
@@ -51,9 +52,9 @@ pub(super) fn remove(name: &str) {
     }
 }
 
-/// Unlinks every shared memory name that this process still owns, and lets no further one come to exist: other threads may
-/// go on until the process is gone. To be called on the way out, from any thread that is not inside a signal handler;
-/// calling it twice does no harm.
+/// Unlinks every shared memory name that this process still owns, and lets no further one be created, because other
+/// threads may continue until the process is gone. To be called on the way out, from any thread that is not inside a
+/// signal handler; calling it twice does no harm.
 pub fn unlink_all() {
     // A panic inside this module may hold the lock on this very thread; leaving a name is then better than a deadlock.
     let Some(mut names) = NAMES.try_lock_for(Duration::from_secs(1)) else { return };
@@ -63,11 +64,13 @@ pub fn unlink_all() {
     }
 }
 
-/// How often a signal handler tries to get the lock, and how long it sleeps between: a name is made in a few microseconds.
+/// How often a signal handler tries to get the lock, and how long it sleeps in between: creating a name takes a few
+/// microseconds.
 const SIGNAL_ATTEMPTS: usize = 20;
 const SIGNAL_PAUSE: Duration = Duration::from_micros(500);
 
-/// As [`unlink_all`], for a signal handler: waits but a moment, because its own thread may hold the lock, and frees nothing.
+/// Like [`unlink_all`], for a signal handler: waits only a moment, because its own thread may hold the lock, and frees
+/// nothing.
 pub(super) fn unlink_in_signal() {
     for _ in 0..SIGNAL_ATTEMPTS {
         let Some(mut names) = NAMES.try_lock() else {

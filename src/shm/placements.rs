@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shm::Placement;
 
-/// Kinds of memory that regions take in turn, such as several devices. Clones share the turn.
+/// Kinds of memory that regions use in turn, such as several devices. Clones share the turn.
 #[derive(Clone, Debug)]
 pub struct Placements {
     first: Placement,
@@ -29,7 +29,7 @@ impl Placements {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
-    /// The one whose turn it is.
+    /// The next one in turn.
     pub fn take(&self) -> Placement {
         let turn = self.taken.fetch_add(1, Ordering::Relaxed) % (self.others.len() + 1);
         turn.checked_sub(1).map_or(self.first, |other| self.others[other])
@@ -37,14 +37,14 @@ impl Placements {
 }
 
 impl From<Placement> for Placements {
-    /// That one, always.
+    /// Always the same one.
     fn from(placement: Placement) -> Self {
         Self::new(placement, [])
     }
 }
 
 impl PartialEq for Placements {
-    /// Whether they are the same kinds in the same order, whoever's turn it is.
+    /// Whether they are the same kinds in the same order, whatever the turn.
     fn eq(&self, other: &Self) -> bool {
         self.first == other.first && self.others == other.others
     }

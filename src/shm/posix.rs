@@ -16,10 +16,10 @@ use shared_memory::{Shmem, ShmemConf, ShmemError};
 use crate::error::{Error, Result};
 use crate::shm::{dev_shm, names};
 
-/// How many taken names are passed over before giving up: names left by a dead process with our number.
+/// How many existing names are skipped before giving up: names left by a dead process with our number.
 const NAME_ATTEMPTS: usize = 1000;
 
-/// So many bytes of shared memory are reserved at a time.
+/// Bytes of shared memory reserved at a time.
 const PIECE: usize = 16 << 20;
 
 /// A mapping of host memory with a stable address.
@@ -38,14 +38,14 @@ enum Owner {
 struct Named {
     memory: Shmem,
     name: String,
-    /// Where pages are reserved as they are written.
+    /// Set if pages are reserved as they are written.
     unreserved: Option<Unreserved>,
 }
 
 /// A file of shared memory whose pages are not all reserved.
 struct Unreserved {
     file: OwnedFd,
-    /// For every [`PIECE`] whether it is.
+    /// For every [`PIECE`], whether it is reserved.
     reserved: Vec<bool>,
 }
 
@@ -61,13 +61,13 @@ impl Drop for Named {
 }
 
 impl HostMemory {
-    /// Anonymous memory of `len` zero bytes, every page present.
+    /// Anonymous memory of `len` zero bytes, with every page resident.
     pub(super) fn anonymous(len: usize) -> Result<Self> {
         let mapping = MmapOptions::new().len(len.max(1)).populate().map_anon().map_err(|e| lacking(len, &e))?;
         Ok(Self::mapped(mapping.into(), len))
     }
 
-    /// The same, whose pages come as they are written.
+    /// The same, with pages allocated as they are written.
     pub(super) fn unfilled(len: usize) -> Result<Self> {
         let mapping = MmapOptions::new().len(len.max(1)).map_anon().map_err(|e| lacking(len, &e))?;
         Ok(Self::mapped(mapping.into(), len))
@@ -78,7 +78,7 @@ impl HostMemory {
         Self { frozen: true, ..Self::mapped(mapping.into(), len) }
     }
 
-    /// The contents of a regular file of `len` bytes, read-only, every page present; frozen.
+    /// The contents of a regular file of `len` bytes, read-only, with every page resident; frozen.
     pub(super) fn file(file: &File, len: usize) -> io::Result<Self> {
         if len == 0 {
             return Self::anonymous(0).map(|memory| Self { frozen: true, ..memory }).map_err(io::Error::other);
@@ -87,11 +87,11 @@ impl HostMemory {
         Ok(Self { frozen: true, ..Self::mapped(mapping, len) })
     }
 
-    /// Named shared memory of `len` zero bytes, every page present.
+    /// Named shared memory of `len` zero bytes, with every page resident.
     pub(super) fn named(len: usize) -> Result<Self> {
         let mut memory = Self::named_unfilled(len)?;
         memory.reserve(0, len.max(1))?;
-        // SAFETY: the mapping is `len` bytes long, writable, and nobody else knows it yet; its pages are reserved.
+        // SAFETY: the mapping is `len` bytes long, writable, and not shared yet; its pages are reserved.
         unsafe { memory.address().write_bytes(0, len) };
         if let Owner::Named(named) = &mut memory.owner {
             named.unreserved = None;
@@ -99,7 +99,7 @@ impl HostMemory {
         Ok(memory)
     }
 
-    /// The same, whose pages come as they are written.
+    /// The same, with pages allocated as they are written.
     pub(super) fn named_unfilled(len: usize) -> Result<Self> {
         if dev_shm::free().is_some_and(|free| len as u64 > free) {
             return Err(dev_shm::refused(len, &rustix::io::Errno::NOSPC.into()));
@@ -107,7 +107,7 @@ impl HostMemory {
         for _ in 0..NAME_ATTEMPTS {
             let name = names::next();
             match names::make(&name, || create(&name, len)) {
-                // Works like any other for the moment that is left: no thread must report an error in that.
+                // Works like any other for the moment that is left: no thread may report an error in that time.
                 Ok(None) => return Self::unfilled(len),
                 Ok(Some((memory, file))) => {
                     let unreserved = Unreserved { file, reserved: vec![false; len.div_ceil(PIECE).max(1)] };
@@ -174,14 +174,15 @@ impl HostMemory {
     /// Copies bytes out, as they are at this moment. `offset + out.len()` is within the memory.
     pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
         assert!(offset.checked_add(out.len()).is_some_and(|end| end <= self.len));
-        // SAFETY: the range was checked, `out` is ours alone; writers of unfrozen memory are through, as `Region::read` asks.
+        // SAFETY: the range was checked, `out` is ours alone; writers of unfrozen memory are done, as `Region::read`
+        // requires.
         unsafe { self.address().add(offset).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
     }
 
     /// Copies bytes in. `offset + bytes.len()` is within the memory, which is not frozen.
     ///
     /// # Errors
-    /// Where there is no memory for them, if pages come as they are written.
+    /// Where there is no memory for them, if pages are allocated as they are written.
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         if !bytes.is_empty() {
             self.reserve(offset, bytes.len())?;
@@ -192,21 +193,21 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Gives the whole pages of a range back to the system; what was in them is lost, unless they are a file's.
+    /// Returns the whole pages of a range to the system; their content is lost, unless they are a file's.
     pub(super) fn give_back(&mut self, offset: usize, len: usize) {
         let page = rustix::param::page_size();
         let (start, end) = (offset.next_multiple_of(page), (offset + len).min(self.len) / page * page);
         if let Owner::Mapping(mapping) = &self.owner
             && start < end
         {
-            // SAFETY: the range is within the mapping, and `&mut self` says that nobody has borrowed from it.
+            // SAFETY: the range is within the mapping, and `&mut self` proves that nothing borrows from it.
             let _ = unsafe { mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
         }
     }
 
     /// The bytes of frozen memory.
     pub(super) fn slice(&self) -> Option<&[u8]> {
-        // SAFETY: the mapping is at least `len` bytes, present for as long as `self`, and frozen: nobody writes it any more.
+        // SAFETY: the mapping is at least `len` bytes, lives as long as `self`, and is frozen: nothing writes to it.
         self.frozen.then(|| unsafe { std::slice::from_raw_parts(self.address(), self.len) })
     }
 }
@@ -220,19 +221,20 @@ fn create(name: &str, len: usize) -> Result<(Shmem, OwnedFd), ShmemError> {
     Ok((memory, file))
 }
 
-/// What is said when mapped memory has lost its file.
+/// The message when mapped memory has lost its file.
 const CUT_SHORT: &str = "error: memory that is mapped from a file is gone (SIGBUS): an input data file was cut \
     short during the run, or /dev/shm is full; leave input files as they are until the run has ended, and see df /dev/shm\n";
 
-/// How long a thread that met such memory waits for another, which the same signal tells, to end the process in better
-/// order than a handler can.
+/// How long a thread that hit such memory waits for another thread, which also receives the signal, to end the process
+/// more cleanly than a handler can.
 const LEAVE_LIMIT: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Says so when someone cuts an input file short while it is mapped. To be called once, by the program, before whatever else the
-/// signal tells is asked to be told: that may end the process at once, and handlers are called in the order in which they came.
+/// Reports when someone truncates an input file while it is mapped. To be called once, by the program, before other
+/// handlers of the signal are registered: these may end the process at once, and handlers run in the order of
+/// registration.
 ///
 /// # Errors
-/// Where the signal cannot be taken over.
+/// Where the signal handler cannot be installed.
 pub fn say_when_files_are_cut_short() -> io::Result<()> {
     let action = || {
         let _ = rustix::io::write(rustix::stdio::stderr(), CUT_SHORT.as_bytes());
@@ -241,11 +243,11 @@ pub fn say_when_files_are_cut_short() -> io::Result<()> {
     unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) }.map(drop)
 }
 
-/// Makes the process end with `code` then, if nobody has ended it better: the bytes are gone, for the server too, and there is
-/// nothing to go on with. To be called once, by the program, after that.
+/// Ends the process with `code` in that case, if nothing else has ended it more cleanly: the bytes are gone, for the
+/// server too, and the run cannot continue. To be called once, by the program, after that.
 ///
 /// # Errors
-/// Where the signal cannot be taken over.
+/// Where the signal handler cannot be installed.
 pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
     let action = move || {
         names::unlink_in_signal();
@@ -256,20 +258,20 @@ pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
     unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, action) }.map(drop)
 }
 
-/// Does so where the kernel found the bytes of a system call gone, for which it has this error instead of a signal.
+/// Does so if the kernel missed the bytes in a system call, which returns this error instead of raising a signal.
 pub fn end_if_cut_short(error: &io::Error) {
     if error.raw_os_error() == Some(libc::EFAULT) {
         let _ = signal_hook::low_level::raise(signal_hook::consts::SIGBUS);
     }
 }
 
-/// Makes an anonymous mapping longer; its address may change.
+/// Extends an anonymous mapping; its address may change.
 pub(super) fn grow(mapping: &mut MmapMut, len: usize) -> Result<()> {
     // SAFETY: the mapping is anonymous and only gets longer, so every byte of it stays backed.
     unsafe { mapping.remap(len, RemapOptions::new().may_move(true)) }.map_err(|e| lacking(len, &e))
 }
 
-/// How much text is read before its pages are given back.
+/// How much text is read before its pages are released.
 const RELEASE_STEP: usize = 32 << 20;
 
 /// A text file, mapped to be read once from front to back.
@@ -286,7 +288,7 @@ impl MappedText {
         Ok(Self { mapping, released: Cell::new(0) })
     }
 
-    /// Gives the memory of what is before `offset` back, now and then. It can still be read, from the file again.
+    /// Releases the memory before `offset` from time to time. It can still be read, from the file again.
     pub(crate) fn release(&self, offset: usize) {
         // A reader may have gone back to read something again.
         let from = self.released.get().min(offset / RELEASE_STEP * RELEASE_STEP);

@@ -24,7 +24,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Finds out whether this machine has the driver and the device that this kind of memory needs, before any is asked for.
+    /// Checks that this machine has the driver and the device that this kind of memory needs, before any is allocated.
     ///
     /// # Errors
     /// Where it has not.
@@ -61,7 +61,7 @@ enum Memory {
 }
 
 impl Region {
-    /// A region of `len` zero bytes that is ready to be written: every page is present, shared memory is reserved.
+    /// A region of `len` zero bytes that is ready to be written: every page is resident, shared memory is reserved.
     ///
     /// # Errors
     /// Where the machine lacks the memory, the driver or the device that `placement` needs.
@@ -75,8 +75,8 @@ impl Region {
         Ok(Self { placement, memory })
     }
 
-    /// A region of `len` bytes for one who is going to write it: memory of the process and shared memory are taken page by
-    /// page as they are written.
+    /// A region of `len` bytes for a caller that is going to write it: process memory and shared memory are allocated
+    /// page by page as they are written.
     ///
     /// # Errors
     /// As [`Region::zeroed`].
@@ -103,7 +103,7 @@ impl Region {
     /// long as the region lives.
     ///
     /// # Errors
-    /// Where the path is no regular file or cannot be read.
+    /// Where the path is not a regular file or cannot be read.
     pub fn mapped(path: &Path) -> Result<Self> {
         let (file, len) = open_regular(path)?;
         let host = HostMemory::file(&file, len).map_err(|e| unreadable(path, &e))?;
@@ -173,7 +173,7 @@ impl Region {
     }
 
     /// Copies bytes out of the region, from the device if it is there. A server that was given the region to write must
-    /// be through with it: a request's outputs are read after its response has come.
+    /// have finished: a request's outputs are read after its response has come.
     ///
     /// # Errors
     /// Where the range leaves the region, or the driver fails.
@@ -200,8 +200,7 @@ impl Region {
         }
     }
 
-    /// Gives the memory of a part that nobody needs any more back to the system, as far as that is possible. What was in it
-    /// is lost.
+    /// Returns the memory of a part that is no longer needed to the system, as far as possible. Its content is lost.
     pub fn give_back(&mut self, offset: usize, len: usize) {
         if let Memory::Host(host) = &mut self.memory {
             host.give_back(offset, len);
@@ -254,10 +253,10 @@ pub(crate) fn map_text(path: &Path) -> Result<MappedText> {
     MappedText::new(&file).map_err(|e| unreadable(path, &e))
 }
 
-/// Opens a file and tells its length, without waiting on pipes and devices.
+/// Opens a file and returns its length, without waiting on pipes and devices.
 ///
 /// # Errors
-/// Where the path is no regular file or cannot be read.
+/// Where the path is not a regular file or cannot be read.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, usize)> {
     let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !metadata.is_file() {

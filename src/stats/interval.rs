@@ -23,12 +23,12 @@ impl Interval {
     }
 }
 
-/// Interval of a share from `hits` of `all` (Wilson 1927); `confidence` is such as 0.95. None where there is nothing to have a share of.
+/// Interval of a share from `hits` of `all` (Wilson 1927), at a `confidence` such as 0.95. `None` if `all` is 0.
 pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> {
     if all == 0 {
         return None;
     }
-    // With so many degrees of freedom, Student's t is the normal distribution.
+    // With this many degrees of freedom, Student's t is the normal distribution.
     let z = student_t_quantile(0.5 + confidence / 2.0, 1e7);
     let (n, share) = (all as f64, hits as f64 / all as f64);
     let middle = share + z * z / (2.0 * n);
@@ -37,8 +37,8 @@ pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> 
     Some(Interval { low: ((middle - half) / scale).max(0.0), high: ((middle + half) / scale).min(1.0) })
 }
 
-/// Interval of how much larger the share of `own` (hits, all) is than that of `theirs` (Newcombe 1998, method 10: from Wilson's
-/// intervals of both). None where one side has nothing to have a share of.
+/// Interval of how much larger the share of `own` (hits, all) is than that of `theirs` (Newcombe 1998, method 10: from
+/// Wilson's intervals of both). `None` if one side has no cases.
 pub fn share_difference(own: (u64, u64), theirs: (u64, u64), confidence: f64) -> Option<Interval> {
     let known = |(hits, all): (u64, u64)| Some((hits as f64 / all as f64, share_interval(hits, all, confidence)?));
     let ((p, own), (q, theirs)) = (known(own)?, known(theirs)?);
@@ -74,7 +74,7 @@ pub fn percentile_interval(
     Some(Interval { low: values.lowest_equivalent(at(low)) as f64, high: values.highest_equivalent(at(high)) as f64 })
 }
 
-/// The rank of which the sample, of `n` independent ones, is below percentile `p` with this probability.
+/// The rank at which the sample, of `n` independent ones, is below percentile `p` with this probability.
 fn rank(n: f64, p: f64, probability: f64) -> f64 {
     let (mut low, mut high) = (0.0, n + 1.0);
     for _ in 0..40 {

@@ -1,27 +1,27 @@
-//! What pairs of measurements tell of a ratio.
+//! What paired measurements say about a ratio.
 //!
-//! Two things are measured in rounds, each once a round. Whatever the machine does meanwhile meets both alike, so the unit is
-//! the round's difference of logarithms, and never a request: neighbouring requests meet the same queue, and runs differ among
-//! themselves. Where the server was started anew in between, a start's mean is the unit (Kalibera and Jones, "Rigorous
-//! Benchmarking in Reasonable Time", 2013, with two levels).
+//! Two things are measured in rounds, each once a round. Whatever else the machine does affects both alike, so the unit
+//! is the round's difference of logarithms, and never a request: neighbouring requests meet the same queue, and runs
+//! differ among themselves. If the server was restarted in between, the unit is a start's mean (Kalibera and Jones,
+//! "Rigorous Benchmarking in Reasonable Time", 2013, with two levels).
 
 use crate::seed::hash;
 use crate::stats::{Interval, student_t_quantile};
 
 /// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
-/// How probably a change as large as the smallest detectable one is found.
+/// Probability with which a change of the smallest detectable size is found.
 const POWER: f64 = 0.8;
-/// All signs are gone through up to so many pairs.
+/// Up to this many pairs, all signs are enumerated.
 const MOST_EXACT: usize = 16;
-/// Draws where there are more.
+/// Number of draws beyond that.
 const DRAWS: u64 = 20_000;
 /// With fewer pairs no sign-flip test can be below 5 %.
 pub const LEAST_PAIRS: usize = 6;
-/// More rounds than this are no plan.
+/// More rounds than this cannot be planned.
 const MOST_PAIRS: usize = 100_000;
 
-/// What pairs tell of a ratio.
+/// What pairs say about a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paired {
     /// Units that the interval rests on: rounds, or starts where there are several.
@@ -30,7 +30,7 @@ pub struct Paired {
     pub ratio: f64,
     /// Where the true one lies, with 95 % confidence; none with a single unit.
     pub interval: Option<Interval>,
-    /// How probable a difference as large as this is where there is none: the share of all ways to exchange the sides of pairs
+    /// How probable a difference of this size is if there is none: the share of all ways to exchange the sides of pairs
     /// that come as far from a ratio of 1 (sign-flip permutation test, two-sided).
     pub p: f64,
     /// Standard deviation of the units' logarithms.
@@ -42,8 +42,8 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// From the logarithms of the ratios, start by start; `stream` seeds the draws where there are too many pairs for all signs.
-    /// None where there is no pair.
+    /// From the logarithms of the ratios, start by start; `stream` seeds the draws if there are too many pairs for all
+    /// signs. `None` if there is no pair.
     pub fn of(starts: &[Vec<f64>], stream: u64) -> Option<Self> {
         let starts: Vec<&[f64]> = starts.iter().map(Vec::as_slice).filter(|start| !start.is_empty()).collect();
         let rounds: Vec<f64> = starts.concat();
@@ -56,7 +56,7 @@ impl Paired {
         let deviation = deviation(units);
         let half = |s: f64| student_t_quantile(0.5 + CONFIDENCE / 2.0, n - 1.0) * s / n.sqrt();
         let interval = |s: f64| Interval { low: (middle - half(s)).exp(), high: (middle + half(s)).exp() };
-        // Few starts have too few signs for any answer; their interval, which is wide, decides then.
+        // Few starts have too few signs for any answer; then their interval, which is wide, decides.
         let tested = if means.len() >= LEAST_PAIRS { &means } else { &rounds };
         Some(Self {
             units: units.len(),
@@ -69,8 +69,8 @@ impl Paired {
         })
     }
 
-    /// How many units would decide whether the change is beyond `margin`, with a probability of 80 %, if the ratio and its
-    /// deviation are what they seem to be. None where no number that can be measured would.
+    /// How many units would decide whether the change is beyond `margin`, with a probability of 80 %, if the ratio and
+    /// its deviation are what they seem to be. `None` if no feasible number would.
     pub fn units_to_decide(&self, margin: f64) -> Option<usize> {
         let gap = (self.ratio.ln().abs() - margin.ln_1p()).abs();
         let decides = |units: usize| reach(units) * self.deviation.unwrap_or(f64::INFINITY) <= gap;
@@ -110,7 +110,7 @@ fn sign_flip_p(values: &[f64], stream: u64) -> f64 {
         return hits as f64 / all as f64;
     }
     let hits = (0..DRAWS).filter(|&draw| drawn_sum(values, stream, draw).abs() >= least).count();
-    // What was measured is one of the draws.
+    // The measurement itself is one of the draws.
     (hits as f64 + 1.0) / (DRAWS as f64 + 1.0)
 }
 

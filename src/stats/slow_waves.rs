@@ -1,18 +1,18 @@
-//! How much a sum varies whose terms are like their neighbours.
+//! The variance of a sum of correlated terms.
 //!
-//! A queue remembers: the terms of a time series that it makes vary together, and their sum varies more than that of as many
-//! independent ones. How much more is what the series' slow waves show, because they average over the memory. The estimate
-//! is the mean square of its first cosine terms, each of which is worth a degree of freedom (Lazarus, Lewis, Stock and Watson,
-//! "HAR Inference: Recommendations for Practice", 2018).
+//! A queue has memory: the terms of a time series that it produces vary together, and their sum varies more than that
+//! of as many independent ones. How much more shows in the slow waves of the series, because they average over the
+//! memory. The estimate is the mean square of its first cosine terms, each of which is worth a degree of freedom
+//! (Lazarus, Lewis, Stock and Watson, "HAR Inference: Recommendations for Practice", 2018).
 
 use std::f64::consts::PI;
 
-/// Cosine terms, and so the degrees of freedom of Student's t. Fewer would make intervals wide, more would be blind to a
-/// memory that is a good part of the series.
+/// Number of cosine terms, and so the degrees of freedom of Student's t. Fewer would make intervals wide, more would
+/// miss a memory that is a good part of the series.
 pub const TERMS: usize = 6;
 
-/// The variance of the sum of a series whose mean is 0, of which a longer one would have more of the same: how long each of its
-/// terms was, and its value. There must be more terms than [`TERMS`].
+/// The variance of the sum of a series with mean 0, assuming that a longer one would continue in the same way: the
+/// length of each of its terms, and its value. There must be more terms than [`TERMS`].
 pub fn variance_of_sum(series: &[(f64, f64)]) -> f64 {
     let whole: f64 = series.iter().map(|(length, _)| length).sum();
     let wave = |term: usize| -> f64 {

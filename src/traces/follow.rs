@@ -1,4 +1,4 @@
-//! Trace files that a server still writes: what has come since the last look.
+//! Trace files that a server is still writing: reads what was added since the last poll.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,37 +7,39 @@ use std::path::{Path, PathBuf};
 
 use crate::traces::read::{Entry, Joined, Trace};
 
-/// The files of a server: `FILE`, which it adds to, and `FILE.0`, `FILE.1` and so on, each of which it writes at once.
+/// The files of a server: `FILE`, which it appends to, and `FILE.0`, `FILE.1` and so on, each of which it writes at
+/// once.
 #[derive(Debug)]
 pub struct TraceFiles {
     path: PathBuf,
     /// How far each file has been read.
     read: BTreeMap<PathBuf, u64>,
-    /// No more bytes of a file are read at once.
+    /// Limit on the bytes read from a file at once.
     most: u64,
 }
 
-/// Of more than so many bytes that a server has written since the last look, those are read that it has written last: 100 000 traces
-/// or so, which take twice that in memory.
+/// If a server has written more than this since the last poll, only the end is read: 100 000 traces or so, which take
+/// twice that in memory.
 const MOST_BYTES: u64 = 128 << 20;
 
 impl TraceFiles {
-    /// Those of `path`. What is in them already is left out.
+    /// The files of `path`. Their present content is skipped.
     pub fn from_now(path: &Path) -> Self {
         let mut files = Self { path: path.to_owned(), read: BTreeMap::new(), most: MOST_BYTES };
         files.read = files.sizes().unwrap_or_default();
         files
     }
 
-    /// The name that the server has for them.
+    /// The server's name for them.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How long each file is that is there.
+    /// The length of each existing file.
     ///
     /// # Errors
-    /// Where the folder, or a file in it, cannot be looked at; none is there, as before the server has written any, is no error.
+    /// Where the folder, or a file in it, cannot be examined; it is not an error if none exists, as before the server
+    /// has written any.
     pub fn sizes(&self) -> io::Result<BTreeMap<PathBuf, u64>> {
         let mut sizes = BTreeMap::new();
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name().and_then(|name| name.to_str()))
@@ -67,20 +69,20 @@ impl TraceFiles {
         Ok(self.sizes()?.iter().any(|(path, size)| self.read.get(path).copied().unwrap_or(0) != *size))
     }
 
-    /// The traces that have come since the last call, of requests whose id `wants`. Where a file ends within an object, as while the
-    /// server writes, that trace is left to the next call.
+    /// The traces added since the last call, of requests whose id `wants` accepts. If a file ends within an object,
+    /// because the server is writing, that trace is left to the next call.
     ///
     /// # Errors
-    /// Where a file cannot be read, or is none of traces.
+    /// Where a file cannot be read, or does not contain traces.
     pub fn take(&mut self, wants: impl Fn(&str) -> bool) -> io::Result<Vec<Trace>> {
         let mut joined = Joined::default();
         for (path, size) in self.sizes()? {
             let from = self.read.entry(path.clone()).or_default();
             if *from > size {
-                // The server was started anew, and began its file again.
+                // The server was restarted, and began its file again.
                 *from = 0;
             }
-            // An object that is cut by this has no trace to belong to.
+            // An object that is cut off by this does not belong to a complete trace.
             *from = (*from).max(size.saturating_sub(self.most));
             if *from < size {
                 let mut file = File::open(&path)?;
@@ -97,7 +99,7 @@ impl TraceFiles {
 /// Finds the objects of a list that may begin and end anywhere.
 #[derive(Default)]
 pub(super) struct Objects {
-    /// Bytes of the object that is not complete.
+    /// Bytes of the incomplete object.
     object: Vec<u8>,
     depth: usize,
     in_text: bool,
@@ -109,11 +111,12 @@ pub(super) struct Objects {
     begun: u64,
 }
 
-/// So much is read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
 impl Objects {
-    /// Adds all objects of complete traces to `joined`. Returns how many bytes those take, with what stands between them.
+    /// Adds all objects of complete traces to `joined`. Returns the number of bytes that those take, including
+    /// separators.
     pub(super) fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
         let mut piece = vec![0; PIECE];
         loop {
@@ -135,7 +138,7 @@ impl Objects {
         Ok(self.seen)
     }
 
-    /// Takes a byte; whether an object is complete with it.
+    /// Consumes a byte; returns whether it completes an object.
     fn push(&mut self, byte: u8) -> bool {
         if self.depth == 0 && byte != b'{' {
             return false;

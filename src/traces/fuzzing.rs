@@ -1,4 +1,4 @@
-//! The entry for the fuzz target under `fuzz/`: trace files of servers.
+//! The entry point of the fuzz target under `fuzz/`: trace files of servers.
 
 use std::io::{self, Read};
 
@@ -6,10 +6,10 @@ use crate::traces::follow::Objects;
 use crate::traces::read::Joined;
 use crate::traces::{Trace, add_up, stages};
 
-/// Reads bytes as a trace file, at once and in pieces, which must come to the same, and adds up what was found.
+/// Parses bytes as a trace file, at once and in pieces, with equal results, and adds up what was found.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn file(piece: usize, bytes: &[u8]) {
     let whole = found(bytes.len().max(1), bytes);
     assert_eq!(whole, found(piece.max(1), bytes));
@@ -27,7 +27,7 @@ fn found(piece: usize, bytes: &[u8]) -> Found {
     Ok((read, joined.traces()))
 }
 
-/// A file that gives no more than `piece` bytes at once.
+/// A file that returns no more than `piece` bytes per read.
 struct Pieces<'a> {
     piece: usize,
     bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Traces that a Triton server wrote: read from its files, and added up by protocol and model.
+//! Traces written by a Triton server: read from its files, and added up by protocol and model.
 
 mod follow;
 #[cfg(fuzzing)]

@@ -1,7 +1,7 @@
-//! Trace files of Triton, old and new.
+//! Trace files of Triton, in the old and the new format.
 //!
-//! A file is a JSON list. Of old it had one object per trace; newer servers write an object per moment, and one with the
-//! model's name, all with the trace's `id`. Both read alike when objects of one `id` are put together.
+//! A file is a JSON list. In the old format it has one object per trace; newer servers write one object per moment, and
+//! one with the model's name, all with the trace's `id`. Both read alike once objects of one `id` are merged.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ pub struct Moment {
     pub ns: u64,
 }
 
-/// What a server traced of one request to one model.
+/// A server's trace of one request to one model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Its number in the file.
@@ -50,11 +50,11 @@ pub(super) struct Entry {
     timestamps: Vec<Moment>,
 }
 
-/// The traces of a file, in order of their `id`, and whether the file lacks its end: a server writes whole traces whenever its
+/// The traces of a file, ordered by `id`, and whether the file lacks its end: a server writes whole traces whenever its
 /// settings change, and the end of the list when it stops.
 ///
 /// # Errors
-/// Where the file cannot be read, or is no list of traces; the message names the file and the place in it.
+/// Where the file cannot be read, or is not a list of traces; the message names the file and the place in it.
 pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     let refused = |what: String| Error::input(format!("trace file '{}': {what}", path.display()));
     let open = || File::open(path).map(BufReader::new).map_err(|error| refused(error.to_string()));
@@ -69,7 +69,7 @@ pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     }
 }
 
-/// Puts objects of one `id` together.
+/// Merges objects of one `id`.
 #[derive(Default)]
 pub(super) struct Joined {
     traces: Vec<Trace>,

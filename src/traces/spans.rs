@@ -1,4 +1,5 @@
-//! From moments to spans: how long each part of a request took, added up over requests to one model through one protocol.
+//! From moments to spans: how long each part of a request took, added up over requests to one model through one
+//! protocol.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ pub enum Frontend {
     None,
 }
 
-/// Sums in nanoseconds over the traces of one model. Each is `None` where no trace has both of its ends.
+/// Sums in nanoseconds over the traces of one model. Each is `None` if no trace has both of its ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spans {
     /// First byte received to last byte sent: HTTP and gRPC requests, not those that a model made.
@@ -24,7 +25,7 @@ pub struct Spans {
     pub receive: Option<u64>,
     /// Sending the response.
     pub send: Option<u64>,
-    /// The request in the hands of the server's core.
+    /// The request in the server's core.
     pub handler: Option<u64>,
     /// In the scheduler's queue.
     pub queue: Option<u64>,
@@ -36,14 +37,14 @@ pub struct Spans {
     pub infer: Option<u64>,
     /// Of that: handing out outputs.
     pub output: Option<u64>,
-    /// In the hands of models that it calls, where it does not compute itself: the steps of an ensemble.
+    /// In models that it calls, while it does not compute itself: the steps of an ensemble.
     pub called: Option<u64>,
 }
 
-/// What the traces of one model add up to.
+/// The sum of one model's traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelSpans {
-    /// How the requests came; those that a model made came as the request to that model.
+    /// How the requests came; those that a model made count like the request to that model.
     pub frontend: Frontend,
     /// The model's name.
     pub model: String,
@@ -58,7 +59,7 @@ pub struct ModelSpans {
 }
 
 /// The moments of one trace under names without case, blanks and punctuation: `grpc wait/read start` of old servers and
-/// `GRPC_WAITREAD_START` of new ones are one.
+/// `GRPC_WAITREAD_START` of new ones are equal.
 struct Moments(HashMap<String, u64>);
 
 impl Moments {
@@ -118,18 +119,18 @@ impl Moments {
         }
     }
 
-    /// From when to when the request was in the hands of the server's core.
+    /// Start and end of the request's time in the server's core.
     fn handled(&self) -> Option<(u64, u64)> {
         Some((*self.0.get("requeststart")?, *self.0.get("requestend")?))
     }
 
-    /// From when to when it waited and was computed itself.
+    /// Start and end of its own queueing and computing.
     fn own(&self) -> Option<(u64, u64)> {
         let start = self.0.get("queuestart").or_else(|| self.0.get("computestart"))?;
         Some((*start, *self.0.get("computeend")?))
     }
 
-    /// How long requests that it made, `calls`, were handled while it was not computed itself.
+    /// How long the requests that it made, `calls`, were handled while it did not compute itself.
     fn called(&self, calls: &[(u64, u64)]) -> Option<u64> {
         let (start, end) = self.handled()?;
         let mut spans: Vec<(u64, u64)> = calls.iter().map(|(from, to)| (*from.max(&start), *to.min(&end))).collect();
@@ -146,12 +147,12 @@ impl Moments {
 }
 
 impl Spans {
-    /// The whole: of a request from outside from its first byte to its last, of others in the hands of the server's core.
+    /// The whole: from first byte to last for a request from outside, for others their time in the server's core.
     pub fn whole(&self) -> u64 {
         self.total.or(self.handler).unwrap_or(0)
     }
 
-    /// Its parts, in the order of a request's way; what they do not account for comes last.
+    /// Its parts, in chronological order; the unexplained rest comes last.
     pub fn parts(&self) -> Vec<(&'static str, u64)> {
         let mut parts: Vec<(&str, u64)> = [
             ("receive", self.receive),
@@ -165,7 +166,7 @@ impl Spans {
         .into_iter()
         .filter_map(|(name, ns)| Some((name, ns?)))
         .collect();
-        // Where the parts of an execution are not told, the whole of it is.
+        // If the parts of an execution are not known, the whole is used.
         if let (None, Some(compute)) = (self.infer, self.compute) {
             parts.push(("compute", compute));
         }
@@ -193,8 +194,8 @@ impl Spans {
     }
 }
 
-/// Adds traces up by frontend and model, in that order, models as they first appear. The second result is how many traces are
-/// left out because the start or the end of their request is not in the file.
+/// Adds traces up by frontend and model, in that order, models as they first appear. The second result is the number of
+/// traces left out because the start or the end of their request is not in the file.
 pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
     let (mut models, mut left_out) = (Vec::<ModelSpans>::new(), 0);
     let places: HashMap<i64, usize> =
@@ -231,10 +232,10 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
     (models, left_out)
 }
 
-/// The trace of the request from outside that a trace belongs to; a parent that is not in the file ends the search.
+/// The trace of the outside request that a trace belongs to; a parent that is not in the file ends the search.
 fn root<'a>(trace: &'a Trace, traces: &'a [Trace], places: &HashMap<i64, usize>) -> &'a Trace {
     let mut root = trace;
-    // Nothing nests deeper than there are traces, even where parents run in a circle.
+    // Nesting is at most as deep as there are traces, even if parents form a cycle.
     for _ in 0..traces.len() {
         match root.parent.and_then(|parent| places.get(&parent)) {
             Some(&place) => root = &traces[place],

@@ -1,4 +1,4 @@
-//! What the traces of a model come to, stage by stage.
+//! The figures of a model's traces, stage by stage.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub struct ModelStages {
     pub protocol: &'static str,
     /// How many traces there are.
     pub traces: u64,
-    /// The stages in the order of a request's way; `latency` comes last, what no stage accounts for before it.
+    /// The stages in chronological order; `latency` comes last, preceded by the unexplained rest.
     pub stages: Vec<StageFigures>,
     /// The traces that took longest, the longest first.
     pub slowest: Vec<SlowTrace>,
@@ -24,7 +24,7 @@ pub struct ModelStages {
 /// One stage. Times are in microseconds; a trace without the stage counts as 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFigures {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Mean.
     pub mean_us: f64,
@@ -45,9 +45,9 @@ pub struct StageFigures {
 pub struct SlowTrace {
     /// Its number in the file.
     pub id: Option<i64>,
-    /// How long the request took, in microseconds.
+    /// The request's latency, in microseconds.
     pub latency_us: f64,
-    /// How long it was in each stage, in microseconds, in the order of its way.
+    /// Time in each stage, in microseconds, in chronological order.
     pub stages: Vec<(&'static str, f64)>,
 }
 
@@ -55,7 +55,7 @@ pub struct SlowTrace {
 const ORDER: [&str; 8] =
     ["receive", "queue", "compute input", "compute", "compute output", "called models", "send", "unexplained"];
 
-/// Those of one model, with the `most` slowest traces.
+/// The stages of one model, with the `most` slowest traces.
 pub fn stages(sum: &ModelSpans, most: usize) -> ModelStages {
     let parts: Vec<Vec<(&'static str, u64)>> = sum.each.iter().map(|(_, spans)| spans.parts()).collect();
     let latency: Vec<u64> = sum.each.iter().map(|(_, spans)| spans.whole()).collect();

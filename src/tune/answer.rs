@@ -1,11 +1,11 @@
-//! What a search has shown.
+//! The outcome of a search.
 
 use crate::stats::Interval;
 use crate::tune::race::{Standings, median};
 use crate::tune::space::Space;
 use crate::tune::trial::{Candidate, Phase, Visit};
 
-/// Confidence of what is said.
+/// Confidence of all statements.
 const CONFIDENCE: f64 = 0.95;
 
 /// How much better one candidate is than another, as a factor: 1.1 is 10 % more throughput, or a latency that is 10 % lower.
@@ -13,18 +13,18 @@ const CONFIDENCE: f64 = 0.95;
 pub struct Gain {
     /// The estimate.
     pub factor: f64,
-    /// Where the true factor lies, all contenders considered.
+    /// Where the true factor lies, with all contenders considered.
     pub interval: Interval,
 }
 
-/// What a search has shown. Numbers are those of candidates.
+/// The outcome of a search. Numbers are those of candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// This one is better than the present one, by more than the margin.
+    /// This candidate is better than the present configuration, by more than the margin.
     Better(usize, Gain),
-    /// None was shown to be; the best of the others would be by so much, at most to the interval's upper end.
+    /// None is proven better; the best of the others would gain this much, at most the interval's upper end.
     Kept(Option<(usize, Gain)>),
-    /// The present one does not meet the constraints or does not work; this one does.
+    /// The present configuration violates the constraints or does not work; this candidate meets them.
     Meets(usize),
     /// None meets the constraints; this one is nearest.
     NoneMeets(usize),
@@ -50,17 +50,17 @@ pub fn confirms(visit: &Visit) -> bool {
     visit.phase == Phase::Confirmation
 }
 
-/// Whether a candidate meets the constraints in the middle one of its visits.
+/// Whether a candidate meets the constraints in its median visit.
 pub fn meets(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
     let violations = candidate.violations(counts);
     !candidate.has_failed() && !violations.is_empty() && median(&violations) <= 0.0
 }
 
-/// What the confirmation of `finalists` shows; the present one is the first of these.
+/// The outcome of the confirmation of `finalists`, the first of which is the present configuration.
 pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], margin: f64) -> Option<Answer> {
     let able: Vec<usize> = finalists.iter().copied().filter(|number| meets(&candidates[*number], confirms)).collect();
     let others: Vec<usize> = able.iter().copied().filter(|number| *number != 0).collect();
-    // Where the present one is far behind, it has fewer rounds than they have among themselves.
+    // If the present configuration is far behind, it has fewer rounds than the others have among themselves.
     let among = Standings::of(candidates, &others, confirms);
     let Some(best) = leader(&among, |_| true) else {
         return able.contains(&0).then_some(Answer::Kept(None));
@@ -87,13 +87,13 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
     })
 }
 
-/// The one with the highest mean among those that `counts` admits.
+/// The candidate with the highest mean among those that `counts` accepts.
 pub fn leader(standings: &Standings, counts: impl Fn(usize) -> bool) -> Option<usize> {
     let all = standings.means.iter().filter(|(number, _)| counts(*number));
     all.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(number, _)| *number)
 }
 
-/// Of those that are as good as `best` but for the margin, the one that takes least.
+/// The cheapest of the candidates that are within the margin of `best`.
 pub fn cheapest(space: &Space, candidates: &[Candidate], (standings, best): (&Standings, usize), margin: f64) -> usize {
     let top = standings.mean(best).unwrap_or(f64::NEG_INFINITY);
     let near = standings.means.iter().filter(|(number, mean)| *number != 0 && *mean > top - (1.0 + margin).ln());

@@ -1,29 +1,29 @@
-//! How the time that a search may take is spent.
+//! How a search spends its time.
 
 use std::collections::BTreeMap;
 
 use crate::tune::race::median;
 
-/// Shares of the budget: the ends of all settings are looked at until the first, calibration ends at the second, racing at the third,
-/// steps at the fourth; confirmation has the rest.
+/// Shares of the budget: the ends of all settings are measured until the first, calibration ends at the second, racing
+/// at the third, steps at the fourth; confirmation has the rest.
 const ENDS: f64 = 0.50;
 const CALIBRATION: f64 = 0.30;
 const RACE: f64 = 0.70;
 const STEPS: f64 = 0.80;
-/// What is kept for confirmation at most, where its rounds take more than their share.
+/// Maximum share reserved for confirmation, if its rounds take more than their share.
 pub const MOST_CONFIRMATION: f64 = 0.45;
 
-/// What a trial costs beside its unit, before there was any.
+/// Assumed overhead of a trial beyond its unit, before there was any.
 const USUAL_EXTRA_S: f64 = 0.1;
 
-/// What was spent, and what trials cost beside their unit.
+/// Time spent, and the overhead of trials beyond their unit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     limit_s: f64,
-    /// What was spent when the search was opened again: shares are those of the rest.
+    /// Time spent when the search was resumed: shares are those of the rest.
     from_s: f64,
     spent_s: f64,
-    /// Of each candidate that was measured, what its last trial cost beside its unit: slow ones need long windows.
+    /// For each measured candidate, the overhead of its last trial beyond its unit: slow ones need long windows.
     extras_s: BTreeMap<usize, f64>,
 }
 
@@ -33,45 +33,45 @@ impl Budget {
         Self { limit_s, from_s: 0.0, spent_s: 0.0, extras_s: BTreeMap::new() }
     }
 
-    /// There are so many seconds in all; the shares are those of all.
+    /// Sets the total seconds; the shares are those of the total.
     pub fn raise(&mut self, limit_s: f64) {
         self.limit_s = limit_s;
     }
 
-    /// There are so many seconds in all; the shares are those of what is not spent yet.
+    /// Sets the total seconds; the shares are those of what is not spent yet.
     pub fn extend(&mut self, limit_s: f64) {
         (self.limit_s, self.from_s) = (limit_s, self.spent_s);
     }
 
-    /// A trial of `candidate` with this unit took so long in all.
+    /// A trial of `candidate` with this unit took `seconds` in all.
     pub fn spend(&mut self, candidate: usize, unit_s: f64, seconds: f64) {
         self.spent_s += seconds;
         self.extras_s.insert(candidate, (seconds - unit_s).max(0.0));
     }
 
-    /// What a trial of `candidate` with this unit takes at least, as far as is known: what nobody has measured may be as quick as
-    /// the quickest.
+    /// Minimum time of a trial of `candidate` with this unit, as far as is known: an unmeasured candidate may be as
+    /// quick as the quickest.
     pub fn least_price_of(&self, candidate: usize, unit_s: f64) -> f64 {
         self.extras_s.get(&candidate).map_or_else(|| self.least_price(unit_s), |extra_s| unit_s + extra_s)
     }
 
-    /// What a trial with this unit takes of the quickest that was measured.
+    /// Time of a trial with this unit for the quickest measured candidate.
     pub fn least_price(&self, unit_s: f64) -> f64 {
         unit_s + self.extras_s.values().copied().min_by(f64::total_cmp).unwrap_or(USUAL_EXTRA_S)
     }
 
-    /// What a trial of `candidate` with this unit is expected to take.
+    /// Expected time of a trial of `candidate` with this unit.
     pub fn price_of(&self, candidate: usize, unit_s: f64) -> f64 {
         self.extras_s.get(&candidate).map_or_else(|| self.price(unit_s), |extra_s| unit_s + extra_s)
     }
 
-    /// What a trial of some candidate with this unit is expected to take: the middle of those that were measured.
+    /// Expected time of a trial of any candidate with this unit: the median of the measured ones.
     pub fn price(&self, unit_s: f64) -> f64 {
         let extras: Vec<f64> = self.extras_s.values().copied().collect();
         unit_s + if extras.is_empty() { USUAL_EXTRA_S } else { median(&extras) }
     }
 
-    /// Seconds left for a look at the far ends of all settings.
+    /// Seconds left to measure the far ends of all settings.
     pub fn for_ends(&self) -> f64 {
         self.until(ENDS)
     }
@@ -81,7 +81,7 @@ impl Budget {
         self.until(CALIBRATION)
     }
 
-    /// Seconds left for racing, where confirmation needs `reserve`.
+    /// Seconds left for racing, if confirmation needs `reserve`.
     pub fn for_race(&self, reserve: f64) -> f64 {
         self.until(RACE.min(1.0 - self.reserved(reserve)))
     }

@@ -1,28 +1,30 @@
-//! What one look along each dimension predicts of all points.
+//! Predictions for all points from one measurement along each dimension.
 //!
-//! Settings mostly act as factors: twice the instances, so many times the capacity, whatever the batch. So a point's logarithm is predicted as
-//! that of the base and what each of its settings changed there. That is used to order candidates and to leave out those that
-//! would have to be far better than predicted, and for nothing else.
+//! Settings mostly act as factors: twice the instances multiply the capacity by the same factor, whatever the batch. So
+//! a point's logarithm is predicted as that of the base plus the change that each of its settings made there.
+//! Predictions order candidates, and exclude those that would have to be far better than predicted; they are used for
+//! nothing else.
 
 use crate::tune::space::{Place, Space};
 
-/// A candidate whose prediction, this much better than it says, is still worse than the best is not measured (a factor of 1.5).
+/// A candidate is not measured if even this much better than predicted (a factor of 1.5) it would be worse than the
+/// best.
 pub const DOUBT: f64 = 0.405_465;
 
-/// What was found at the base and along each dimension.
+/// Measurements at the base and along each dimension.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
     base: Place,
     /// Score and violation at the base.
     at_base: (f64, f64),
-    /// For each dimension and value, what it changed; what was not measured is between its neighbours.
+    /// For each dimension and value, the change that it made; unmeasured values are interpolated.
     effects: Vec<Vec<(f64, f64)>>,
-    /// Whether it was measured there, or on both sides.
+    /// Whether a value was measured, or values on both sides of it.
     known: Vec<Vec<bool>>,
 }
 
 impl Calibration {
-    /// From what `found` knows of points, score and violation.
+    /// From the scores and violations that `found` returns for points.
     pub fn new(space: &Space, base: Place, found: impl Fn(&Place) -> Option<(f64, f64)>) -> Option<Self> {
         let at_base = found(&base)?;
         let along = space.dimensions.iter().enumerate().map(|(dimension, searched)| {
@@ -51,7 +53,7 @@ impl Calibration {
         effects.fold(self.at_base, |(score, violation), (more, worse)| (score + more, violation + worse))
     }
 
-    /// The point whose every setting is the best of those along it.
+    /// The point with the best value of every setting.
     pub fn most_promising(&self) -> Place {
         let best = |effects: &Vec<(f64, f64)>| {
             let numbered = effects.iter().enumerate().rev();
@@ -60,13 +62,13 @@ impl Calibration {
         self.effects.iter().map(best).collect()
     }
 
-    /// Whether a point was itself looked at.
+    /// Whether a point was itself measured.
     pub fn saw(&self, place: &Place) -> bool {
         place.iter().zip(&self.base).filter(|(one, other)| one != other).count() <= 1
     }
 }
 
-/// Of each value, whether it was measured or is between two that were.
+/// For each value, whether it was measured or lies between two that were.
 fn bracketed(effects: &[Option<(f64, f64)>]) -> Vec<bool> {
     let first = effects.iter().position(Option::is_some);
     let last = effects.iter().rposition(Option::is_some);
@@ -74,7 +76,7 @@ fn bracketed(effects: &[Option<(f64, f64)>]) -> Vec<bool> {
     (0..effects.len()).map(within).collect()
 }
 
-/// Fills in what was not measured: on the line between those on both sides that were, or as the nearest.
+/// Fills in unmeasured values: on the line between measured neighbours on both sides, or like the nearest.
 fn between(effects: Vec<Option<(f64, f64)>>) -> Vec<(f64, f64)> {
     let known = |place: usize| Some((place, effects[place]?));
     let fill = |index: usize| {

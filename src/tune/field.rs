@@ -1,14 +1,14 @@
-//! Which points take part in the race.
+//! Chooses the points that take part in the race.
 
 use std::collections::HashSet;
 
 use crate::tune::calibration::{Calibration, DOUBT};
 use crate::tune::space::{Place, Space};
 
-/// Most points that race; what they leave out, steps from the best one look at.
+/// Maximum number of racing points; steps from the best one examine those left out.
 pub const MOST_RACING: usize = 60;
 
-/// Fewest, however little time there is.
+/// Minimum number, however little time there is.
 pub const LEAST_RACING: usize = 5;
 
 /// A point that does not race, and why.
@@ -18,17 +18,17 @@ pub type Excluded = (Place, String);
 pub struct Outlook<'a> {
     /// All points.
     pub space: &'a Space,
-    /// What was found along each dimension.
+    /// Measurements along each dimension.
     pub calibration: &'a Calibration,
     /// Whether a point could not be loaded or measured.
     pub failed: &'a dyn Fn(&Place) -> bool,
-    /// Whether a point has been left behind for good.
+    /// Whether a point has been dropped for good.
     pub behind: &'a dyn Fn(&Place) -> bool,
-    /// The best score that was measured where the constraints held.
+    /// The best score measured with the constraints met.
     pub best: Option<f64>,
-    /// How far scores and violations of one point are apart, as standard deviations.
+    /// Standard deviations of scores and of violations at one point.
     pub noise: (f64, f64),
-    /// How many points there is time for.
+    /// Number of points that there is time for.
     pub room: usize,
 }
 
@@ -49,7 +49,7 @@ impl Outlook<'_> {
         promising.sort_by(|(_, (one, above)), (_, (other, over))| {
             (*above > DOUBT).cmp(&(*over > DOUBT)).then(other.total_cmp(one))
         });
-        // Where there is room for few, the most promising is one of them.
+        // If there is room for few, the most promising is among them.
         let first = promising.first().map(|(place, _)| place.clone());
         let mut chosen: Vec<Place> = first.into_iter().chain(self.starts()).collect();
         chosen.extend(promising.into_iter().map(|(place, _)| place));
@@ -60,7 +60,7 @@ impl Outlook<'_> {
         (chosen, excluded)
     }
 
-    /// Points that race whatever is predicted: the base, and the one that takes least with the largest batches.
+    /// Points that race whatever is predicted: the base, and the cheapest with the largest batches.
     fn starts(&self) -> Vec<Place> {
         let batched = self.space.dimensions.iter().map(|dimension| match dimension.rank {
             1 => dimension.values.len() - 1,
@@ -70,7 +70,7 @@ impl Outlook<'_> {
         starts.into_iter().filter(|place| self.failed_setting(place).is_none() && !(self.behind)(place)).collect()
     }
 
-    /// The setting that a point has in common with one that could not be loaded because of it alone.
+    /// A setting of the point that alone kept another point from loading.
     pub fn failed_setting(&self, place: &Place) -> Option<String> {
         let base = self.space.base();
         let alone = |(dimension, index): (usize, &usize)| {
@@ -90,12 +90,12 @@ impl Outlook<'_> {
         }
     }
 
-    /// What the calibration says against a point.
+    /// The calibration's reason against a point.
     fn against(&self, place: &Place, (score, violation): (f64, f64)) -> Option<String> {
         if !self.calibration.knows(place) {
             return None;
         }
-        // What is predicted has the errors of several measurements.
+        // A prediction contains the errors of several measurements.
         let terms = if self.calibration.saw(place) { 2.0 } else { 2.0 * self.space.dimensions.len() as f64 + 2.0 };
         let doubt = |noise: f64| DOUBT + 2.0 * noise * f64::sqrt(terms);
         if violation > doubt(self.noise.1) {

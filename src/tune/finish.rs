@@ -7,15 +7,15 @@ use crate::tune::racing::{CONFIDENCE, NO_TIME, is_race};
 use crate::tune::space::Place;
 use crate::tune::trial::{Fate, Phase, Visit};
 
-/// Rounds in which a step is held against the best.
+/// Rounds in which a step is compared with the best.
 const STEP_ROUNDS: usize = 4;
-/// Rounds that show that the present one is far behind.
+/// Rounds that show that the present configuration is far behind.
 const FAR_ROUNDS: usize = 4;
-/// Rounds that every finalist should have at least.
+/// Minimum rounds that every finalist should have.
 const ENOUGH_ROUNDS: usize = 6;
 
 impl Planner {
-    /// Looks at the neighbours of the best that nobody has looked at.
+    /// Measures the unmeasured neighbours of the best.
     pub(super) fn begin_steps(&mut self) {
         self.stage = SearchStage::Stepping;
         let best = self.best_seen();
@@ -29,7 +29,7 @@ impl Planner {
         };
         let fresh: Vec<Place> = neighbours.into_iter().filter(is_new).collect();
         let unit = 2.0 * self.settings.unit_s;
-        // A single round shows nothing.
+        // A single round proves nothing.
         let each = self.budget.for_steps(self.reserve()) / 2.0;
         let mut beside = vec![best];
         for place in fresh {
@@ -48,7 +48,7 @@ impl Planner {
         self.members = beside;
     }
 
-    /// The best of the race; where that did not come far, of whatever was measured.
+    /// The best of the race; if that did not get far, of everything measured.
     fn best_seen(&self) -> usize {
         let of_race = Standings::of(&self.candidates, &self.raced(), is_race);
         let all: Vec<usize> =
@@ -93,7 +93,7 @@ impl Planner {
         self.begin_confirmation(if moves { ahead } else { best });
     }
 
-    /// The best, the one that takes least of those that are as good, the next best, and the present one.
+    /// The best, the cheapest of those as good, the next best, and the present configuration.
     pub(super) fn begin_confirmation(&mut self, best: usize) {
         self.stage = SearchStage::Confirming;
         let raced = self.candidates[best].visits.iter().any(is_race);
@@ -112,7 +112,7 @@ impl Planner {
             (&Standings { means, ..Standings::default() }, best),
             self.settings.margin,
         );
-        // Where there is little time, fewer are confirmed, instead of all of them badly.
+        // With little time, fewer are confirmed, rather than all of them badly.
         let unit = self.settings.unit_s;
         let present = self.rounds_of_present().min(ENOUGH_ROUNDS) as f64 * self.budget.price_of(0, unit);
         let room = 1.0 + (self.budget.left() - present) / (ENOUGH_ROUNDS as f64 * self.budget.price(unit));
@@ -134,7 +134,7 @@ impl Planner {
         self.judge_confirmation();
     }
 
-    /// Goes on with another pair of rounds, unless the answer is known or the time is over.
+    /// Continues with another pair of rounds, unless the answer is known or time is up.
     pub(super) fn judge_confirmation(&mut self) {
         let is_new = |visit: &&Visit| answer::confirms(visit) && visit.round >= self.since;
         let confirmations = |number: &usize| self.candidates[*number].visits.iter().filter(is_new).count();
@@ -149,7 +149,7 @@ impl Planner {
         let fewest = if finalists.contains(&0) { of_present } else { CONFIRMATION.0 };
         let pairs = fewest.saturating_sub(rounds).max(2) / 2;
         let unit = self.confirmation_unit();
-        // A first pair is begun where there is time for one trial, because it may take less than expected.
+        // A first pair is begun if there is time for one trial, because it may take less than expected.
         let least =
             if rounds >= 2 { 2.0 * self.price_of_round(&finalists, unit) } else { self.budget.price_of(0, unit) };
         let over = self.budget.left() < least;
@@ -164,12 +164,13 @@ impl Planner {
         }
     }
 
-    /// In how many rounds the present one is confirmed at least: few show that it is far behind, where that is known already.
+    /// Minimum number of rounds that confirm the present configuration: few are enough if it is already known to be far
+    /// behind.
     pub(super) fn rounds_of_present(&self) -> usize {
         if self.share_of_best(0).is_some() { FAR_ROUNDS } else { CONFIRMATION.0 }
     }
 
-    /// A unit such that the fewest rounds fit, four times the shortest at most.
+    /// A unit for which the minimum of rounds fits, at most four times the shortest.
     pub(super) fn confirmation_unit(&self) -> f64 {
         let rounds = CONFIRMATION.0 as f64;
         let shortest = self.settings.unit_s;

@@ -1,8 +1,8 @@
-//! The search for a model's configuration: which candidate is measured next, and what follows from what was measured.
+//! The search for a model's configuration: which candidate is measured next, and what follows from the measurements.
 //!
-//! Everything here is a function of values: no clock, no server, no files. [`Planner`] is a state machine: it asks for a
-//! [`Trial`], is told what that came to ([`Observation`]), and says in the end what was shown ([`Answer`]). The same seed and the same
-//! observations give the same trials, so that a search that was broken off goes on from its record.
+//! Everything here is a function of values: no clock, no server, no files. [`Planner`] is a state machine: it asks for
+//! a [`Trial`], receives the result ([`Observation`]), and in the end says what is proven ([`Answer`]). The same seed
+//! and the same observations give the same trials, so a search that was broken off can continue from its record.
 
 mod answer;
 mod budget;

@@ -1,8 +1,8 @@
-//! [`Planner`]: where there is no time to look along every setting, the best is closed in on by halves.
+//! [`Planner`]: if there is no time to measure along every setting, bisection narrows down the best point.
 //!
-//! The ends of a setting tell nothing of a best value between them. So single looks go from the best point that is known to the middle
-//! of the gaps beside it, the widest gap of all settings first, until its neighbours are known or the time is over. The race is
-//! then among the best of those that were seen.
+//! The ends of a setting say nothing about an optimum between them. So single measurements move from the best known
+//! point to the middle of the gaps beside it, the widest gap of all settings first, until its neighbours are known or
+//! time is up. The best measured points then race.
 
 use std::cmp::Ordering;
 
@@ -14,18 +14,18 @@ use crate::tune::racing::{ROUNDS, SMALL};
 use crate::tune::space::{Place, Space};
 use crate::tune::trial::Phase;
 
-/// Points along a setting, beside the best, that nobody has tried.
+/// Unmeasured points along a setting, beside the best.
 struct Gap {
-    /// How many of the setting's values they are, as a share of these.
+    /// Their share of the setting's values.
     share: f64,
-    /// The one in their middle.
+    /// The point in the middle.
     middle: Place,
-    /// Whether the next one beyond them was tried.
+    /// Whether the next point beyond them was tried.
     is_between: bool,
 }
 
 impl Planner {
-    /// Goes on to the race, by way of the best's surroundings where the calibration has not seen every setting.
+    /// Goes on to the race, after narrowing if the calibration has not covered every setting.
     pub(super) fn narrow(&mut self) {
         self.stage = SearchStage::Narrowing;
         let place = if self.must_narrow() { self.next_look() } else { None };
@@ -35,13 +35,13 @@ impl Planner {
         self.queue_round(&[number], Phase::Calibration, self.settings.unit_s);
     }
 
-    /// Seconds left for single looks: the best of them must be able to race after them, and these are quick.
+    /// Seconds left for single measurements: the best must still be able to race after them, and these are quick.
     pub(super) fn for_narrowing(&self) -> f64 {
         let rung = (ROUNDS.0 * KEPT) as f64 * self.budget.least_price(self.settings.unit_s);
         self.budget.for_race(self.reserve()) - rung
     }
 
-    /// The best of those that were seen, for the race; the others are dropped.
+    /// The best of the measured points, for the race; the others are dropped.
     pub(super) fn line_up_seen(&mut self) -> Vec<Place> {
         let mut seen: Vec<usize> = (1..self.candidates.len())
             .filter(|number| self.is_seen(*number) && !self.is_left_behind(*number))
@@ -59,14 +59,15 @@ impl Planner {
         seen.into_iter().filter_map(|number| self.candidates[number].place.clone()).collect()
     }
 
-    /// Whether there was no time to look along every setting of a large space, and there is for a further look.
+    /// Whether there was no time to measure along every setting of a large space, and there is time for a further
+    /// measurement.
     fn must_narrow(&self) -> bool {
         self.space.len() > SMALL
             && !self.space.axes(&self.space.base()).iter().all(|place| self.is_tried(place))
             && self.budget.least_price(self.settings.unit_s) <= self.for_narrowing()
     }
 
-    /// The point that is looked at next: the one that promises most, then the middle of the widest gap beside the best.
+    /// The next point to measure: the most promising one, then the middle of the widest gap beside the best.
     fn next_look(&self) -> Option<Place> {
         self.with_outlook(|outlook| {
             let promising = Some(outlook.calibration.most_promising());
@@ -80,12 +81,12 @@ impl Planner {
         let placed = seen.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
         let (_, centre) = placed.max_by(|(one, _), (other, _)| ahead(*one, *other))?;
         let gaps = (0..centre.len()).flat_map(|dimension| self.gaps(outlook.space, &centre, dimension));
-        // What is predicted is a line between ends, and says nothing against a peak between two points of this one.
+        // A prediction is a line between ends, and says nothing against a peak between two points of it.
         let is_open = |gap: &Gap| match gap.is_between {
             true => outlook.failed_setting(&gap.middle).is_none(),
             false => outlook.exclusion(&gap.middle).is_none(),
         };
-        // The first of those that are as wide.
+        // The first of equally wide gaps.
         let widest = gaps.filter(is_open).fold(None, |widest: Option<Gap>, gap| match widest {
             Some(widest) if widest.share >= gap.share => Some(widest),
             _ => Some(gap),
@@ -93,7 +94,7 @@ impl Planner {
         widest.map(|gap| gap.middle)
     }
 
-    /// The gaps below and above `centre` along a setting; none where the neighbour was tried, or is no value.
+    /// The gaps below and above `centre` along a setting; `None` if the neighbour was tried, or does not exist.
     fn gaps(&self, space: &Space, centre: &Place, dimension: usize) -> Vec<Gap> {
         let (own, count) = (centre[dimension], space.dimensions[dimension].values.len());
         let at = |index: usize| {
@@ -103,7 +104,7 @@ impl Planner {
         };
         let is_tried = |index: &usize| self.is_tried(&at(*index));
         let (below, above) = ((0..own).rev().find(is_tried), (own + 1..count).find(is_tried));
-        // Beyond an end that nobody has seen lies the edge.
+        // Beyond an unmeasured end there is the edge.
         let down = own - below.map_or(0, |index| index + 1);
         let up = above.unwrap_or(count) - own - 1;
         let gap = |untried: usize, middle: usize, is_between: bool| {
@@ -124,7 +125,8 @@ impl Planner {
         self.numbers.get(place).map(of).is_some_and(|known| known.has_failed() || !known.visits.is_empty())
     }
 
-    /// What a candidate is ordered by: those that meet the constraints by their scores, before the others by how far they are off.
+    /// The order of candidates: first those that meet the constraints by their scores, then the others by their
+    /// violations.
     fn standing(&self, number: usize) -> (bool, f64) {
         let candidate = &self.candidates[number];
         match meets(candidate, |_| true) {

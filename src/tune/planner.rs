@@ -9,9 +9,9 @@ use crate::tune::race::{Standings, median};
 use crate::tune::space::{Place, Space};
 use crate::tune::trial::{Candidate, Fate, Observation, Phase, Settings, Trial, Visit};
 
-/// So many always stay in the race, beside the present one.
+/// This many always stay in the race, beside the present configuration.
 pub(super) const KEPT: usize = 3;
-/// Fewest and most rounds of the confirmation; these come in pairs.
+/// Minimum and maximum number of confirmation rounds, which come in pairs.
 pub(super) const CONFIRMATION: (usize, usize) = (10, 60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +37,19 @@ pub struct Planner {
     pub(super) budget: Budget,
     pub(super) stage: SearchStage,
     pub(super) queue: VecDeque<Trial>,
-    /// Numbers of rounds and trials, which nothing else has.
+    /// Number of the next round, and of the next trial; each is used once.
     pub(super) round: usize,
     pub(super) trials: u64,
     pub(super) rung: usize,
-    /// Whether single looks have closed in on the best.
+    /// Whether narrowing is done.
     pub(super) has_narrowed: bool,
-    /// Those in the race or beside the best one.
+    /// Candidates in the race or beside the best one.
     pub(super) members: Vec<usize>,
-    /// Those that are confirmed, the present one first.
+    /// Candidates in the confirmation, the present configuration first.
     pub(super) finalists: Vec<usize>,
-    /// Those that were confirmed before others joined these, as far as they have shown something.
+    /// Finalists of an earlier confirmation that showed something, before others joined.
     pub(super) earlier: Vec<usize>,
-    /// The first round since the search has had more time.
+    /// The first round since the budget was raised.
     pub(super) since: usize,
 }
 
@@ -77,7 +77,7 @@ impl Planner {
         }
     }
 
-    /// All candidates that were thought of, by their numbers.
+    /// All candidates so far, by their numbers.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
@@ -97,14 +97,14 @@ impl Planner {
         self.budget.spent()
     }
 
-    /// What is to be measured next; `None` at the end.
+    /// The next trial to measure; `None` at the end.
     pub fn next(&mut self) -> Option<Trial> {
         let mut before = None;
         loop {
             if let Some(trial) = self.queued() {
                 return Some(trial);
             }
-            // What leads to no trial must at least lead to another stage.
+            // If there is no trial, there must at least be a new stage.
             if before == Some(self.stage) {
                 self.stage = SearchStage::Done;
             }
@@ -116,7 +116,8 @@ impl Planner {
         }
     }
 
-    /// The next trial of the queue that there is a reason and time for. The first that takes too long ends the stage.
+    /// The next trial of the queue that there is a reason and time for. The first that would take too long ends the
+    /// stage.
     fn queued(&mut self) -> Option<Trial> {
         while let Some(trial) = self.queue.pop_front() {
             if self.candidates[trial.candidate].has_failed() || self.is_given_up(trial.candidate) {
@@ -125,7 +126,7 @@ impl Planner {
             if self.is_affordable(&trial) {
                 return Some(trial);
             }
-            // What the present one is held against comes first, and others may race without it.
+            // What the present configuration is compared with comes first, and others may race without it.
             let is_needless = trial.candidate == 0 && (self.is_alone() || self.stage == SearchStage::Racing);
             if !is_needless {
                 self.queue.clear();
@@ -134,12 +135,13 @@ impl Planner {
         None
     }
 
-    /// Measures for so many seconds at least from here on. The first trial, of the present configuration, tells what the model needs.
+    /// Sets the minimum length of a measurement from here on. The first trial, of the present configuration, shows what
+    /// the model needs.
     pub fn set_unit(&mut self, unit_s: f64) {
         self.settings.unit_s = unit_s;
     }
 
-    /// What the last trial came to.
+    /// Records the result of the last trial.
     pub fn observe(&mut self, trial: &Trial, observation: &Observation) {
         self.budget.spend(trial.candidate, trial.unit_s, observation.seconds);
         let candidate = &mut self.candidates[trial.candidate];
@@ -155,7 +157,7 @@ impl Planner {
         }
     }
 
-    /// What has been shown so far.
+    /// What is proven so far.
     pub fn answer(&self) -> Answer {
         if let Some(answer) = self.shown() {
             return answer;
@@ -171,7 +173,7 @@ impl Planner {
             let last: Vec<usize> = self.members.iter().copied().filter(of_last).collect();
             let ahead = leader(&Standings::of(&self.candidates, &last, |_| true), |_| true);
             let ahead = ahead.unwrap_or(best);
-            // Where the present one does not work, there is nothing to confirm against.
+            // If the present configuration does not work, there is nothing to confirm against.
             let is_needless = self.stage == SearchStage::Done && self.candidates[0].has_failed();
             return if is_needless { Answer::Meets(ahead) } else { Answer::Unconfirmed(ahead) };
         }
@@ -194,36 +196,37 @@ impl Planner {
     }
 
     fn is_affordable(&self, trial: &Trial) -> bool {
-        // A stage may take a little more than its share, but not stop before a candidate because those before it were slow.
+        // A stage may exceed its share a little, but must not stop before a candidate because those before it were
+        // slow.
         let price = self.budget.least_price_of(trial.candidate, trial.unit_s);
         let left = match self.stage {
-            // Without a second one there is nothing to confirm, which the rest is kept for.
+            // Without a second candidate there is nothing to confirm, which the rest is reserved for.
             _ if trial.candidate != 0 && self.is_alone() => self.budget.left(),
-            // Without the far end of a setting nothing is predicted of it.
+            // Without the far end of a setting nothing can be predicted about it.
             SearchStage::Calibrating if self.has_unseen_ends() => self.budget.for_ends(),
-            // Settings that are seen in part only are closed in on from the best, not looked along.
+            // Partly measured settings are narrowed from the best, not measured along.
             SearchStage::Calibrating => {
                 self.budget.for_calibration() - self.queue.len() as f64 * self.budget.price(trial.unit_s)
             }
-            // How far two looks are apart decides what is far behind.
+            // The difference between two measurements of a point decides what counts as far behind.
             SearchStage::Repeating => self.budget.for_ends(),
             SearchStage::Narrowing => self.for_narrowing(),
             SearchStage::Racing => self.budget.for_race(self.reserve()),
             SearchStage::Stepping => self.budget.for_steps(self.reserve()),
             _ => self.budget.left(),
         };
-        // The present one is always looked at.
+        // The present configuration is always measured.
         price <= left || self.trials_of(0) == 0
     }
 
-    /// Whether the calibration has not come to the far end of every setting, which it looks at first.
+    /// Whether the calibration has not reached the far end of every setting, which it measures first.
     fn has_unseen_ends(&self) -> bool {
         let searched = self.space.dimensions.iter().filter(|dimension| dimension.values.len() > 1).count();
         let tried = |candidate: &&Candidate| candidate.has_failed() || !candidate.visits.is_empty();
         self.candidates[1..].iter().filter(tried).count() < searched
     }
 
-    /// Whether nothing beside the present configuration has been measured.
+    /// Whether only the present configuration has been measured.
     fn is_alone(&self) -> bool {
         self.candidates[1..].iter().all(|candidate| candidate.visits.is_empty())
     }
@@ -232,7 +235,7 @@ impl Planner {
         self.candidates[number].visits.len()
     }
 
-    /// What the confirmation needs, as far as is known who is confirmed: those that look best.
+    /// Time that the confirmation needs, for the likely finalists: the candidates that look best.
     pub(super) fn reserve(&self) -> f64 {
         let unit = self.settings.unit_s;
         let present = self.rounds_of_present() as f64 * self.budget.price_of(0, unit);
@@ -244,13 +247,13 @@ impl Planner {
         present + CONFIRMATION.0 as f64 * (known.sum::<f64>() + unknown)
     }
 
-    /// The mean of what was seen of a candidate; none where it was not measured.
+    /// The mean score of a candidate; `None` if it was not measured.
     pub(super) fn mean_score(&self, number: usize) -> Option<f64> {
         let visits = &self.candidates[number].visits;
         (!visits.is_empty()).then(|| visits.iter().map(|visit| visit.score).sum::<f64>() / visits.len() as f64)
     }
 
-    /// What a round of these takes.
+    /// Time of a round of these candidates.
     pub(super) fn price_of_round(&self, members: &[usize], unit_s: f64) -> f64 {
         members.iter().map(|number| self.budget.price_of(*number, unit_s)).sum()
     }
@@ -268,7 +271,7 @@ impl Planner {
         }
     }
 
-    /// The number of a point; a new one where it was not thought of.
+    /// The number of a point; a new one if it is not a candidate yet.
     pub(super) fn number(&mut self, place: Place) -> usize {
         let next = self.candidates.len();
         let number = *self.numbers.entry(place.clone()).or_insert(next);
@@ -278,8 +281,8 @@ impl Planner {
         number
     }
 
-    /// A round: each of `members` once, in an order drawn from the seed; those that differ in their instances alone stand together,
-    /// because these are changed in place.
+    /// Queues a round: each of `members` once, in an order drawn from the seed; those that differ only in their
+    /// instances are next to each other, because instances are changed in place.
     pub(super) fn queue_round(&mut self, members: &[usize], phase: Phase, unit_s: f64) {
         let (round, stream) = (self.round, derive(self.settings.seed, Purpose::Tuning));
         self.round += 1;

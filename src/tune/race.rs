@@ -1,9 +1,9 @@
-//! What rounds say: candidates that were measured in the same rounds, held against each other.
+//! Compares candidates that were measured in the same rounds.
 //!
-//! A round measures every candidate once, so that whatever the machine does in the meantime meets all alike. Scores are logarithms, so that
-//! differences are ratios. The spread of a score is estimated from all candidates together, what is left of their scores without
-//! the candidates' means and the rounds' means (a two-way layout without interaction): two rounds of twenty candidates tell it
-//! well, two of one do not.
+//! A round measures every candidate once, so whatever the machine does meanwhile affects all alike. Scores are
+//! logarithms, so differences are ratios. The spread of a score is estimated from all candidates together, as the
+//! residual of their scores after subtracting the candidates' means and the rounds' means (a two-way layout without
+//! interaction): two rounds of twenty candidates give a good estimate, two of one do not.
 
 use crate::stats::{Interval, student_t_quantile};
 use crate::tune::trial::{Candidate, Visit};
@@ -13,14 +13,14 @@ use crate::tune::trial::{Candidate, Visit};
 pub struct Standings {
     /// Their numbers and mean scores.
     pub means: Vec<(usize, f64)>,
-    /// Standard error of the difference of two means; infinite where there are fewer than two rounds.
+    /// Standard error of the difference of two means; infinite with fewer than two rounds.
     pub error: f64,
-    /// Degrees of freedom of that.
+    /// Its degrees of freedom.
     pub freedom: f64,
 }
 
 impl Standings {
-    /// Of `members`, over the visits that `counts` admits.
+    /// The standings of `members`, over the visits that `counts` accepts.
     pub fn of(candidates: &[Candidate], members: &[usize], counts: impl Fn(&Visit) -> bool) -> Self {
         let visits = |member: usize| candidates[member].visits.iter().filter(|visit| counts(visit)).collect::<Vec<_>>();
         let all: Vec<Vec<&Visit>> = members.iter().map(|member| visits(*member)).collect();
@@ -48,7 +48,7 @@ impl Standings {
         self.means.iter().find(|(number, _)| *number == member).map(|(_, mean)| *mean)
     }
 
-    /// Half the width of the intervals of differences, of which `comparisons` shall all hold with `confidence`.
+    /// Half the width of the intervals of differences, so that all of `comparisons` hold together with `confidence`.
     pub fn half_width(&self, confidence: f64, comparisons: usize) -> f64 {
         let tail = (1.0 - confidence) / 2.0 / comparisons.max(1) as f64;
         if self.freedom > 0.0 { student_t_quantile(1.0 - tail, self.freedom) * self.error } else { f64::INFINITY }
@@ -85,7 +85,8 @@ fn spread(scores: &[Vec<f64>], weights: &[f64]) -> (f64, f64) {
     ((2.0 * squares / freedom / total).sqrt(), freedom)
 }
 
-/// How far two visits of one candidate are apart: the standard deviation of `value` within candidates, and its degrees of freedom.
+/// How much two visits of one candidate differ: the standard deviation of `value` within candidates, and its degrees of
+/// freedom.
 pub fn repeatability(candidates: &[Candidate], value: impl Fn(&Visit) -> f64) -> (f64, f64) {
     let repeated = candidates.iter().filter(|candidate| candidate.visits.len() > 1);
     let (squares, freedom) = repeated.fold((0.0, 0.0), |(squares, freedom), candidate| {
@@ -97,7 +98,7 @@ pub fn repeatability(candidates: &[Candidate], value: impl Fn(&Visit) -> f64) ->
     if freedom > 0.0 { ((squares / freedom).sqrt(), freedom) } else { (0.0, 0.0) }
 }
 
-/// Whether visits say clearly that a constraint does not hold: all of two, three of four, or a single one by far.
+/// Whether visits show clearly that a constraint is violated: both of two, three of four, or a single one by far.
 pub fn is_violated(violations: &[f64]) -> bool {
     let above = violations.iter().filter(|violation| **violation > 0.0).count();
     match violations.len() {
@@ -107,7 +108,7 @@ pub fn is_violated(violations: &[f64]) -> bool {
     }
 }
 
-/// The middle of some numbers.
+/// The median.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! [`Planner`]: calibration, and the race by rungs.
+//! [`Planner`]: calibration, and the race in rungs.
 
 use crate::tune::answer::{leader, meets};
 use crate::tune::calibration::{Calibration, DOUBT};
@@ -10,21 +10,21 @@ use crate::tune::trial::{Fate, Phase, Visit};
 
 /// Spaces up to this size race without a calibration.
 pub(super) const SMALL: usize = 12;
-/// How often one point is looked at in the calibration.
+/// How often one point is measured in the calibration.
 const LOOKS: usize = 3;
-/// Fewest and most rounds of a rung.
+/// Minimum and maximum number of rounds of a rung.
 pub(super) const ROUNDS: (usize, usize) = (2, 8);
-/// Units double from rung to rung so often.
+/// How often units double from rung to rung.
 const DOUBLINGS: usize = 2;
-/// A candidate leaves the race where this says that it is worse; of all comparisons of a rung together.
+/// Confidence with which a candidate must be worse to leave the race, over all comparisons of a rung together.
 pub(super) const CONFIDENCE: f64 = 0.90;
-/// A candidate is given up where it is behind by more than doubt, and this many standard errors beyond.
+/// A candidate is given up if it is behind by more than the doubt, plus this many standard errors.
 const FAR: f64 = 3.0;
-/// Why a candidate is left behind that nobody has looked at.
+/// Why an unmeasured candidate is dropped.
 pub(super) const NO_TIME: &str = "no time to measure it";
 
 impl Planner {
-    /// Looks at the present configuration, which tells how long a trial takes.
+    /// Measures the present configuration, which shows how long a trial takes.
     pub(super) fn look(&mut self) {
         self.stage = SearchStage::Looking;
         self.queue_round(&[0], Phase::Calibration, self.settings.unit_s);
@@ -36,7 +36,7 @@ impl Planner {
         if self.space.len() > SMALL {
             let base = self.space.base();
             for place in self.space.axes(&base) {
-                // Those of an earlier look need no other.
+                // Points of an earlier calibration need no other measurement.
                 let is_new = !self.is_tried(&place);
                 let number = self.number(place);
                 looks.extend((number != 0 && is_new).then_some(number));
@@ -45,7 +45,7 @@ impl Planner {
         self.queue_round(&looks, Phase::Calibration, self.settings.unit_s);
     }
 
-    /// Looks again at what takes least time, which tells how far two looks are apart.
+    /// Repeats the quickest point, which shows how much two measurements differ.
     pub(super) fn look_again(&mut self) {
         self.stage = SearchStage::Repeating;
         if self.space.len() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (LOOKS - 1) as f64 {
@@ -57,14 +57,14 @@ impl Planner {
         self.queue_round(&[number; LOOKS - 1], Phase::Calibration, self.settings.unit_s);
     }
 
-    /// Chooses who races.
+    /// Chooses the candidates of the race.
     pub(super) fn line_up(&mut self) {
         let field = if self.space.len() > SMALL { self.with_outlook(|outlook| outlook.choose()) } else { None };
         let (chosen, excluded) = field.unwrap_or_else(|| (self.spread(), Vec::new()));
         let chosen = if self.has_narrowed { self.line_up_seen() } else { chosen };
         for (place, reason) in excluded {
             let number = self.number(place);
-            // A look at the point itself goes before what is predicted of it.
+            // A measurement of the point itself takes precedence over its prediction.
             let is_seen = (self.has_narrowed || self.since > 0) && !self.candidates[number].visits.is_empty();
             let candidate = &mut self.candidates[number];
             if number != 0 && candidate.is_open() && !is_seen {
@@ -90,7 +90,8 @@ impl Planner {
         self.queue_rung();
     }
 
-    /// As many points as there is time for in two rounds: those along each setting first, which tell most.
+    /// As many points as there is time for in two rounds: those along each setting first, because they are the most
+    /// informative.
     fn spread(&self) -> Vec<Place> {
         let mut places = self.space.axes(&self.space.base());
         let others: Vec<Place> =
@@ -101,13 +102,13 @@ impl Planner {
         places
     }
 
-    /// How many candidates there is time for in the first rung, if half of the race's time is spent on it.
+    /// Number of candidates that there is time for in the first rung, if half of the race's time is spent on it.
     pub(super) fn room(&self) -> usize {
         let left = self.budget.for_race(self.reserve()) / 2.0;
         (left / ROUNDS.0 as f64 / self.budget.price(self.settings.unit_s)) as usize
     }
 
-    /// Calls `act` with what is known before the race; none where not even the base was measured.
+    /// Calls `act` with what is known before the race; `None` if not even the base was measured.
     pub(super) fn with_outlook<T>(&self, act: impl FnOnce(&Outlook<'_>) -> T) -> Option<T> {
         let found = |place: &Place| {
             let visits = &self.candidates[*self.numbers.get(place)?].visits;
@@ -144,18 +145,18 @@ impl Planner {
         self.rung += 1;
     }
 
-    /// How long the next rung measures.
+    /// The unit of the next rung.
     fn rung_unit(&self) -> f64 {
         self.settings.unit_s * f64::from(1_u32 << self.rung.min(DOUBLINGS))
     }
 
-    /// Whether a candidate of the race is left out from here on, because what was seen of it is far behind the best.
+    /// Whether a candidate of the race is skipped from here on, because its measurements are far behind the best.
     ///
-    /// The present one stays a candidate: the confirmation holds the best against it.
+    /// The present configuration remains a candidate: the confirmation compares the best with it.
     pub(super) fn is_given_up(&mut self, number: usize) -> bool {
         let is_racing = match self.stage {
             SearchStage::Racing => true,
-            // The first is what the steps start from.
+            // The first is where the steps start from.
             SearchStage::Stepping => self.members.first() != Some(&number),
             _ => false,
         };
@@ -168,10 +169,11 @@ impl Planner {
         true
     }
 
-    /// What share of the best one's score a candidate has that is far behind it; none where it is not.
+    /// A far-behind candidate's score as a share of the best one's; `None` if it is not far behind.
     pub(super) fn share_of_best(&self, number: usize) -> Option<f64> {
         let mean = |number: usize| Some((self.mean_score(number)?, self.candidates[number].visits.len() as f64));
-        // A single look may have met a machine that stood still. The present one is looked at again in any case.
+        // A single measurement may have met a machine that stood still. The present configuration is measured again
+        // anyway.
         let (own, count) = mean(number).filter(|(_, count)| number == 0 || *count > 1.0)?;
         let ahead = (0..self.candidates.len()).filter_map(|other| Some((other, mean(other)?)));
         let ahead = ahead.filter(|(_, (score, _))| *score > own + DOUBT);
@@ -185,7 +187,7 @@ impl Planner {
         (own + DOUBT + doubt < best).then(|| (own - best).exp())
     }
 
-    /// Drops a candidate that was shown to be worse.
+    /// Drops a candidate that is proven worse.
     pub(super) fn drop_candidate(&mut self, number: usize, reason: String) {
         self.drop_for(number, reason, true);
     }
@@ -202,7 +204,7 @@ impl Planner {
         self.members.retain(|member| *member != number);
     }
 
-    /// Drops who is worse or misses a constraint, then the worse half.
+    /// Drops candidates that are worse or miss a constraint, then the worse half.
     pub(super) fn judge_rung(&mut self) {
         self.drop_failed();
         for number in self.members.clone() {
@@ -239,7 +241,7 @@ impl Planner {
         self.queue_rung();
     }
 
-    /// Those of the race that were measured in it.
+    /// The race's candidates that were measured in it.
     pub(super) fn raced(&self) -> Vec<usize> {
         let is_new = |visit: &Visit| is_race(visit) && visit.round >= self.since;
         let raced = |number: &usize| self.candidates[*number].visits.iter().any(is_new);
@@ -250,7 +252,8 @@ impl Planner {
         self.members.retain(|number| *number == 0 || !self.candidates[*number].has_failed());
     }
 
-    /// Keeps the better half: those as good as the best but for the margin, which take least, before all others by their means.
+    /// Keeps the better half: first the cheapest of those within the margin of the best, then the others by their
+    /// means.
     pub(super) fn halve(&mut self, standings: &Standings, best: usize) {
         let mut others: Vec<usize> =
             self.members.iter().copied().filter(|number| *number != 0 && *number != best).collect();

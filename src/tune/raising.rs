@@ -1,4 +1,4 @@
-//! [`Planner`]: more time for a search that has spent its own, or a good part of it.
+//! [`Planner`]: gives more time to a search that has spent its budget, or a good part of it.
 
 use crate::tune::answer::{Answer, confirmed, confirms, leader, meets};
 use crate::tune::budget::MOST_CONFIRMATION;
@@ -8,10 +8,11 @@ use crate::tune::space::Place;
 use crate::tune::trial::Fate;
 
 impl Planner {
-    /// Gives the search `budget_s` seconds in all, where that is more than it has; what was measured counts.
+    /// Raises the budget to `budget_s` seconds in all, if that is more than it has; earlier measurements count.
     ///
-    /// While the search still looks around, the greater budget is the budget. Later it goes back: what was left behind without being
-    /// shown to be worse is looked at and raced again, where there is time to confirm what comes of that; else the best are confirmed further.
+    /// While the search still explores, the larger budget simply applies. Later it goes back: candidates that were
+    /// dropped without being proven worse are measured and raced again, if there is time to confirm the result;
+    /// otherwise the best are confirmed further.
     pub fn raise_budget(&mut self, budget_s: f64) {
         if budget_s <= self.settings.budget_s {
             return;
@@ -48,22 +49,22 @@ impl Planner {
         self.stage = SearchStage::Looking;
     }
 
-    /// Whether a point was left behind, and further time would not bring it back.
+    /// Whether a point was dropped, and more time would not bring it back.
     pub(super) fn is_behind(&self, place: &Place) -> bool {
         self.numbers.get(place).is_some_and(|number| self.is_left_behind(*number))
     }
 
-    /// As [`Self::is_behind`], of a candidate.
+    /// Like [`Self::is_behind`], for a candidate.
     pub(super) fn is_left_behind(&self, number: usize) -> bool {
         matches!(self.candidates[number].fate, Fate::Dropped { .. })
     }
 
-    /// Those that were confirmed and may still be the best.
+    /// Finalists that may still be the best.
     pub(super) fn open_finalists(&self) -> Vec<usize> {
         self.finalists.iter().copied().filter(|number| *number != 0 && self.candidates[*number].is_open()).collect()
     }
 
-    /// The best of those that were confirmed; none before the confirmation.
+    /// The best finalist; `None` before the confirmation.
     pub(super) fn best_confirmed(&self) -> Option<usize> {
         let able: Vec<usize> =
             self.open_finalists().into_iter().filter(|number| meets(&self.candidates[*number], confirms)).collect();
@@ -71,8 +72,8 @@ impl Planner {
             .filter(|_| self.is_confirmed(&self.finalists))
     }
 
-    /// Makes these the finalists. Where those before have been confirmed, they stay if the best are among them; else what they have
-    /// shown is kept, and their best one is held against the others.
+    /// Sets the finalists. If the earlier ones have been confirmed, they stay if the best are among them; otherwise
+    /// their result is kept, and the best of them is compared with the others.
     pub(super) fn set_finalists(&mut self, mut chosen: Vec<usize>, (best, cheap): (usize, usize)) {
         let is_known = |number: usize| number == 0 || self.finalists.contains(&number);
         if self.is_confirmed(&self.finalists) {
@@ -91,7 +92,7 @@ impl Planner {
         self.finalists = chosen;
     }
 
-    /// What the confirmation has shown, the one before included, where it says more.
+    /// The outcome of the confirmation, or of an earlier one if that says more.
     pub(super) fn shown(&self) -> Option<Answer> {
         let of = |finalists: &[usize]| {
             let answer = confirmed(&self.space, &self.candidates, finalists, self.settings.margin);

@@ -1,4 +1,4 @@
-//! What is searched: values of settings, and the points that they make.
+//! The search space: values of settings, and the points that they span.
 
 use serde_json::Value;
 
@@ -7,15 +7,16 @@ use serde_json::Value;
 pub struct Dimension {
     /// The setting, such as `max_batch_size`.
     pub path: String,
-    /// Its values, in an order in which neighbours are alike.
+    /// Its values, in an order in which neighbours are similar.
     pub values: Vec<Value>,
-    /// Which of them is in force now, if any is.
+    /// The index of the value in force, if it is among them.
     pub present: Option<usize>,
-    /// Where candidates are alike, fewer of this is better: instances before batches before all else. Smaller weighs more.
+    /// Priority for choosing among similar candidates, where fewer is better: instances before batches before all else.
+    /// Smaller weighs more.
     pub rank: u8,
 }
 
-/// A point: for each dimension the number of its value.
+/// A point: for each dimension the index of its value.
 pub type Place = Vec<usize>;
 
 /// All dimensions.
@@ -26,12 +27,12 @@ pub struct Space {
 }
 
 impl Space {
-    /// How many points there are.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.dimensions.iter().fold(1_usize, |count, dimension| count.saturating_mul(dimension.values.len()))
     }
 
-    /// Every point, the last dimension running fastest.
+    /// Every point, with the last dimension varying fastest.
     pub fn places(&self) -> impl Iterator<Item = Place> {
         (0..self.len()).map(|mut number| {
             let mut place: Place = self
@@ -49,12 +50,12 @@ impl Space {
         })
     }
 
-    /// The point of the settings in force, where all of them are among the values.
+    /// The point of the settings in force, if all of them are among the values.
     pub fn present(&self) -> Option<Place> {
         self.dimensions.iter().map(|dimension| dimension.present).collect()
     }
 
-    /// The same, with the first value where the one in force is not among them.
+    /// The same, with the first value where the one in force is missing.
     pub fn base(&self) -> Place {
         self.dimensions.iter().map(|dimension| dimension.present.unwrap_or(0)).collect()
     }
@@ -76,8 +77,8 @@ impl Space {
             .collect()
     }
 
-    /// The points that differ from `base` in one dimension, and `base` itself first. Dimensions take turns, and the ends of each come
-    /// before what is between them, so that a part of them tells something of all.
+    /// The points that differ from `base` in one dimension, after `base` itself. Dimensions take turns, and the ends of
+    /// each come before the points between, so that any prefix says something about all.
     pub fn axes(&self, base: &Place) -> Vec<Place> {
         let orders: Vec<Vec<usize>> =
             self.dimensions.iter().map(|dimension| by_halves(dimension.values.len())).collect();
@@ -92,7 +93,7 @@ impl Space {
         std::iter::once(base.clone()).chain(others).collect()
     }
 
-    /// What candidates that differ in their instances alone have in common.
+    /// A key shared by candidates that differ only in their instances.
     pub fn family(&self, place: Option<&Place>) -> Vec<usize> {
         let place = place.map_or(&[][..], Vec::as_slice);
         place
@@ -103,7 +104,7 @@ impl Space {
             .collect()
     }
 
-    /// What a point takes, to be compared: of candidates that are alike, the one that takes least is preferred.
+    /// The cost of a point, for comparisons: among similar candidates, the cheapest is preferred.
     pub fn cost(&self, place: &Place) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.dimensions.len()).collect();
         order.sort_by_key(|dimension| self.dimensions[*dimension].rank);
@@ -111,7 +112,7 @@ impl Space {
     }
 }
 
-/// The numbers below `count`: the last, the first, then halves of what is between.
+/// The numbers below `count`: the last, the first, then halves of what lies between.
 fn by_halves(count: usize) -> Vec<usize> {
     let mut order = Vec::new();
     let mut add = |index: usize| {

@@ -1,4 +1,4 @@
-//! The planner over simulated laws, with noise.
+//! The planner on simulated performance models with noise.
 
 mod raised;
 

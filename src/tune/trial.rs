@@ -1,10 +1,10 @@
-//! Candidates, what is asked of them and what they came to.
+//! Candidates, trials and their results.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tune::space::Place;
 
-/// What a search may take, and what counts.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Seconds in all, loading included.
@@ -23,15 +23,15 @@ pub struct Settings {
 pub enum Phase {
     /// To order the others.
     Calibration,
-    /// Against all that are left.
+    /// Against all remaining candidates.
     Race,
-    /// Beside the best, which it differs from by a step.
+    /// Against the best, from which it differs by one step.
     Step,
-    /// To tell by how much the best are better than the present one.
+    /// To determine how much better the best are than the present configuration.
     Confirmation,
 }
 
-/// A candidate is to be measured.
+/// A request to measure a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Its number; 0 is the present configuration.
@@ -46,32 +46,32 @@ pub struct Trial {
     pub seed: u64,
 }
 
-/// What a trial came to.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// How long it took, loading included.
     pub seconds: f64,
-    /// What was found, or why nothing was.
+    /// The measurement, or why there is none.
     pub found: Result<Found, String>,
 }
 
-/// What was found.
+/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The objective as a logarithm, such that more is better.
+    /// The objective as a logarithm, signed so that more is better.
     pub score: f64,
-    /// How far the worst of the constraints is from its limit, as a logarithm: above 0 it does not hold.
+    /// Distance of the worst constraint from its limit, as a logarithm: above 0 it is violated.
     pub violation: f64,
 }
 
-/// A candidate, and everything that is known of it.
+/// A candidate, and everything known about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Its settings; none where it is the present configuration and that is not among the points.
+    /// Its settings; `None` for the present configuration if that is not among the points.
     pub place: Option<Place>,
-    /// What it came to each time.
+    /// Its measurements.
     pub visits: Vec<Visit>,
-    /// What became of it.
+    /// Its state in the search.
     pub fate: Fate,
 }
 
@@ -86,11 +86,11 @@ pub struct Visit {
     pub unit_s: f64,
     /// The objective's logarithm.
     pub score: f64,
-    /// The constraints'.
+    /// The violation.
     pub violation: f64,
 }
 
-/// What became of a candidate.
+/// The state of a candidate in the search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {
     /// It is in the search.
@@ -101,22 +101,22 @@ pub enum Fate {
         rung: usize,
         /// Why.
         reason: String,
-        /// Whether what was measured shows it; else more time may bring it back.
+        /// Whether measurements prove it worse; otherwise more time may bring it back.
         is_shown: bool,
     },
     /// It could not be loaded or measured.
     Failed(String),
-    /// It was never measured, because of what others came to.
+    /// It was never measured, because of the results of others.
     RuledOut(String),
 }
 
 impl Candidate {
-    /// One that nothing is known of.
+    /// A new candidate.
     pub fn new(place: Option<Place>) -> Self {
         Self { place, visits: Vec::new(), fate: Fate::Open }
     }
 
-    /// Its violations in visits that `counts` admits.
+    /// Its violations in visits that `counts` accepts.
     pub fn violations(&self, counts: impl Fn(&Visit) -> bool) -> Vec<f64> {
         self.visits.iter().filter(|visit| counts(visit)).map(|visit| visit.violation).collect()
     }

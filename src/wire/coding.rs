@@ -18,7 +18,7 @@ pub fn name(compression: Compression) -> Option<&'static str> {
     }
 }
 
-/// The encoding of that name; `None` for one that we do not know.
+/// The encoding with that name; `None` if it is unknown.
 pub fn by_name(name: &[u8]) -> Option<Compression> {
     match name {
         b"identity" => Some(Compression::None),

@@ -1,4 +1,4 @@
-//! Entries for the fuzz targets under `fuzz/`: everything that reads bytes of a connection.
+//! Entry points of the fuzz targets under `fuzz/`: everything that parses bytes of a connection.
 
 use std::io::IoSlice;
 
@@ -8,19 +8,19 @@ use crate::wire::sse::{Event, EventReader};
 
 /// Streams that are open before anything is read.
 pub const STREAMS: u64 = 3;
-/// SETTINGS, which a server says first: small windows.
+/// SETTINGS, the server's first frame: small windows.
 const SETTINGS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 40];
 
-/// Reads bytes as frames of a connection, in one piece and in pieces; both must come to the same.
+/// Parses bytes as frames of a connection, in one piece and in pieces; the results must be equal.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn frames(piece: usize, bytes: &[u8]) {
     let (whole, pieces) = (heard(bytes.len().max(1), bytes), heard(piece.max(1), bytes));
     assert_eq!(whole, pieces);
 }
 
-/// Events, the error that ended the connection, and what we said.
+/// Events, the error that ended the connection, and what we sent.
 type Heard = (Vec<(u64, String, Vec<u8>)>, Option<ConnectionError>, Vec<u8>);
 
 fn heard(piece: usize, bytes: &[u8]) -> Heard {
@@ -33,10 +33,10 @@ fn heard(piece: usize, bytes: &[u8]) -> Heard {
     (log.0, error, said(&mut connection))
 }
 
-/// A connection with open streams, one of whose requests still waits for its window.
+/// A connection with open streams, with one request that still waits for its window.
 ///
 /// # Panics
-/// Where it takes no plain settings.
+/// Where it rejects plain settings.
 pub fn opened(token: impl Fn(u64) -> Token) -> Connection {
     let mut connection = Connection::new();
     connection.receive(&SETTINGS, &mut Log::default()).expect("plain settings");
@@ -49,7 +49,7 @@ pub fn opened(token: impl Fn(u64) -> Token) -> Connection {
     connection
 }
 
-/// Hands over bytes as a socket would.
+/// Feeds bytes as a socket would.
 ///
 /// # Errors
 /// Where they break the protocol.
@@ -67,7 +67,7 @@ pub fn feed<E: Events>(
     Ok(())
 }
 
-/// What waits to be written, which leaves.
+/// Takes everything that waits to be written.
 fn said(connection: &mut Connection) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !connection.out().is_empty() {
@@ -107,10 +107,10 @@ impl Events for Log {
     }
 }
 
-/// Decodes header blocks, each after its length. What was decoded must come out again where it is encoded anew.
+/// Decodes header blocks, each after its length. Encoding the result and decoding it again must give the same.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn header_blocks(mut bytes: &[u8]) {
     let (mut decoder, mut list) = (Decoder::default(), HeaderList::default());
     while let Some((&length, rest)) = bytes.split_first() {
@@ -128,17 +128,17 @@ pub fn header_blocks(mut bytes: &[u8]) {
     }
 }
 
-/// Puts messages together from one piece and from pieces; both must come to the same.
+/// Assembles messages from one piece and from pieces; the results must be equal.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn messages(piece: usize, bytes: &[u8]) {
     for keep in [true, false] {
         let (whole, pieces) = (arrived(bytes.len().max(1), bytes, keep), arrived(piece.max(1), bytes, keep));
         assert_eq!(whole.1, pieces.1);
         assert_eq!(whole.0.len(), pieces.0.len());
         for (one, other) in whole.0.iter().zip(&pieces.0) {
-            // What is not kept is shown only where it comes in one piece.
+            // Messages that are not kept are shown only if they arrive in one piece.
             assert!(one == other || (!keep && (one.1.is_none() || other.1.is_none()) && one.0 == other.0));
         }
     }
@@ -160,10 +160,10 @@ fn arrived(piece: usize, bytes: &[u8], keep: bool) -> Messages {
     (list, Ok(reader.is_inside()))
 }
 
-/// Reads a stream of events in one piece and in pieces; both must come to the same.
+/// Reads a stream of events in one piece and in pieces; the results must be equal.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn events(piece: usize, bytes: &[u8]) {
     assert_eq!(events_of(bytes.len().max(1), bytes), events_of(piece.max(1), bytes));
 }

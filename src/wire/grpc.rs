@@ -1,45 +1,45 @@
-//! Length-prefixed messages of a gRPC body, put together from however the bytes come.
+//! Length-prefixed messages of a gRPC body, assembled from pieces of any size.
 
 /// Bytes before each message: whether it is compressed, and its length.
 pub const PREFIX_LEN: usize = 5;
 /// Largest message; gRPC's libraries hold lengths as signed 32-bit numbers.
 pub const MAX_MESSAGE: usize = i32::MAX as usize;
 
-/// The bytes before a message of `length` bytes.
+/// The prefix of a message of `length` bytes.
 #[inline]
 pub fn prefix(compressed: bool, length: usize) -> [u8; PREFIX_LEN] {
     let length = (length as u32).to_be_bytes();
     [u8::from(compressed), length[0], length[1], length[2], length[3]]
 }
 
-/// What is to be done with messages.
+/// How to treat messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Their bytes are wanted, however they come.
+    /// Whether their bytes are wanted, in however many pieces they arrive.
     pub keep: bool,
-    /// Longest message, as it comes.
+    /// Longest message, before decompression.
     pub limit: u64,
 }
 
-/// A message that is complete.
+/// A complete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived<'a> {
     /// Whether its bytes are compressed.
     pub compressed: bool,
-    /// Its bytes; `None` where they were not wanted, not compressed, and came in several pieces.
+    /// Its bytes; `None` if they were not wanted, not compressed, and arrived in several pieces.
     pub bytes: Option<&'a [u8]>,
 }
 
-/// Puts messages together.
+/// Assembles messages.
 #[derive(Debug, Default)]
 pub struct MessageReader {
     prefix: [u8; PREFIX_LEN],
     prefix_len: usize,
     kept: Vec<u8>,
     missing: usize,
-    /// `kept` was handed out and is to be cleared.
+    /// `kept` was handed out and must be cleared.
     handed_out: bool,
-    /// Bytes of the message have come and were not kept.
+    /// Bytes of the message have arrived and were not kept.
     passed_over: bool,
 }
 
@@ -57,8 +57,8 @@ impl MessageReader {
         self.passed_over = false;
     }
 
-    /// Takes bytes from the front of `input` until a message is complete; `None` where more bytes are needed. Bytes of
-    /// messages are kept if wanted, or where they are compressed; of others those that come in one piece are shown.
+    /// Consumes bytes from the front of `input` until a message is complete; `None` if more bytes are needed. Bytes of
+    /// messages are kept if they are wanted or compressed; other messages are shown only if they arrive in one piece.
     ///
     /// # Errors
     /// Where a prefix is malformed or announces more bytes than allowed; says which.

@@ -1,4 +1,4 @@
-//! What travels: protocols as state machines over bytes. They know frames, header fields, codings and limits; not sockets,
+//! Network protocols as state machines over bytes. They know frames, header fields, codings and limits; not sockets,
 //! clocks, tensors or models.
 
 pub mod coding;

@@ -8,7 +8,7 @@ pub struct MetricSample<'a> {
     /// The metric's name.
     pub name: &'a str,
     labels: BTreeMap<String, String>,
-    /// NaN and infinities as the format allows them.
+    /// May be NaN or infinite, as the format allows.
     pub value: f64,
 }
 
@@ -19,14 +19,14 @@ impl MetricSample<'_> {
     }
 }
 
-/// The name that a line begins with, and what follows; most lines are of no interest, and told by their names.
+/// Splits a line into name and rest; most lines are not of interest, and their name is enough to see that.
 pub fn name(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
     Some(line.split_at(end))
 }
 
-/// The sample of a line; none of comments, empty lines and lines that are no samples.
+/// The sample of a line; `None` for comments, empty lines and lines that are not samples.
 pub fn sample(line: &str) -> Option<MetricSample<'_>> {
     let (name, rest) = name(line)?;
     let well_formed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
@@ -58,7 +58,7 @@ fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
     }
 }
 
-/// A value up to its closing quote, its escapes resolved, and what follows.
+/// A value up to its closing quote with its escapes resolved, and what follows.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();

@@ -34,7 +34,7 @@ pub fn put_double(out: &mut Vec<u8>, field: u32, value: f64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends what stands before `length` bytes of a field: text, a nested message, raw bytes.
+/// Appends the tag and length of a field of `length` bytes: text, a nested message, raw bytes.
 pub fn put_prefix(out: &mut Vec<u8>, field: u32, length: usize) {
     put_varint(out, u64::from(field << 3 | BYTES));
     put_varint(out, length as u64);
@@ -58,7 +58,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// As text; `None` where it is none.
+    /// As text; `None` if it is not text.
     pub fn text(self) -> Option<&'a str> {
         match self {
             Self::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
@@ -66,7 +66,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As bytes; `None` where it is something else.
+    /// As bytes; `None` if it is something else.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -75,7 +75,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Walks through the fields of a message. Ends early, with [`Fields::is_broken`], where the bytes are no message.
+/// Iterates over the fields of a message. Ends early, with [`Fields::is_broken`], if the bytes are not a message.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         Self { rest: message, broken: false }
     }
 
-    /// Whether the walk ended at something that is no field.
+    /// Whether the iteration ended at bytes that are not a field.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
@@ -130,7 +130,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Takes a varint from the front of `bytes`; `None` where there is none.
+/// Takes a varint from the front of `bytes`; `None` if there is none.
 #[inline]
 pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;

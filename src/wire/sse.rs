@@ -1,21 +1,21 @@
-//! Server-sent events (`text/event-stream`, <https://html.spec.whatwg.org/multipage/server-sent-events.html>): a stream of
-//! events, read from whatever pieces it comes in. What an event says never depends on how the bytes were cut.
+//! Server-sent events (`text/event-stream`, <https://html.spec.whatwg.org/multipage/server-sent-events.html>): a stream
+//! of events, parsed from pieces of any size. The events do not depend on how the bytes were cut.
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its type; empty where the server names none, which means `message`.
+    /// Its type; empty if the server names none, which means `message`.
     pub name: &'a [u8],
-    /// Its data, the lines of it joined.
+    /// Its data, with the lines joined.
     pub data: &'a [u8],
 }
 
-/// Puts events together. Fields for browsers that reconnect (`id`, `retry`) and comments are passed over.
+/// Assembles events. Fields for browsers that reconnect (`id`, `retry`) and comments are ignored.
 #[derive(Debug)]
 pub struct EventReader {
-    /// Most bytes of one event, a line that has begun included.
+    /// Limit on one event in bytes, including an unfinished line.
     limit: usize,
-    /// The line that has begun.
+    /// The unfinished line.
     line: Vec<u8>,
     name: Vec<u8>,
     /// Data so far, each line with its end.
@@ -24,7 +24,7 @@ pub struct EventReader {
     after_return: bool,
     /// No line has ended: the stream may begin with a byte order mark.
     first: bool,
-    /// `name` and `data` were handed out and are to be cleared.
+    /// `name` and `data` were handed out and must be cleared.
     handed_out: bool,
 }
 
@@ -35,21 +35,21 @@ impl EventReader {
         Self { limit, line, name, data, after_return: false, first: true, handed_out: false }
     }
 
-    /// Forgets everything, for another stream. Keeps memory.
+    /// Clears the state for another stream. Keeps memory.
     pub fn reset(&mut self) {
         self.line.clear();
         self.forget();
         (self.after_return, self.first) = (false, true);
     }
 
-    /// Whether an event, or a line, has begun and not ended: a stream that ends here is cut short.
+    /// Whether an event, or a line, has begun and not ended: a stream that ends here is truncated.
     pub fn is_inside(&self) -> bool {
         let event = !self.handed_out && (!self.name.is_empty() || !self.data.is_empty());
         event || !self.line.is_empty()
     }
 
-    /// Takes the end of the stream: the event that has begun, if it has data. The standard drops it; servers of language models
-    /// leave out the blank line that would end it.
+    /// Handles the end of the stream: returns the unfinished event, if it has data. The standard drops it, but servers
+    /// of language models leave out the blank line that would end it.
     pub fn finish(&mut self) -> Option<Event<'_>> {
         if std::mem::take(&mut self.handed_out) {
             self.forget();
@@ -65,7 +65,7 @@ impl EventReader {
         self.handed_out = false;
     }
 
-    /// Takes bytes from the front of `input` until an event is complete; `None` where more bytes are needed.
+    /// Consumes bytes from the front of `input` until an event is complete; `None` if more bytes are needed.
     ///
     /// # Errors
     /// Where an event is longer than allowed; says so.
@@ -96,7 +96,7 @@ impl EventReader {
         Ok(None)
     }
 
-    /// Acts on the line that has ended; tells whether an event has.
+    /// Processes a complete line; returns whether it ends an event.
     fn line_ends(&mut self) -> bool {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let line = &self.line[..];
@@ -121,7 +121,7 @@ impl EventReader {
         if !ends {
             return false;
         }
-        // The last line's end is none of the data's.
+        // The end of the last line is not part of the data.
         let complete = self.data.pop().is_some();
         if !complete {
             self.name.clear();

@@ -100,14 +100,14 @@ fn read_key(file: &CredentialFile) -> Result<PrivateKeyDer<'static>> {
     }
 }
 
-/// Checks the server's certificate as far as the flags ask for. As with upstream's flags, its name is still checked
-/// where only the check of its issuer is switched off.
+/// Checks the server's certificate as far as the flags ask for. As with upstream's flags, its name is still checked if
+/// only the check of its issuer is switched off.
 ///
-/// A certificate that stands itself among the trusted ones is accepted even where it is an authority's (self-signed
-/// certificates often are): the user named it.
+/// A certificate that is itself in the trusted list is accepted even if it is an authority's (self-signed certificates
+/// often are): the user named it.
 #[derive(Debug)]
 struct Verifier {
-    /// Absent where any certificate will do.
+    /// Absent if any certificate will do.
     peer: Option<Arc<WebPkiServerVerifier>>,
     trusted: Vec<CertificateDer<'static>>,
     check_host: bool,
@@ -140,8 +140,8 @@ impl Verifier {
         Ok(Self { peer: Some(peer), trusted, check_host, provider: provider.clone() })
     }
 
-    /// Whether `error` says only that a certificate which is itself trusted belongs to an authority. It comes after
-    /// the check of the validity dates, before that of the name.
+    /// Whether the only objection in `error` is that a certificate which is itself trusted belongs to an authority.
+    /// That check comes after the one of the validity dates and before that of the name.
     fn is_named_authority(&self, certificate: &CertificateDer<'_>, error: &TlsError) -> bool {
         let TlsError::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
         other.0.to_string() == "CaUsedAsEndEntity" && self.trusted.iter().any(|trusted| trusted == certificate)

@@ -1,4 +1,4 @@
-//! Gives the library the name by which programs ask for the driver: a preloaded one then answers for it.
+//! Sets the library's soname to the driver's, so that a preloaded copy is used in the driver's place.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,7 +1,7 @@
 //! Checks of GPU and pinned memory.
 //!
-//! The process is started again as the second one of the IPC check, with the arguments that it has itself, so that it may
-//! be a program or a test.
+//! The IPC check needs a second process: it runs its own executable again with the same arguments, so it works from a
+//! program and from a test alike.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! Checks of GPU and pinned memory on a real device, for `scripts/test-gpu`. Prints a table, or `no GPU` and exits with 77.
 //!
-//! A program of its own rather than a set of tests: it runs where there is no toolchain.
+//! A program rather than a set of tests, because it runs on machines without a toolchain.
 
 mod checks;
 

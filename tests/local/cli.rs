@@ -1,4 +1,4 @@
-//! The command line from the outside: what perf_analyzer's scripts rely on, every rule between flags, the help text.
+//! The command line from outside: what perf_analyzer's scripts rely on, every rule between flags, the help text.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -798,10 +798,11 @@ fn reference() -> String {
     let mut text = String::from(
         "# Command line\n\n\
          <!-- Made by tests/local/cli.rs; `UPDATE_SNAPSHOTS=1 cargo test --test local cli::` makes it anew. -->\n\n\
-         Every flag of `triton-bench` and `perf_analyzer`, from the program itself (`--help` says the same). Flags may be \
-         shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same; \
-         the last of several counts, unless the flag may be repeated; words are read in any case. Words that belong to no \
-         flag are errors; under the name `perf_analyzer` they count for nothing, and standard error names them. Wrong flags end the program with code 99 and one line on standard error.\n",
+         Every flag of `triton-bench` and `perf_analyzer`, generated from the program itself (`--help` says the same). Flags may be \
+         shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same. \
+         If a flag occurs several times the last one wins, unless the flag may be repeated; keywords are case-insensitive. Arguments that \
+         belong to no flag are errors; under the name `perf_analyzer` they are ignored, and standard error names them. Wrong flags end the \
+         program with code 99 and one line on standard error.\n",
     );
     let mut heading = String::new();
     for arg in cli::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
@@ -838,73 +839,74 @@ const DIFFERENCES: &str = "
 ## trace-summary
 
 `triton-bench trace-summary [-t] [--slowest N] [--json] [--trace-export FILE] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
-with `--trace-level TIMESTAMPS` here or there), old and new ones: per model the averages, in whole microseconds, of the request from
-first to last byte, of receiving, sending, handling, queueing and executing it; HTTP and gRPC apart, models of an ensemble under
-the request to the ensemble. The file of a server that still runs, which has no end yet, is read as far as it goes. A *Wait/Read* time of gRPC holds the time in which nothing came. `-t` prints each trace's moments, too.
+with `--trace-level TIMESTAMPS` given here or there), in the old and the new format: averages per model, in whole microseconds, of the request
+from first to last byte, and of receiving, sending, handling, queueing and executing it; HTTP and gRPC separately, models of an ensemble under
+the request to the ensemble. The file of a running server, which has no end yet, is read as far as it goes. A *Wait/Read* time of gRPC includes
+the time before anything arrived. `-t` prints each trace's moments, too.
 
 Below the averages a table has mean, p50, p90, p95, p99 and share of every stage (nearest ranks, a trace without the stage counts as 0;
 `unexplained` is the rest), and the `--slowest` traces of each model (3) by their number, with their stages. `--json` prints the same
 as a line of JSON for each file, in microseconds: `file`, `models` with `model`, `version`, `protocol`, `traces`, `stages`, `slowest`.
-`--trace-export` writes the traces of all files for Perfetto. What a run's own stages are: [measurement.md](measurement.md).
+`--trace-export` writes the traces of all files for Perfetto. [measurement.md](measurement.md) defines the stages of a run.
 
 ## doctor
 
-`triton-bench doctor [--cpus LIST] [--worker-cpus LIST]` names what makes this machine unfit for measuring, a line per check on standard
-output: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need), the value found, why it
-matters and what to do. It looks at the number of processors, the frequency governor, SMT siblings pinned together, a control group's
-quota, the clock's source and the price of reading it, what the hypervisor has taken, the load of others (for one second), `/dev/shm`,
-locked memory, transparent huge pages, the limits of threads, mappings and files, and of NVIDIA GPUs the driver, MPS, MIG, persistence
-and compute mode, and who uses them now. The exit code is 0 whatever it finds, 99 for wrong flags. Before a run, the warnings of governor,
+`triton-bench doctor [--cpus LIST] [--worker-cpus LIST]` names what makes this machine unfit for measuring, one line per check on standard
+output: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need to be), the value found, why it
+matters and what to do. It checks the number of processors, the frequency governor, SMT siblings pinned together, a control group's
+quota, the clock's source and the cost of reading it, steal time of the hypervisor, other load (for one second), `/dev/shm`,
+locked memory, transparent huge pages, the limits on threads, mappings and files, and for NVIDIA GPUs the driver, MPS, MIG, persistence
+and compute mode, and current users. The exit code is 0 whatever it finds, 99 for wrong flags. Before a run, the warnings on governor,
 siblings, quota and clock stand in one line above the levels (not under the name `perf_analyzer`, which has no such command).
 
 ## compare
 
-`triton-bench compare A.json B.json [--margin 5%] [--force]` holds one file of `--summary-file` against another ([results.md](results.md)).
+`triton-bench compare A.json B.json [--margin 5%] [--force]` compares two files of `--summary-file` ([results.md](results.md)).
 
 ## models
 
-`triton-bench models --model-repository DIR` loads the models of a repository into this process, one after the other, and lists what each is:
-platform, versions, batches, a line per tensor; of a model that cannot be loaded, why. `triton-bench models -u HOST:PORT [-i grpc]` asks a
-server. `-m MODEL` lists one. The other flags are a run's, as far as they are about the server.
+`triton-bench models --model-repository DIR` loads the models of a repository into this process, one after the other, and describes each:
+platform, versions, batches, a line per tensor; for a model that cannot be loaded, the reason. `triton-bench models -u HOST:PORT [-i grpc]` asks a
+server. `-m MODEL` lists one. The other flags are those of a run that concern the server.
 
 ## help
 
-`-h` is one screen, `--help` (or `help`) the whole, `--help SECTION` (such as `--help load`) the flags of one section. A misspelled flag is
-answered by the nearest ones. On a terminal the text is as wide as that, up to 110 columns, and has colours unless `NO_COLOR` is set.
+`-h` prints one screen, `--help` (or `help`) everything, `--help SECTION` (such as `--help load`) the flags of one section. For a misspelled flag
+the error suggests the nearest ones. On a terminal the text uses its width, up to 110 columns, and has colours unless `NO_COLOR` is set.
 
 ## completions, man
 
-`triton-bench completions bash [NAME]` (or `zsh`, `fish`, `elvish`, `powershell`) prints what makes the shell complete the flags of
-`triton-bench`, or of `perf_analyzer` and `perf_client`; `triton-bench man` prints the manual page. The packages install both.
+`triton-bench completions bash [NAME]` (or `zsh`, `fish`, `elvish`, `powershell`) prints the shell's completion script for
+`triton-bench`, or for `perf_analyzer` and `perf_client`; `triton-bench man` prints the manual page. The packages install both.
 
 ## Older spellings
 
-`-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` does
-nothing without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is `--input-data DIR`.
+`-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` has
+no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is `--input-data DIR`.
 
 ## What differs from perf_analyzer
 
-- Numbers must be numbers to their last character, within their bounds; ranges must not be empty, run backwards or stand
-  still. perf_analyzer takes `5x` for 5, and some of these ranges never end.
+- Numbers must be numbers to their last character, within their bounds; ranges must not be empty, run backwards or have a step of zero.
+  perf_analyzer takes `5x` for 5, and some of these ranges never end.
 - `--help`, `-h` and `-?` print the help on standard output and end with code 0.
-- `--ssl-grpc-use-ssl` heeds a `true` or `false` that follows it.
+- `--ssl-grpc-use-ssl` accepts a `true` or `false` after it.
 - A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;
   perf_analyzer goes on in plaintext, headers included.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
-- In process, `--async`, `--streaming` and `--shared-memory` go together, decoupled models need no `--streaming`, and
+- In process, `--async`, `--streaming` and `--shared-memory` can be combined, decoupled models need no `--streaming`, and
   `--collect-metrics` works.
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
-- Flags of another kind of service than `--service-kind` are refused, with the kinds that they are for; perf_analyzer ignores
+- Flags of a service kind other than `--service-kind` are refused, and the message names the kinds that they are for; perf_analyzer ignores
   most of them. Under the name `perf_analyzer`, `--endpoint` and `--model-signature-name` are ignored where they have no use, with a note.
 - `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
-  another word for a label. [services.md](services.md) says what else is different, and of `torchserve`.
-- `--service-kind openai` works in every load, synchronous too, and over TLS; what differs in its figures stands in
-  [services.md](services.md).
+  any other word for a label. [services.md](services.md) describes the other differences, and those of `torchserve`.
+- `--service-kind openai` works under every load, including synchronous ones, and over TLS; [services.md](services.md) describes how its
+  figures differ.
 - Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
-  `--verbose-csv` without `-f`, addresses in process and others) are named on standard error, each once, and never refused.
-- Trace settings that were changed on a server are as before when the run is over.
-- `--trace-file` of old versions is refused over the network, because servers take the name of their trace file only when they start. In
+  `--verbose-csv` without `-f`, addresses in process and others) are each named once on standard error, and never refused.
+- Trace settings that were changed on a server are restored when the run is over.
+- `--trace-file` of old versions is refused over the network, because servers take the name of their trace file only at start. In
   process `--trace-level TIMESTAMPS`, `--trace-rate`, `--trace-count` and `--trace-file` work.
 ";

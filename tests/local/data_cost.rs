@@ -1,5 +1,5 @@
-//! What reading input data costs in time and memory. Needs an optimised build and some gigabytes of memory:
-//! `cargo test --release --test local data_cost:: -- --ignored --nocapture --test-threads 1`
+//! Time and memory of reading input data. Needs an optimised build and several gigabytes of memory: `cargo test
+//! --release --test local data_cost:: -- --ignored --nocapture --test-threads 1`
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

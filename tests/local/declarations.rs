@@ -1,4 +1,5 @@
-//! Our declarations of the server's C API are those of the real header: the C compiler takes both together only if they agree.
+//! Our declarations of the server's C API match the real header: the C compiler accepts both together only if they
+//! agree.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `doctor` on this machine, whatever it is like, and on one whose limits are made low.
+//! `doctor` on this machine, whatever its state, and on one with lowered limits.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
-//! What a server may cost over HTTP: time, memory, results. The program meets servers of bytes that never end, trickle,
-//! unpack to a thousand times their length, or answer with something else than was asked for.
+//! Bounds on what a server can cost us over HTTP: time, memory, results. Byte-level servers answer without end,
+//! trickle, expand to a thousand times their length, or answer something that was not asked for.
 
 use std::io::Write;
 use std::net::TcpListener;

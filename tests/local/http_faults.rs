@@ -1,4 +1,5 @@
-//! HTTP against a server of bytes: whatever it does, every request completes exactly once, with what came or with why not.
+//! HTTP against a byte-level server: whatever it does, every request completes exactly once, with its answer or the
+//! reason for the failure.
 
 use std::io::Write;
 use std::net::TcpListener;

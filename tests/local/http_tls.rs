@@ -1,4 +1,4 @@
-//! HTTPS: which certificates are taken, and what is said of those that are not.
+//! HTTPS: which certificates are accepted, and the errors for the others.
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What needs no Triton: the program on servers that do what a test says, its command line and files, the library, the source.
+//! Tests without Triton: the program against scripted servers, its command line and files, the library, the source.
 
 mod architecture;
 mod cli;

@@ -1,4 +1,4 @@
-//! Input data of many steps: how many request objects they take, and that all of them are sent.
+//! Input data of many steps: how many request objects it takes, and that every step is sent.
 
 use std::collections::BTreeSet;
 use std::fs;

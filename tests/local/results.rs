@@ -1,4 +1,5 @@
-//! What the program writes and says, from outside, against a server of bytes: files that cannot be written, pipes, hostile words.
+//! The program's files and output, from outside, against a byte-level server: files that cannot be written, pipes,
+//! hostile text.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write as _};

@@ -1,5 +1,5 @@
-//! Callback orders, threads and faults that a real server shows rarely, from a library that checks its client: no rule of
-//! the interface may be broken, and nothing may be left behind.
+//! Callback orders, threads and faults that a real server rarely shows, from a scripted library that checks its client:
+//! no rule of the interface may be broken, and nothing may leak.
 
 use std::time::Duration;
 

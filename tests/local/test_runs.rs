@@ -1,4 +1,4 @@
-//! What makes a run of the tests fail: deaths by a signal, though a later try passed, and what a test needs and does not find.
+//! What fails a test run: death by a signal even if a retry passed, and a missing prerequisite.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! TorchServe: the program from outside, against a server of bytes that says what TorchServe says.
+//! TorchServe: the program from outside, against a byte-level server that answers as TorchServe does.
 
 use std::fs;
 use std::io::{Read, Write};

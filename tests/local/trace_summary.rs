@@ -1,4 +1,4 @@
-//! `trace-summary` on files that a real server wrote, on the form that old servers wrote, and on what is neither.
+//! `trace-summary` on files written by a real server, in the format of older servers, and on files that are neither.
 
 use std::fs;
 use std::path::{Path, PathBuf};

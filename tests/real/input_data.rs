@@ -1,7 +1,7 @@
-//! Input data end to end: what a server gets, byte for byte, from every source; and what is refused before a run.
+//! Input data end to end: the bytes a server receives from every source, and what is refused before a run.
 //!
-//! That bytes arrive is proved by the server's side: by validation of what a real Triton's identity model answers, by the
-//! native backend's journal of checksums, and by the scripted library's log of requests.
+//! The server's side proves that the bytes arrive: validation of a real Triton identity model's answers, the native
+//! backend's journal of checksums, and the scripted library's log of requests.
 
 use std::fmt::Write as _;
 use std::fs;

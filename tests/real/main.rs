@@ -1,4 +1,4 @@
-//! What runs against a real Triton, in the program's own process and over the network.
+//! Tests that need a real Triton, in the program's own process and over the network.
 
 mod cuda;
 mod grpc_server;

@@ -1,5 +1,5 @@
-//! Reports from outside: what is written, of what runs, and that nothing in them does anything. scripts/check-report looks at them in
-//! a browser.
+//! Reports from outside: which runs write them, what they contain, and that nothing in them is active.
+//! scripts/check-report views them in a browser.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Options of requests at a real Triton, in process, over HTTP and over gRPC: what a model gets, which requests time out, and
-//! which are traced.
+//! Request options on a real Triton, in process, over HTTP and over gRPC: what a model receives, which requests time
+//! out, and which are traced.
 
 use serde_json::json;
 

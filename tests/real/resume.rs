@@ -1,4 +1,4 @@
-//! `--resume` of what is more than a range: sweeps, variants, matrices, periodic loads; what was finished is not measured again.
+//! `--resume` of sweeps, variants, matrices and periodic loads: what was finished is not measured again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

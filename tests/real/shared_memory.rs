@@ -1,4 +1,4 @@
-//! Shared memory end to end: where tensors are while the program runs, and that nothing is left when it is gone.
+//! Shared memory end to end: where tensors are while the program runs, and that nothing is left when it exits.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Output validation end to end: what matches, what does not, and how a mismatch is counted and told.
+//! Output validation end to end: what matches, what does not, and how a mismatch is counted and reported.
 
 use std::fs;
 use std::path::PathBuf;

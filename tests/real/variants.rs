@@ -1,4 +1,4 @@
-//! `--variant`, from outside, against real Triton in process.
+//! `--variant` from outside, against real Triton in process.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A test that has its process to itself, for what is known of the process as a whole.
+//! A test that runs alone in its process, for checks of process-wide state.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! An authority that issues certificates for tests.
+//! A certificate authority for tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The profile export, taken apart.
+//! Parses the profile export.
 
 use std::path::Path;
 

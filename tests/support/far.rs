@@ -1,4 +1,4 @@
-//! A server that is far away: everything that passes takes its time, in order, whatever the bandwidth.
+//! A distant server: delays all traffic, keeps its order and does not limit its bandwidth.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

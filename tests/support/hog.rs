@@ -1,4 +1,4 @@
-//! Other processes that want a processor.
+//! Other processes that compete for a processor.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! A server of bytes: answers KServe's questions about a model properly, and inferences (completions, too) with whatever a test
-//! says.
+//! A byte-level HTTP server: answers KServe's model queries properly, and inferences (completions, too) with whatever a
+//! test supplies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

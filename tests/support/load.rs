@@ -1,4 +1,4 @@
-//! A small closed loop over one client, for tests of backends: every request is counted from submission to completion.
+//! A small closed loop over one client, for backend tests: every request is counted from submission to completion.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

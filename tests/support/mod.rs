@@ -1,7 +1,8 @@
-//! What end-to-end tests share: model repositories, the program under test, its report, and taking turns.
+//! Shared by the end-to-end tests: model repositories, the program under test, its report, and taking turns.
 //!
-//! Tests run the built program from outside, as a user does, on servers that do exactly what their configuration says:
-//! the native test backend in a real Triton (`tests/backends`), and a scripted server library (`tests/fake_triton`).
+//! Tests run the built program from outside, as a user does, against servers that do exactly what their configuration
+//! says: the native test backend in a real Triton (`tests/backends`), and a scripted server library
+//! (`tests/fake_triton`).
 #![allow(dead_code, unused_imports)] // Each test program uses a part of it.
 
 pub mod alone;

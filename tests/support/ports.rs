@@ -1,4 +1,4 @@
-//! Free ports for servers that are started by number.
+//! Free ports for servers that are started with port numbers.
 
 use std::net::TcpListener;
 use std::process;

@@ -1,4 +1,4 @@
-//! The program under test: how it is called, and how it ended.
+//! The program under test: starting it, and how it ended.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};

@@ -1,4 +1,4 @@
-//! The report on standard output, taken apart.
+//! Parses the report on standard output.
 
 /// A whole report.
 #[derive(Debug)]

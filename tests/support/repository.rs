@@ -1,4 +1,4 @@
-//! Model repositories on the native test backend, made for one test and removed after it.
+//! Model repositories on the native test backend, created for one test and removed after it.
 
 use std::fmt::Write as _;
 use std::fs;

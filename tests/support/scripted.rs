@@ -1,4 +1,4 @@
-//! The scripted server library: a script in, its log of what the client did out.
+//! The scripted server library: takes a script, and returns its log of what the client did.
 
 use std::ffi::OsString;
 use std::fs;

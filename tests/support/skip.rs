@@ -1,4 +1,4 @@
-//! What a test does where this machine lacks what it needs.
+//! What a test does when the machine lacks something it needs.
 
 /// The variable with which skipping is meant.
 pub const MAY_SKIP: &str = "TRITON_BENCH_TESTS_SKIP";

@@ -1,4 +1,4 @@
-//! The program on a terminal: what it draws, as a terminal would show it.
+//! The program on a terminal: its screen, as an emulator would show it.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! A real `tritonserver` of its own, on free ports, for what goes over the network.
+//! A separate real `tritonserver` on free ports, for the network transports.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

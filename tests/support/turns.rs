@@ -1,4 +1,4 @@
-//! Taking turns: tests that measure need the machine for themselves, all others may run beside each other.
+//! Taking turns: a test that measures needs the machine to itself; all others may run in parallel.
 
 use std::fs::{File, OpenOptions};
 

@@ -1,5 +1,6 @@
-//! Programs that tests start, and watch: one that dies by a signal which the test did not send, or hangs, is noted in the file
-//! of the run, so that no second try hides it (scripts/lib/deaths.sh makes that file, and reads it in the end).
+//! Watches the programs that tests start: one that hangs, or dies by a signal that the test did not send, is noted in
+//! the run's file, so that a passing retry cannot hide it (scripts/lib/deaths.sh creates that file and reads it at the
+//! end).
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The `h2` crate, polled by hand: its socket is memory, and nobody wakes anybody but by a flag.
+//! The `h2` crate, polled by hand: its socket is a memory buffer, and its waker only sets a flag.
 
 use std::cell::RefCell;
 use std::io;

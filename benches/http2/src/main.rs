@@ -1,7 +1,7 @@
-//! One closed loop over three implementations of HTTP/2: a thread, a socket, so many inferences over gRPC outstanding.
-//! `http2-comparison ours|h2|nghttp2 HOST:PORT OUTSTANDING SECONDS` prints requests a second and the processor time of each in
-//! microseconds. All read into the same buffer, write when all that came has been looked at, and check every answer: HTTP status 200, a
-//! message, gRPC status 0.
+//! One closed loop over three implementations of HTTP/2: one thread, one socket, a fixed number of gRPC inferences
+//! outstanding. `http2-comparison ours|h2|nghttp2 HOST:PORT OUTSTANDING SECONDS` prints requests per second and
+//! processor time per request in microseconds. All three read into the same buffer, write once everything received has
+//! been processed, and check every answer: HTTP status 200, a message, gRPC status 0.
 
 mod h2_crate;
 mod nghttp2;

@@ -1,4 +1,4 @@
-//! nghttp2, which h2load is made of. Declarations of what is used of nghttp2.h (1.52).
+//! nghttp2, the library under h2load. Declares the parts of nghttp2.h (1.52) that are used.
 
 use std::ffi::{c_int, c_void};
 use std::net::TcpStream;

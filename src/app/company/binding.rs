@@ -1,18 +1,18 @@
-//! Which processors the launcher has left to which process, and what should be known of that.
+//! Checks which processors the launcher has left to which process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::{processors, read};
 use crate::ranks::Member;
 
-/// The processors that this process may use, and how many there are.
+/// The processors that this process may use, and the total number.
 pub(super) fn here() -> (Vec<usize>, usize) {
     let allowed = read("/proc/self/status").map(|status| processors::allowed(&status)).unwrap_or_default();
     let all = read("/sys/devices/system/cpu/online").map(|list| processors::list(&list).len()).unwrap_or(0);
     (allowed, all)
 }
 
-/// What should be known of processes that get into each other's way, a line for each machine.
+/// Warnings about processes that get into each other's way, a line for each machine.
 pub(super) fn remarks(members: &[Member]) -> Vec<String> {
     let mut machines: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (rank, member) in members.iter().enumerate().filter(|(_, member)| !member.processors.is_empty()) {
@@ -42,13 +42,13 @@ fn remark(members: &[Member], host: &str, ranks: &[usize]) -> Option<String> {
             .collect();
         (!shared.is_empty()).then_some((one, other, shared))
     })?;
-    // As many as there are processors, each where it likes, get along.
+    // As many unbound processes as there are processors do not disturb each other.
     let next = "start them with --bind-to none, or let each have its own";
     Some(format!("ranks {one} and {other} ({host}) are bound to the same processors ({}); {next}", shared.join(", ")))
 }
 
-/// What should be known where the launcher has bound processes to fewer processors than their threads, so many in each, could use. Open
-/// MPI binds each process to one, by default.
+/// A warning if the launcher has bound processes to fewer processors than their threads (`issuers` in each) could use.
+/// Open MPI binds each process to one, by default.
 pub(super) fn narrow(members: &[Member], issuers: &[usize]) -> Option<String> {
     let is_narrow = |(rank, member): &(usize, &Member)| {
         let (allowed, wanted) = (member.processors.len(), issuers.get(*rank).copied().unwrap_or(0).max(2));

@@ -1,4 +1,4 @@
-//! What of a plan is whose, where several processes share one load.
+//! Divides a plan between processes that share one load.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use crate::plan::{GatePlan, LoadMode, Plan, ReportPart, ReportPlan, Stage};
 use crate::ranks::{ANSWER_LIMIT, Part, Ranks};
 use crate::stdio;
 
-/// Finds out before anything is started that a load cannot be shared.
+/// Checks, before anything is started, that a load can be shared.
 ///
 /// # Errors
-/// Which rule it breaks.
+/// The rule that it breaks.
 pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     let size = part.size;
     let refuse = |what: &str| {
@@ -58,7 +58,7 @@ pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     }
 }
 
-/// The flags by which processes take other steps together than those that measure one level each.
+/// The flags that make processes take more steps together than one level each.
 pub(super) fn steps(plan: &Plan) -> String {
     match &plan.load.mode {
         _ if plan.rounds.is_some() => "--variant or --matrix".to_owned(),
@@ -68,14 +68,14 @@ pub(super) fn steps(plan: &Plan) -> String {
     }
 }
 
-/// Leaves rank 0 what is written of the sums, and each process what is written of its own requests.
+/// Assigns outputs: rank 0 writes the files of the sums, and each process those of its own requests.
 ///
 /// # Errors
-/// A process cannot go on.
+/// Where a process cannot go on.
 pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     let rank = ranks.place().rank;
     let folder = plan.output.folder.as_ref().map(|folder| folder.path.clone());
-    // Its name may hold the time.
+    // Its name may contain the time.
     let first: Option<PathBuf> = ranks.hear_first(ranks.is_first().then_some(&folder), ANSWER_LIMIT)?;
     if let (Some(folder), Some(first)) = (&mut plan.output.folder, first) {
         let export = plan.output.profile_export.as_mut();
@@ -92,7 +92,7 @@ pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     if ranks.is_first() {
         return Ok(());
     }
-    // One speaks for all.
+    // One process speaks for all.
     stdio::hush(true);
     let ReportPlan { profile_export, resume, folder, .. } = std::mem::take(&mut plan.output);
     let mut folder = folder.filter(|folder| folder.has(ReportPart::Requests));

@@ -1,22 +1,22 @@
-//! What a candidate sets, and what the server is told of it.
+//! A candidate's settings, and the configuration that they lead to.
 
 use serde_json::{Value, json};
 
 use crate::model::configuration::{Path, equal};
 use crate::plan::{Searched, ServerPlan, ServerSetting, Setting};
 
-/// The values that a candidate gives to the settings that are searched; none where it leaves them as they are.
+/// A candidate's values for the searched settings; empty if it leaves them as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignment(pub Vec<(Setting, Value)>);
 
 impl Assignment {
-    /// The point with these numbers of values.
+    /// The point with these indexes of values.
     pub fn of(search: &[Searched], place: &[usize]) -> Self {
         let pairs = search.iter().zip(place);
         Self(pairs.map(|(searched, index)| (searched.setting.clone(), searched.values[*index].clone())).collect())
     }
 
-    /// The configuration of `model` (none is the one that is measured) with what is set in it.
+    /// The configuration of `model` (`None` is the measured one) with its settings applied.
     pub fn configure(&self, model: Option<&str>, base: &Value) -> Value {
         let mut configuration = base.clone();
         let own = self.0.iter().filter_map(|(setting, value)| match setting {
@@ -34,10 +34,10 @@ impl Assignment {
         configuration
     }
 
-    /// Whether the configuration in force has all values of `model`; else the first setting that does not.
+    /// The first setting of `model` whose value is not in force in the configuration; `None` if all are.
     pub fn differs(&self, model: Option<&str>, configuration: &Value) -> Option<String> {
         let is_other = |path: &Path, value: &Value| match path.get(configuration) {
-            // What is left out, the server may fill in; but it must not be a message that has a meaning of its own.
+            // The server may fill in omitted fields, but not with a message that carries its own meaning.
             Some(found) if value.is_null() => found.is_object(),
             Some(found) => !equal(&found, value) && !value.is_object(),
             None => !is_nothing(value),
@@ -61,10 +61,10 @@ impl Assignment {
         self.value(&Setting::Concurrency)?.as_u64().and_then(|value| u32::try_from(value).ok())
     }
 
-    /// Sets what is the server's; answers what tells one server from another.
+    /// Applies the server's settings; returns what distinguishes one server from another.
     ///
     /// # Errors
-    /// A value that the setting does not take.
+    /// A value that the setting does not accept.
     pub fn set_server(&self, plan: &mut ServerPlan) -> Result<Vec<String>, String> {
         let mut key = Vec::new();
         for (setting, value) in &self.0 {
@@ -93,8 +93,8 @@ impl Assignment {
     }
 }
 
-/// Makes a changed configuration fit: batches that are to be formed need a batcher, and its preferred sizes may not be larger
-/// than the largest.
+/// Makes a changed configuration consistent: forming batches needs a batcher, and its preferred sizes may not exceed
+/// the largest.
 fn complete(configuration: &mut Value, base: &Value) {
     let largest = configuration["max_batch_size"].as_u64().unwrap_or(0);
     let was = base["max_batch_size"].as_u64().unwrap_or(0);
@@ -109,7 +109,7 @@ fn complete(configuration: &mut Value, base: &Value) {
     {
         object.remove("dynamic_batching");
     }
-    // The server fills the largest batch in as the preferred one.
+    // The server fills in the largest batch as the preferred one.
     let sizes = |of: &Value| of.pointer("/dynamic_batching/preferred_batch_size").cloned();
     let filled_in = sizes(base) == Some(json!([was])) && sizes(configuration) == sizes(base) && largest != was;
     let preferred = configuration.pointer_mut("/dynamic_batching/preferred_batch_size").and_then(Value::as_array_mut);
@@ -118,7 +118,7 @@ fn complete(configuration: &mut Value, base: &Value) {
     }
 }
 
-/// Whether a value is what a setting that is left out has.
+/// Whether a value is that of a setting that is left out.
 fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false))
         || value.as_f64() == Some(0.0)

@@ -1,13 +1,13 @@
-//! What shall be best and what must hold, as numbers that the planner compares.
+//! Objective and constraints as numbers that the planner compares.
 
 use crate::plan::{Bound, Figure, Relation, Requirement, Statistic, TunePlan};
 use crate::result::Figures;
 use crate::tune::Found;
 
-/// The smallest share of failures that is told from none.
+/// The smallest share of failures that is distinguished from none.
 const LEAST_ERRORS: f64 = 1e-6;
 
-/// Score and violation of what was measured.
+/// Score and violation of a measurement.
 pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
     let score = match plan.objective {
         Statistic::Throughput => measured.throughput.max(f64::MIN_POSITIVE).ln(),
@@ -18,7 +18,7 @@ pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
     Found { score, violation: violations.fold(f64::NEG_INFINITY, f64::max).max(-1e9) }
 }
 
-/// How far a constraint is from its limit, as a logarithm; above 0 it does not hold.
+/// Distance of a constraint from its limit, as a logarithm; above 0 it is violated.
 fn violation(constraint: &Requirement, measured: &Figures) -> f64 {
     let Bound::Value(bound) = constraint.bound else { return 0.0 };
     let (value, least) = match constraint.of {

@@ -1,4 +1,4 @@
-//! Candidates in processes of their own (`--isolate`): one that crashes ends no more than itself.
+//! Candidates in their own processes (`--isolate`), so that a crash ends only one candidate.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -31,39 +31,39 @@ use crate::result::VisitFigures;
 use crate::stdio;
 use crate::tune::{Place, Trial};
 
-/// A process may take so long beside the measurement.
+/// Time that a process may take beside the measurement.
 const LIMIT: Duration = Duration::from_secs(120);
-/// It may take so much longer than the search has time left.
+/// Time that it may take beyond what the search has left.
 const GRACE: Duration = Duration::from_secs(5);
-/// Between two looks whether it has ended.
+/// Pause between two checks whether it has ended.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The configurations as they were found, of the model first.
+/// The configurations as they were found, that of the model first.
 type Bases = Vec<(ModelId, Value)>;
 
-/// What such a process is to do.
+/// The task of such a process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Task {
-    /// To read the configurations of the model and of those that it calls.
+    /// Read the configurations of the model and of the models that it calls.
     Read,
-    /// To measure a candidate.
+    /// Measure a candidate.
     Measure(Order),
 }
 
-/// A candidate that is to be measured.
+/// A candidate to measure.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// Its point; none of the present configuration.
+    /// Its point; `None` for the present configuration.
     pub place: Option<Place>,
     /// How.
     pub trial: Trial,
-    /// Requests a second that it should have, by what was measured.
+    /// The expected request rate, from earlier measurements.
     pub expected_rate: f64,
-    /// What it changes: what a server has by now may be another candidate's.
+    /// The configurations that it changes: by now the server may hold another candidate's.
     pub bases: Vec<(ModelId, Value)>,
 }
 
-/// Does each task in a process of its own.
+/// Executes each task in its own process.
 pub struct Isolated {
     words: Vec<OsString>,
     interrupts: Interrupts,
@@ -72,7 +72,7 @@ pub struct Isolated {
 impl Isolated {
     /// Processes with the command line of this search.
     pub fn new(plan: &TunePlan, interrupts: Interrupts) -> Self {
-        // What a process leaves behind that dies is ours to end.
+        // We must clean up after a process that dies.
         let _ = set_child_subreaper(Some(getpid()));
         Self { words: plan.command_line.clone(), interrupts }
     }
@@ -86,10 +86,10 @@ impl Isolated {
         read.map_err(|error| error.context("--isolate: the configuration in force cannot be read"))
     }
 
-    /// Measures a candidate, for which there is so much time `left`.
+    /// Measures a candidate within the time `left`.
     ///
     /// # Errors
-    /// Why it could not be measured; where its process died, of what.
+    /// Why it could not be measured; if its process died, of what.
     pub fn visit(&self, order: Order, left: Duration) -> Result<VisitFigures> {
         let unit = Duration::from_secs_f64(order.trial.unit_s);
         self.answer_to(&Task::Measure(order), unit + LIMIT.min(left + GRACE))
@@ -99,19 +99,19 @@ impl Isolated {
         let task = serde_json::to_string(task).map_err(|error| Error::machine(error.to_string()))?;
         let mut command = launch::bound(Path::new("/proc/self/exe"));
         command.arg("tune").args(&self.words).arg("--trial").arg(task);
-        // An interrupt at the terminal is for us.
+        // An interrupt at the terminal is for this process only.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let failed = |error: io::Error| Error::machine(format!("--isolate: a process cannot be started: {error}"));
         let mut child = command.spawn().map_err(failed)?;
         let pipe = child.stdout.take();
-        let mut said = Said { pipe, bytes: Vec::new() };
-        said.wait_for_nothing().map_err(failed)?;
-        let ended = wait(&mut child, &mut said, limit, self.interrupts);
-        // Models that run in processes of their own outlive a server that dies.
+        let mut output = ChildOutput { pipe, bytes: Vec::new() };
+        output.make_nonblocking().map_err(failed)?;
+        let ended = wait(&mut child, &mut output, limit, self.interrupts);
+        // Models that run in their own processes outlive a server that dies.
         processes::end_all();
         let status = ended?;
-        let said = String::from_utf8_lossy(&said.bytes);
-        let answer = said.lines().rev().find_map(|line| serde_json::from_str::<Result<T, String>>(line).ok());
+        let output = String::from_utf8_lossy(&output.bytes);
+        let answer = output.lines().rev().find_map(|line| serde_json::from_str::<Result<T, String>>(line).ok());
         match answer {
             Some(answer) => answer.map_err(Error::server),
             None => Err(Error::server(death(status))),
@@ -119,31 +119,31 @@ impl Isolated {
     }
 }
 
-/// What a process says, as far as it has said it: others may hold the other end of the pipe longer than it lives.
-struct Said {
+/// The output of a process so far: others may hold the other end of the pipe longer than it lives.
+struct ChildOutput {
     pipe: Option<ChildStdout>,
     bytes: Vec<u8>,
 }
 
-impl Said {
-    fn wait_for_nothing(&self) -> io::Result<()> {
+impl ChildOutput {
+    fn make_nonblocking(&self) -> io::Result<()> {
         self.pipe.iter().try_for_each(|pipe| Ok(fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?))
     }
 
     fn read(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
-        // It ends with what is there by now.
+        // Ends with what has arrived by now.
         let _ = pipe.read_to_end(&mut self.bytes);
     }
 }
 
-/// Waits for the end of a process, which ends with the limit or an interrupt at the latest.
-fn wait(child: &mut Child, said: &mut Said, limit: Duration, interrupts: Interrupts) -> Result<ExitStatus> {
+/// Waits for a process, which ends by the limit or an interrupt at the latest.
+fn wait(child: &mut Child, output: &mut ChildOutput, limit: Duration, interrupts: Interrupts) -> Result<ExitStatus> {
     let end = Stamp::now().plus_duration(limit);
     loop {
         let failed = |error| Error::machine(format!("--isolate: a process cannot be waited for: {error}"));
         let ended = child.try_wait().map_err(failed)?;
-        said.read();
+        output.read();
         if let Some(status) = ended {
             return Ok(status);
         }
@@ -171,14 +171,14 @@ fn death(status: ExitStatus) -> String {
     }
 }
 
-/// What such a process does: its task, and prints what it came to.
+/// The main function of such a process: executes its task and prints the result.
 ///
 /// # Errors
 /// Where standard output is closed.
 pub fn answer(plan: &TunePlan, task: &str, connect: Connect, interrupts: Interrupts) -> Result<u8> {
     let task: Task = serde_json::from_str(task).map_err(|error| Error::usage(format!("--trial: {error}")))?;
     let screen = Screen::new();
-    // The answer is out before the server ends: one that could not load a model may crash then.
+    // The answer is printed before the server ends: one that could not load a model may crash then.
     match task {
         Task::Read => {
             let subject = Subject::open(plan, connect, (&screen, interrupts));
@@ -215,22 +215,22 @@ mod tests {
     fn ended(script: &str) -> (Result<ExitStatus>, String) {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = Said { pipe: child.stdout.take(), bytes: Vec::new() };
-        said.wait_for_nothing().unwrap();
-        let status = wait(&mut child, &mut said, Duration::from_secs(20), interrupt::counter());
-        (status, String::from_utf8(said.bytes).unwrap())
+        let mut output = ChildOutput { pipe: child.stdout.take(), bytes: Vec::new() };
+        output.make_nonblocking().unwrap();
+        let status = wait(&mut child, &mut output, Duration::from_secs(20), interrupt::counter());
+        (status, String::from_utf8(output.bytes).unwrap())
     }
 
     #[test]
     fn a_process_has_ended_whoever_holds_its_pipe() {
         let started = Stamp::now();
-        let (status, said) = ended("sleep 30 & echo $!; kill -9 $$");
+        let (status, output) = ended("sleep 30 & echo $!; kill -9 $$");
         assert_eq!(death(status.unwrap()), "its process crashed (signal 9)");
         assert!(Stamp::now() < started.plus_duration(Duration::from_secs(15)));
-        processes::end_tree(Pid::from_raw(said.trim().parse().unwrap()).unwrap());
-        let (status, said) = ended("head -c 200000 /dev/zero | tr '\\0' x; exit 3");
+        processes::end_tree(Pid::from_raw(output.trim().parse().unwrap()).unwrap());
+        let (status, output) = ended("head -c 200000 /dev/zero | tr '\\0' x; exit 3");
         assert_eq!(
-            (death(status.unwrap()), said.len()),
+            (death(status.unwrap()), output.len()),
             ("its process ended with 3 and no answer".to_owned(), 200_000)
         );
     }

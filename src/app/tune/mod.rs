@@ -1,4 +1,5 @@
-//! `tune`: loads candidates one after the other as the planner asks for them, measures them, and says what was shown.
+//! `tune`: loads candidates one after the other as the planner asks for them, measures them, and reports what is
+//! proven.
 
 mod assignment;
 mod goal;
@@ -38,7 +39,7 @@ use crate::result::{Figures, TuneResult, VisitFigures};
 use crate::stdio::{self, note};
 use crate::tune::{Answer, Observation, Phase, Planner, Settings, Trial};
 
-/// Shortest and longest shortest measurement, in seconds.
+/// Bounds of the shortest measurement, in seconds.
 const UNIT_S: (f64, f64) = (0.25, 2.0);
 /// Requests that a measurement should have for its 99th percentile to mean something.
 const REQUESTS: f64 = 200.0;
@@ -74,7 +75,7 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let screen = Screen::new();
     let isolated = plan.isolate.then(|| Isolated::new(plan, interrupts));
     let subject = match &isolated {
-        // The model is not loaded here, where it would be in nobody's way but could end everything.
+        // The model is not loaded in this process, where a crash would end the whole search.
         Some(isolated) if plan.run.target.service.is_embedded() => {
             Subject::with(plan, connect, (&screen, interrupts), isolated.read()?)
         }
@@ -85,28 +86,28 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     }
     let search = settings(plan, &subject)?;
     let means = Means { subject, isolated, interrupts };
-    let mut hunt = Hunt::begin(plan, &search, means)?;
-    screen.print(&report::tune::settings(plan, &search, hunt.planner.space().len()))?;
-    let ended = hunt.run();
-    let restored = hunt.means.subject.restore();
-    let result = hunt.result();
+    let mut search_run = RunningSearch::begin(plan, &search, means)?;
+    screen.print(&report::tune::settings(plan, &search, search_run.planner.space().len()))?;
+    let ended = search_run.run();
+    let restored = search_run.means.subject.restore();
+    let result = search_run.result();
     let printed = screen.print(&report::tune::table(&result));
-    let winner = result.verdict.winner.or(hunt.planner.answer().winner()).unwrap_or(0);
-    let files = report::tune::write(plan, interrupts, &result, &hunt.configurations(winner));
+    let winner = result.verdict.winner.or(search_run.planner.answer().winner()).unwrap_or(0);
+    let files = report::tune::write(plan, interrupts, &result, &search_run.configurations(winner));
     stdio::say(format_args!(
         "{} is in {}\n",
         if winner == 0 { "Your configuration" } else { "The winner" },
         folder.display()
     ));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
-    Ok(match hunt.planner.answer() {
+    Ok(match search_run.planner.answer() {
         Answer::NoneMeets(_) => exit::UNSTABLE,
         Answer::Nothing => exit::NO_VALID_REQUESTS,
         _ => exit::OK,
     })
 }
 
-/// What is searched: what was asked for, or what suits the model.
+/// The settings to search: those that were asked for, or those that suit the model.
 fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
     if !plan.search.is_empty() {
         let unknown = plan.search.iter().find_map(|searched| match &searched.setting {
@@ -132,7 +133,7 @@ fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
 /// What candidates are measured with.
 struct Means<'a> {
     subject: Subject<'a>,
-    /// Measures instead, where candidates are in processes of their own.
+    /// Measures instead, if candidates run in their own processes.
     isolated: Option<Isolated>,
     interrupts: Interrupts,
 }
@@ -142,7 +143,7 @@ impl Means<'_> {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Measures the candidate at `place` (none is the present configuration), for which there is so much time left.
+    /// Measures the candidate at `place` (`None` is the present configuration), within the time left.
     fn visit(
         &mut self,
         search: &[Searched],
@@ -169,25 +170,25 @@ fn unit(plan: &TunePlan, budget_s: f64, present: &Figures) -> Duration {
     plan.unit.unwrap_or(Duration::from_secs_f64(needed))
 }
 
-/// What the candidate at `place` sets; the present configuration sets nothing.
+/// The settings of the candidate at `place`; the present configuration sets nothing.
 fn assignment(search: &[Searched], place: Option<Vec<usize>>) -> Assignment {
     place.map_or_else(Assignment::default, |place| Assignment::of(search, &place))
 }
 
-/// The search while it goes on.
-struct Hunt<'a> {
+/// A running search.
+struct RunningSearch<'a> {
     plan: &'a TunePlan,
     search: &'a [Searched],
     means: Means<'a>,
     planner: Planner,
     seen: Vec<Seen>,
     record: Record,
-    /// What an earlier search has measured already.
+    /// Steps that an earlier search has already measured.
     known: VecDeque<Step>,
     phase: Option<Phase>,
 }
 
-impl<'a> Hunt<'a> {
+impl<'a> RunningSearch<'a> {
     fn begin(plan: &'a TunePlan, search: &'a [Searched], means: Means<'a>) -> Result<Self> {
         let (folder, interrupts) = (plan.folder(), means.interrupts);
         let own = head(plan, search, means.subject.bases());
@@ -213,7 +214,7 @@ impl<'a> Hunt<'a> {
         })
     }
 
-    /// Asks the planner, and measures what it asks for, to the end.
+    /// Measures what the planner asks for, to the end.
     fn run(&mut self) -> Result<()> {
         while !self.means.is_interrupted() {
             self.raise_budget()?;
@@ -226,7 +227,7 @@ impl<'a> Hunt<'a> {
             let entry = match known {
                 Some(entry) => entry,
                 None => {
-                    // From here on this search goes its own way.
+                    // From here on this search differs from the recorded one.
                     self.known.clear();
                     self.measure(&trial)
                 }
@@ -246,7 +247,7 @@ impl<'a> Hunt<'a> {
         Ok(())
     }
 
-    /// Gives the search more time: where it had more at this place before, and after all that is known what was asked for.
+    /// Raises the budget: where the recorded search raised it, and after all recorded steps to what was asked for.
     fn raise_budget(&mut self) -> Result<()> {
         while let Some(Step::Budget(budget_s)) = self.known.front() {
             let budget_s = *budget_s;
@@ -276,13 +277,13 @@ impl<'a> Hunt<'a> {
         Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None }
     }
 
-    /// The point of a candidate; none of the present configuration, whatever its point is.
+    /// The point of a candidate; `None` for the present configuration, whatever its point is.
     fn place(&self, candidate: usize) -> Option<Vec<usize>> {
         let place = self.planner.candidates()[candidate].place.clone();
         place.filter(|_| candidate != 0)
     }
 
-    /// Says that the search has come further.
+    /// Reports progress.
     fn announce(&mut self, trial: &Trial) {
         if self.phase == Some(trial.phase) {
             return;
@@ -322,7 +323,7 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// Flags that the title of a search has, and those that may be others when it is resumed.
+/// Flags that are part of a search's identity otherwise, or may change when it is resumed.
 const TOLD: &[&str] = &[
     "-m",
     "-u",
@@ -341,7 +342,7 @@ const TOLD: &[&str] = &[
     "--exit-timeout-secs",
 ];
 
-/// By what a search is known again.
+/// The identity of a search, by which its record is recognised.
 fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
     let words = plan.run.words.flags.iter();
     let told = |name: &str| TOLD.contains(&name) || OF_OUTPUT.contains(&name);

@@ -1,4 +1,4 @@
-//! What a search came to, made of the planner's answer and of all that was measured.
+//! Builds the result of a search from the planner's answer and all measurements.
 
 use crate::app::tune::space::in_force;
 use crate::app::tune::subject::Subject;
@@ -15,9 +15,9 @@ pub struct Seen {
     pub measured: VisitFigures,
 }
 
-/// All that there is of a search.
+/// Everything about a search.
 pub struct Search<'a, 'b> {
-    /// What was asked for.
+    /// The plan.
     pub plan: &'a TunePlan,
     /// What was searched.
     pub search: &'a [Searched],
@@ -25,7 +25,7 @@ pub struct Search<'a, 'b> {
     pub planner: &'a Planner,
     /// What was measured.
     pub seen: &'a [Seen],
-    /// How the models were found.
+    /// The models as they were found.
     pub bases: &'a Subject<'b>,
     /// Whether the search was broken off.
     pub interrupted: bool,
@@ -46,7 +46,7 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
             Statistic::Percentile(percentile) => -figures.means.latency_at(percentile),
         })
     };
-    // The winner, then what meets the constraints and was not left behind, each by what it came to.
+    // The winner first, then candidates that meet the constraints and were not dropped, each group by its score.
     let standing = |candidate: &CandidateResult| {
         let class = match candidate.fate.as_str() {
             _ if winner == Some(candidate.number) => 0,
@@ -110,7 +110,7 @@ fn one(search: &Search<'_, '_>, answer: &Answer, number: usize, candidate: &Cand
     CandidateResult { number, values, fate, reason, meets, figures }
 }
 
-/// What a setting has in the configuration as it was found.
+/// The value of a setting in the configuration as it was found.
 fn present(search: &Search<'_, '_>, searched: &Searched) -> serde_json::Value {
     in_force(&searched.setting, search.plan, |model| search.bases.base(model)).unwrap_or_default()
 }
@@ -155,7 +155,7 @@ fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
         let Interval { low, high } = gain.interval;
         match plan.objective {
             Statistic::Throughput => format!("{figure} {} % [{}, {}]", share(gain.factor), share(low), share(high)),
-            // A factor of improvement is one by which the latency falls.
+            // A factor of improvement divides the latency.
             _ => format!("{figure} {} % [{}, {}]", share(1.0 / gain.factor), share(1.0 / high), share(1.0 / low)),
         }
     };
@@ -209,7 +209,7 @@ fn percent(share: f64) -> String {
     format!("{} %", (share * 1e8).round() / 1e6)
 }
 
-/// Why the winner is what it is: what its batches were, and what each step of its settings brings.
+/// Why the winner wins: its batches, and the effect of each step of its settings.
 fn why(search: &Search<'_, '_>, answer: &Answer, candidates: &[CandidateResult]) -> Vec<String> {
     let number = answer.winner().unwrap_or(0);
     let Some(winner) = candidates.iter().find(|candidate| candidate.number == number) else { return Vec::new() };
@@ -252,7 +252,7 @@ fn why(search: &Search<'_, '_>, answer: &Answer, candidates: &[CandidateResult])
     lines
 }
 
-/// What a neighbour came to, as a sentence.
+/// The result of a neighbour, as a sentence.
 fn step(
     plan: &TunePlan,
     setting: &str,

@@ -1,11 +1,11 @@
-//! With how many requests outstanding a candidate is measured.
+//! The number of requests outstanding for a candidate.
 
 use serde_json::Value;
 
 use crate::app::tune::assignment::Assignment;
 use crate::plan::{TuneLoad, TunePlan};
 
-/// Most requests that are kept outstanding where the configuration says how many.
+/// Limit on outstanding requests if the configuration decides their number.
 const MOST_OUTSTANDING: u64 = 1024;
 
 impl TunePlan {
@@ -25,7 +25,7 @@ impl TunePlan {
     }
 }
 
-/// As many requests as keep every instance busy with full batches, and as many again.
+/// Twice as many requests as fill the batches of all instances.
 fn saturating(configuration: &Value, batch_size: u64) -> u32 {
     let groups = configuration["instance_group"].as_array().map_or(&[][..], Vec::as_slice);
     let instances = groups.iter().map(|group| group["count"].as_u64().unwrap_or(1)).sum::<u64>().max(1);

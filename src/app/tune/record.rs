@@ -1,4 +1,4 @@
-//! The record of a search: a line for each trial and for each time that it got more time, from which it goes on.
+//! The record of a search, from which it can be resumed: a line for each trial and for each raise of the budget.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,50 +15,50 @@ use crate::tune::{Observation, Trial};
 /// Name of the file in the folder of the search.
 const FILE: &str = "trials.jsonl";
 
-/// A trial and what it came to.
+/// A trial and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What was asked.
+    /// The trial.
     pub trial: Trial,
-    /// What it came to.
+    /// Its result.
     pub observation: Observation,
-    /// The figures, where there are any.
+    /// The figures, if there are any.
     pub measured: Option<VisitFigures>,
-    /// The line that it was read from, which is written as it was.
+    /// The line that it was read from, which is written back unchanged.
     #[serde(skip)]
     pub line: Option<String>,
 }
 
-/// A line of the record: what came next in the search.
+/// A line of the record: the next step of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A trial.
     Trial(Box<Entry>),
-    /// The search had so many seconds in all from here on.
+    /// The search had this many seconds in all from here on.
     Budget(f64),
 }
 
-/// Budgets that a record is believed to tell, in seconds: up to thirty years.
+/// Plausible budgets in a record, in seconds: up to thirty years.
 const BUDGETS_S: RangeInclusive<f64> = 0.0..=1e9;
 
-/// The line of a greater budget.
+/// The line of a raised budget.
 #[derive(Serialize, Deserialize)]
 struct Raised {
     budget_s: f64,
 }
 
-/// What a search must have in common with the one that it goes on with.
+/// What a search must have in common with the one that it continues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// Model, settings and values, objective, constraints, load, margin, budget and seed, with `; ` between.
     pub search: String,
-    /// The seconds that it had at first, which may be others; absent in records of old, where they may not.
+    /// The initial budget in seconds, which may differ; absent in old records, where it may not.
     #[serde(default)]
     pub budget_s: Option<f64>,
     /// The flags of a run that were given and that matter, with their values.
     #[serde(default)]
     pub flags: Vec<String>,
-    /// The models, and by what their configurations are known again.
+    /// The models, and fingerprints of their configurations.
     #[serde(default)]
     pub bases: Vec<String>,
 }
@@ -72,7 +72,7 @@ pub struct Record {
 }
 
 enum Writing {
-    /// Lines of an earlier search that this one has repeated. Nothing is written before it does something of its own.
+    /// Lines of an earlier search that this one has repeated. Nothing is written before it does something new.
     Repeating(Vec<String>),
     /// At the end of the file.
     Adding(File),
@@ -89,7 +89,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Goes on with the record in `folder`, which stays as it is until a trial is added that it does not have.
+    /// Continues the record in `folder`, which stays unchanged until a new trial is added.
     ///
     /// # Errors
     /// None that a user could see.
@@ -114,7 +114,7 @@ impl Record {
         self.write(&line)
     }
 
-    /// Adds that the search has so many seconds in all from here on.
+    /// Records that the search has this many seconds in all from here on.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -132,7 +132,7 @@ impl Record {
         writeln!(file, "{line}").map_err(|error| unwritable(&self.path, error))
     }
 
-    /// The file, which holds what was repeated and nothing else. Where it held more, it is replaced at once and as a whole.
+    /// The file, which contains exactly what was repeated. If it contained more, it is replaced atomically.
     fn go_on(&mut self) -> Result<&mut File> {
         if let Writing::Repeating(lines) = &self.writing {
             let whole: String = [&self.head].into_iter().chain(lines).map(|line| format!("{line}\n")).collect();
@@ -159,7 +159,7 @@ fn text(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::output(error.to_string()))
 }
 
-/// Reads the record in `folder`, whose search must be `own`. Its last line may have been cut.
+/// Reads the record in `folder`, whose search must be `own`. Its last line may be truncated.
 ///
 /// # Errors
 /// Where there is none, or it is that of another search.
@@ -180,7 +180,7 @@ pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
     Ok((head, steps))
 }
 
-/// The seconds that the search whose record is in `folder` has in all; none where the record does not tell.
+/// The total seconds of the search recorded in `folder`; `None` if the record does not say.
 ///
 /// # Errors
 /// Where there is no record.
@@ -189,7 +189,7 @@ pub fn budget_of(folder: &Path) -> Result<Option<f64>> {
     Ok(head.and_then(|head| budget(&head, &steps)))
 }
 
-/// The first line, where it is one, and what follows it.
+/// The first line, if it is a head, and what follows it.
 fn parse(path: &Path) -> Result<(Option<Head>, Vec<Step>)> {
     let file = File::open(path).map_err(|error| {
         Error::input(format!("--resume: {} cannot be read: {error}; start the search without --resume", path.display()))
@@ -208,7 +208,7 @@ fn step(line: String) -> Option<Step> {
     Some(Step::Trial(Box::new(Entry { line: Some(line), ..entry })))
 }
 
-/// The seconds that the recorded search has in all.
+/// The total seconds of the recorded search.
 fn budget(head: &Head, steps: &[Step]) -> Option<f64> {
     let raised = steps.iter().rev().find_map(|step| match step {
         Step::Budget(budget_s) => Some(*budget_s),
@@ -217,7 +217,7 @@ fn budget(head: &Head, steps: &[Step]) -> Option<f64> {
     raised.or(head.budget_s)
 }
 
-/// Time that a search had is not taken away: what came of it is in the record.
+/// A budget cannot be lowered: its results are already in the record.
 fn check_budget(folder: &Path, own: &Head, had: Option<f64>) -> Result<()> {
     match own.budget_s.zip(had) {
         Some((own, had)) if own < had => Err(Error::input(format!(
@@ -229,7 +229,7 @@ fn check_budget(folder: &Path, own: &Head, had: Option<f64>) -> Result<()> {
     }
 }
 
-/// The first thing in which two searches differ.
+/// The first difference between two searches.
 fn difference(earlier: &Head, own: &Head) -> Option<String> {
     let is_fixed = |part: &&str| earlier.budget_s.is_none() || !part.starts_with("budget ");
     let parts = |head: &Head| head.search.split("; ").filter(is_fixed).map(str::to_owned).collect::<Vec<_>>();

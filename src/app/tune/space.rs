@@ -1,4 +1,4 @@
-//! What is searched: what was asked for, or what suits the model.
+//! The search space: the settings that were asked for, or those that suit the model.
 
 use std::thread::available_parallelism;
 
@@ -9,14 +9,14 @@ use crate::model::configuration::{Path, equal};
 use crate::plan::{Searched, ServerPlan, ServerSetting, Setting, TunePlan};
 use crate::tune::{Dimension, Space};
 
-/// Most instances that are tried where nothing is said.
+/// Default limit on instances.
 const MOST_INSTANCES: u64 = 8;
-/// Largest batch that is tried where nothing is said, and the model's is not larger.
+/// Default limit on batches, unless the model's is larger.
 const LARGEST_BATCH: u64 = 32;
-/// Bytes of the pool of pinned memory where the server is told nothing.
+/// The server's default size of the pool of pinned memory.
 const PINNED_POOL: u64 = 256 << 20;
 
-/// The settings that are searched where none was named: instances, largest batch and delay, as far as the model has them.
+/// The default settings to search: instances, largest batch and delay, as far as the model has them.
 pub fn usual(configuration: &Value) -> Vec<Searched> {
     let scheduled = |name: &str| configuration.get(name).is_some_and(|value| !value.is_null());
     if scheduled("ensemble_scheduling") {
@@ -52,11 +52,11 @@ pub fn usual_of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, &'a Value)>)
     parts.into_iter().flat_map(of_part).collect()
 }
 
-/// The space of these settings; `base` tells the configuration of a model as it is.
+/// The space of these settings; `base` returns the present configuration of a model.
 pub fn space<'a>(search: &[Searched], plan: &TunePlan, base: impl Fn(Option<&str>) -> Option<&'a Value>) -> Space {
     let dimensions = search.iter().map(|searched| {
         let in_force = in_force(&searched.setting, plan, &base);
-        // Where the batcher comes with the batch, the same batch without it is another candidate.
+        // If the batcher comes with the batch, the same batch without it is a separate candidate.
         let changes_batcher = |value: &Value| match &searched.setting {
             Setting::Model(model, _) => base(model.as_deref()).is_some_and(|found| {
                 let assignment = Assignment(vec![(searched.setting.clone(), value.clone())]);
@@ -78,7 +78,8 @@ pub fn space<'a>(search: &[Searched], plan: &TunePlan, base: impl Fn(Option<&str
     Space { dimensions: dimensions.collect() }
 }
 
-/// What a setting has as things were found; `null` where the configuration leaves it out. `base` tells the configuration of a model.
+/// The present value of a setting; `null` if the configuration leaves it out. `base` returns the configuration of a
+/// model.
 pub fn in_force<'a>(
     setting: &Setting,
     plan: &TunePlan,
@@ -97,7 +98,7 @@ pub fn in_force<'a>(
     }
 }
 
-/// What a setting has that the configuration leaves out: no delay where there is a batcher, and nothing at all.
+/// The implied value of a setting that the configuration leaves out: no delay if there is a batcher, otherwise nothing.
 fn missing(path: &Path, configuration: &Value) -> Value {
     let batches = configuration.get("dynamic_batching").is_some_and(|value| !value.is_null());
     match path.to_string().as_str() {
@@ -106,7 +107,7 @@ fn missing(path: &Path, configuration: &Value) -> Value {
     }
 }
 
-/// What the server was told, or has by itself.
+/// The server's value: as configured, or its default.
 fn of_server(setting: ServerSetting, server: &ServerPlan) -> Value {
     match setting {
         ServerSetting::RateLimit if server.rate_limit => json!("execution_count"),
@@ -116,12 +117,12 @@ fn of_server(setting: ServerSetting, server: &ServerPlan) -> Value {
     }
 }
 
-/// Whether a value is that of a field which is left out, messages apart: an empty one means something.
+/// Whether a value equals that of an absent field, except for messages: an empty one means something.
 fn is_zero(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || value.as_f64() == Some(0.0) || value == "0"
 }
 
-/// Which setting shall be small first where candidates are alike.
+/// Which setting should be small first if candidates are alike.
 fn rank(setting: &Setting) -> u8 {
     match setting {
         Setting::Model(_, path) if path.to_string().ends_with(".count") => 0,

@@ -1,4 +1,4 @@
-//! The model that is tuned: loaded as a candidate has it, and measured.
+//! The tuned model: loads it with a candidate's settings, and measures it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::app::job::Job;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -26,10 +26,10 @@ use crate::report::Interrupts;
 use crate::result::{Figures, LatencyAt, VisitFigures};
 use crate::tune::Trial;
 
-/// A server, and the models on it as they are now.
-struct Home {
+/// A server, and the current state of its models.
+struct ServerState {
     backend: Arc<dyn Backend>,
-    /// By model, the configuration that it was loaded with; none where it is its file's.
+    /// By model, the configuration that it was loaded with; `None` if it is its file's.
     loaded: HashMap<String, Value>,
     /// A session for each form of the model and batch size.
     sessions: Vec<Session>,
@@ -42,40 +42,40 @@ pub struct Subject<'a> {
     screen: &'a Screen,
     interrupts: Interrupts,
     /// By the settings of the server.
-    homes: HashMap<Vec<String>, Home>,
+    servers: HashMap<Vec<String>, ServerState>,
     /// The configurations as they were found; the first is that of the model itself.
     bases: Vec<(ModelId, Value)>,
-    /// Requests a second that candidates have had.
+    /// Request rates that candidates have reached.
     rates: BTreeMap<usize, f64>,
 }
 
 impl<'a> Subject<'a> {
-    /// Reaches the server and reads the configurations of the model and of those that it calls.
+    /// Connects to the server and reads the configurations of the model and of the models that it calls.
     ///
     /// # Errors
-    /// Where the server or the model cannot be had, or the server does not load models on request.
+    /// Where the server or the model is not available, or the server does not load models on request.
     pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
         let bases = Vec::new();
-        let homes = HashMap::new();
-        let mut subject = Self { plan, connect, screen, interrupts, homes, bases, rates: BTreeMap::new() };
-        let (home, bases) = subject.first_home()?;
-        subject.homes.insert(Vec::new(), home);
+        let servers = HashMap::new();
+        let mut subject = Self { plan, connect, screen, interrupts, servers, bases, rates: BTreeMap::new() };
+        let (server, bases) = subject.first_server()?;
+        subject.servers.insert(Vec::new(), server);
         subject.bases = bases;
         Ok(subject)
     }
 
-    /// The same with configurations that are known. No server is reached and no model loaded before a visit needs it.
+    /// The same with known configurations. No server is contacted and no model loaded before a visit needs it.
     pub fn with(
         plan: &'a TunePlan,
         connect: Connect,
         (screen, interrupts): (&'a Screen, Interrupts),
         bases: Vec<(ModelId, Value)>,
     ) -> Self {
-        Self { plan, connect, screen, interrupts, homes: HashMap::new(), bases, rates: BTreeMap::new() }
+        Self { plan, connect, screen, interrupts, servers: HashMap::new(), bases, rates: BTreeMap::new() }
     }
 
-    /// The server as the plan has it, and the configurations as they are on it.
-    fn first_home(&self) -> Result<(Home, Vec<(ModelId, Value)>)> {
+    /// The server of the plan, and its present configurations.
+    fn first_server(&self) -> Result<(ServerState, Vec<(ModelId, Value)>)> {
         let plan = self.plan;
         let backend = (self.connect)(&plan.run)?.backend;
         let control = control(backend.as_ref())?;
@@ -84,22 +84,22 @@ impl<'a> Subject<'a> {
         plan.run.check_models(std::slice::from_ref(&spec))?;
         let base = control.configuration(&id)?;
         if plan.run.target.service.is_remote() {
-            // A server that does not load models on request says so now, and not of each candidate.
+            // A server that does not load models on request should say so now, not for each candidate.
             control.load(&id.name, Some(&base))?;
         }
         let mut bases = vec![(id.clone(), base)];
         for part in spec.composing.iter().chain(&plan.run.target.bls_composing) {
             bases.push((part.clone(), control.configuration(part)?));
         }
-        let mut home = Home { backend, loaded: HashMap::new(), sessions: Vec::new() };
+        let mut server = ServerState { backend, loaded: HashMap::new(), sessions: Vec::new() };
         if plan.run.target.service.is_remote() {
-            home.loaded.insert(id.name.clone(), bases[0].1.clone());
+            server.loaded.insert(id.name.clone(), bases[0].1.clone());
         }
-        Ok((home, bases))
+        Ok((server, bases))
     }
 
-    /// A server with the settings of `plan`, whose models are as they are.
-    fn further_home(&self, plan: &Plan) -> Result<Home> {
+    /// A server with the settings of `plan`, with its models unchanged.
+    fn further_server(&self, plan: &Plan) -> Result<ServerState> {
         let backend = (self.connect)(plan)?.backend;
         let mut loaded = HashMap::new();
         if plan.target.service.is_remote() {
@@ -109,7 +109,7 @@ impl<'a> Subject<'a> {
                 loaded.insert(id.name.clone(), control.configuration(id)?);
             }
         }
-        Ok(Home { backend, loaded, sessions: Vec::new() })
+        Ok(ServerState { backend, loaded, sessions: Vec::new() })
     }
 
     /// The configurations as they were found.
@@ -137,20 +137,20 @@ impl<'a> Subject<'a> {
     pub fn visit(&mut self, assignment: &Assignment, trial: &Trial) -> Result<VisitFigures> {
         let mut plan = self.plan.run.clone();
         let key = assignment.set_server(&mut plan.target.server).map_err(Error::usage)?;
-        if !self.homes.contains_key(&key) {
-            let home = self.further_home(&plan)?;
-            self.homes.insert(key.clone(), home);
+        if !self.servers.contains_key(&key) {
+            let server = self.further_server(&plan)?;
+            self.servers.insert(key.clone(), server);
         }
         let expected_rate = self.expected_rate(trial.candidate);
         let (bases, screen, interrupts) = (&self.bases, self.screen, self.interrupts);
-        let Some(home) = self.homes.get_mut(&key) else { return Err(Error::server("the server is gone")) };
-        let (load_s, in_place) = home.load(bases, assignment)?;
+        let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
+        let (load_s, in_place) = server.load(bases, assignment)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
         let concurrency = self.plan.concurrency(bases.first().map(|(_, base)| base), assignment, batch_size);
-        let session = home.session(plan.with_batch_size(batch_size))?;
+        let session = server.session(plan.with_batch_size(batch_size))?;
         let job = job(session, concurrency, trial)?;
         let runner = Runner {
-            earlier: &Earlier::default(),
+            earlier: &EarlierRun::default(),
             baseline: None,
             session,
             screen,
@@ -174,30 +174,30 @@ impl<'a> Subject<'a> {
         Ok(VisitFigures { figures: Figures { throughput, concurrency, ..found }, load_s, in_place })
     }
 
-    /// Requests a second that a candidate has had; where it was not measured yet, the most that any has had.
+    /// The request rate that a candidate has reached; if it was not measured yet, the highest of any.
     pub fn expected_rate(&self, candidate: usize) -> f64 {
         let most = || self.rates.values().copied().fold(0.0, f64::max);
         self.rates.get(&candidate).copied().unwrap_or_else(most)
     }
 
-    /// A candidate has had so many requests a second, here or in a process of its own.
+    /// Notes the request rate of a candidate, measured here or in its own process.
     pub fn reached(&mut self, candidate: usize, rate: f64) {
         self.rates.insert(candidate, rate);
     }
 
-    /// Loads what was changed as it was found. Nothing more can be done where a server refuses.
+    /// Restores the configurations that were found. Nothing more can be done if a server refuses.
     ///
     /// # Errors
     /// The server's reason.
     pub fn restore(&mut self) -> Result<()> {
-        let homes = self.homes.values_mut();
-        let restored = homes.map(|home| {
-            home.sessions.clear();
-            let names: Vec<String> = home.loaded.drain().map(|(name, _)| name).collect();
-            let control = control(home.backend.as_ref())?;
+        let servers = self.servers.values_mut();
+        let restored = servers.map(|server| {
+            server.sessions.clear();
+            let names: Vec<String> = server.loaded.drain().map(|(name, _)| name).collect();
+            let control = control(server.backend.as_ref())?;
             let load = |name: &String| {
                 control.load(name, None)?;
-                // What was in force may not have been what its file says.
+                // The configuration in force may have differed from the file.
                 let found = self.bases.iter().find(|(id, _)| id.name == *name);
                 match found {
                     Some((id, base)) if control.configuration(id)? != *base => control.load(name, Some(base)),
@@ -210,9 +210,9 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl Home {
-    /// Loads every model as `assignment` has it. Returns how long that took, where there was something to load, and whether only
-    /// instances changed.
+impl ServerState {
+    /// Loads every model with the settings of `assignment`. Returns how long that took, if there was something to load,
+    /// and whether only instances changed.
     fn load(&mut self, bases: &[(ModelId, Value)], assignment: &Assignment) -> Result<(Option<f64>, bool)> {
         let (mut seconds, mut in_place) = (None, true);
         for (index, (id, base)) in bases.iter().enumerate() {
@@ -235,7 +235,7 @@ impl Home {
         Ok((seconds, in_place && seconds.is_some()))
     }
 
-    /// The session for the model as it is now; of the same form as one before, that one.
+    /// The session for the model in its current form; an existing one if it has had that form before.
     fn session(&mut self, plan: Plan) -> Result<&Session> {
         let spec = self.backend.model(&plan.target.model)?;
         let fits = |session: &Session| {
@@ -253,7 +253,7 @@ impl Home {
     }
 }
 
-/// What the server can be told.
+/// The model control of a server.
 fn control(backend: &dyn Backend) -> Result<&dyn ModelControl> {
     backend.control().ok_or_else(|| {
         Error::usage(
@@ -262,7 +262,7 @@ fn control(backend: &dyn Backend) -> Result<&dyn ModelControl> {
     })
 }
 
-/// Whether two configurations differ in their instances alone, which Triton changes in place.
+/// Whether two configurations differ only in their instances, which Triton changes in place.
 fn differ_in_instances_alone(one: &Value, other: &Value) -> bool {
     let rest = |value: &Value| {
         let mut rest = value.clone();
@@ -289,8 +289,9 @@ fn job(session: &Session, concurrency: Option<u32>, trial: &Trial) -> Result<Job
     Ok(job)
 }
 
-/// Inferences a second of a closed loop, by Little's law: what is outstanding, by the time that a request and the way to the
-/// next take. Counting what ends in a window that holds a few batches is wrong by as much as a batch at its edges.
+/// Inferences a second of a closed loop, by Little's law: requests outstanding, divided by the time of a request and
+/// the turn-around to the next. Counting what ends in a window that holds a few batches is wrong by as much as a batch
+/// at its edges.
 fn closed_throughput(level: &LevelSummary, concurrency: u32) -> f64 {
     let client = &level.client;
     let each_ns = client.latency.mean_ns() + client.turnaround_ns;
@@ -319,8 +320,8 @@ fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
     }
 }
 
-/// Microseconds in the queue and of computing, and the average batch. Of what calls other models the times are theirs, and there is no
-/// one batch.
+/// Microseconds in the queue and of computing, and the average batch. For a model that calls others the times are
+/// theirs, and there is no single batch size.
 fn in_the_server(server: &ServerSummary) -> (f64, f64, f64) {
     if !server.composing.is_empty() {
         let times = server.times();

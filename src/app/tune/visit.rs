@@ -1,4 +1,4 @@
-//! A candidate's measurement: as long as its requests need, and a second time where it fails.
+//! A candidate's measurement: as long as its requests need, and a second time if it fails.
 
 use std::time::Duration;
 
@@ -9,17 +9,19 @@ use crate::error::{Error, Result};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::{MeasurementPlan, OnDisturbance, WindowRule};
 
-/// The start of a load is left out for so long, or for this share of what is measured, whichever is more.
+/// The start of a load is skipped for this time, or for this share of what is measured, whichever is more.
 const SETTLING: (Duration, f64) = (Duration::from_millis(40), 0.2);
-/// A load has settled after so many times its latency: after one, all that is outstanding was sent in its turn.
+/// A load has settled after this multiple of its latency: after one latency, everything outstanding was sent in this
+/// load.
 const SETTLED: f64 = 1.25;
-/// A window holds so many requests, but not for less or more than so many times their latency.
+/// A window holds this many requests, but lasts at least and at most these multiples of their latency.
 const REQUESTS: (f64, f64, f64) = (64.0, 2.0, 4.0);
-/// Neither takes longer than this.
+/// Limit on both times.
 const MOST: Duration = Duration::from_secs(2);
-/// A measurement that was so much shorter than its latency asks for is taken.
+/// A measurement is accepted down to this share of the length that its latency asks for.
 const NEARLY: f64 = 0.75;
-/// A candidate of which no request ends is waited for so long in its longest try: this share of the budget, and neither less nor more than this.
+/// How long the longest try waits for a candidate that completes no request: this share of the budget, between these
+/// bounds.
 const PATIENCE: (f64, Duration, Duration) = (0.15, Duration::from_secs(2), Duration::from_secs(60));
 
 /// What a candidate is measured with.
@@ -38,14 +40,14 @@ pub struct Visit<'a> {
     pub patience: Duration,
 }
 
-/// What a level says of its candidate.
+/// What a level says about its candidate.
 #[derive(Debug, PartialEq)]
-enum Said {
-    /// What it came to.
+enum VisitOutcome {
+    /// It was measured.
     Enough,
     /// Nothing: no request ended, well or badly.
     Nothing,
-    /// That it does not work.
+    /// It does not work.
     Failed(String),
 }
 
@@ -56,8 +58,8 @@ pub fn patience(budget: Duration) -> Duration {
 }
 
 impl Visit<'_> {
-    /// Measures the candidate. One that turns out to be slower than was known is measured again, for long enough; one that fails is tried once
-    /// more, because what was wrong may have been the machine.
+    /// Measures the candidate. If it turns out to be slower than expected it is measured again, for long enough; if it
+    /// fails it is tried once more, because the machine may have been the cause.
     ///
     /// # Errors
     /// Why there are no figures.
@@ -76,44 +78,45 @@ impl Visit<'_> {
                 }
                 level => level?,
             };
-            match said(&level)? {
-                Said::Enough => {
+            match outcome_of(&level)? {
+                VisitOutcome::Enough => {
                     latency_s = self.latency_s(level.client.request_rate()).min(MOST.as_secs_f64() / REQUESTS.2);
                     let needed = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
                     if warmup >= needed.0.mul_f64(NEARLY) && window >= needed.1.mul_f64(NEARLY) {
                         return Ok(level);
                     }
                 }
-                Said::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
-                Said::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
-                Said::Failed(_) => failed = true,
+                VisitOutcome::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
+                VisitOutcome::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
+                VisitOutcome::Failed(_) => failed = true,
             }
         }
     }
 
-    /// What is outstanding takes at least so long.
+    /// Minimum time that the outstanding requests take.
     fn latency_s(&self, rate: f64) -> f64 {
         self.concurrency.filter(|_| rate > 0.0).map_or(0.0, |number| f64::from(number) / rate)
     }
 }
 
-/// What requests take at least of which none ended in such a window, in a try that `took` so long until all had.
+/// The latency to assume for the next try, if no request ended in a window of `waited` and the try `took` this long
+/// until all had.
 ///
 /// # Errors
-/// Where that was as long as anybody waits.
+/// Where that exceeds the time that we wait.
 fn longer(waited: Duration, took: Duration, patience: Duration) -> Result<f64> {
     if waited.max(took) >= patience.mul_f64(0.9) {
         return Err(Error::server(format!("no request ended within {} ms", waited.as_millis())));
     }
-    // The next try takes at least two and a half times as long as what is said here.
+    // The next try takes at least two and a half times as long as the value returned here.
     Ok(waited.max(took).min(patience.mul_f64(0.4)).as_secs_f64())
 }
 
-/// How long requests of such a latency are let settle, and then measured.
+/// How long requests of such a latency settle, and are then measured.
 fn lengths(warmup: Duration, unit_s: f64, (latency_s, concurrency): (f64, Option<u32>)) -> (Duration, Duration) {
     let (requests, fewest, most) = REQUESTS;
     let latencies = (requests / f64::from(concurrency.unwrap_or(1).max(1))).clamp(fewest, most);
-    // A window that is shorter than a request may see none end.
+    // A window shorter than a request may see none end.
     let times = |factor: f64, fewest: f64| {
         Duration::from_secs_f64((factor * latency_s).min(MOST.as_secs_f64()).max(fewest * latency_s))
     };
@@ -143,20 +146,20 @@ fn since(started: Stamp) -> Duration {
     Duration::from_nanos(Stamp::now().since(started))
 }
 
-/// What a level says of its candidate.
+/// What a level says about its candidate.
 ///
 /// # Errors
 /// Where the user has interrupted.
-fn said(level: &LevelSummary) -> Result<Said> {
+fn outcome_of(level: &LevelSummary) -> Result<VisitOutcome> {
     let reason = level.client.errors.first().map(|(error, _)| error.to_string());
     Ok(match level.ending {
         Ending::Interrupted => return Err(Error::server("interrupted")),
-        _ if level.client.completed() == 0 && reason.is_none() => Said::Nothing,
+        _ if level.client.completed() == 0 && reason.is_none() => VisitOutcome::Nothing,
         Ending::Failed => {
-            Said::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
+            VisitOutcome::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
         }
-        _ if level.client.requests == 0 => Said::Failed("no request succeeded".to_owned()),
-        _ => Said::Enough,
+        _ if level.client.requests == 0 => VisitOutcome::Failed("no request succeeded".to_owned()),
+        _ => VisitOutcome::Enough,
     })
 }
 

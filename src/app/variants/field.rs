@@ -11,17 +11,17 @@ use crate::plan::{Matrix, Plan, Variant};
 
 /// What is compared.
 pub enum Field<'a> {
-    /// The ways that the user has described.
+    /// Variants that the user has described.
     Variants(&'a [Variant]),
-    /// A dimension that the program knows.
+    /// A built-in dimension.
     Matrix(&'a Plan, &'a Matrix),
 }
 
-/// The servers that subjects share, as long as they run.
+/// Servers shared by subjects, while they run.
 pub struct Servers {
     /// The one in this process.
     host: Option<Arc<dyn Backend>>,
-    /// Where HTTP and gRPC of a matrix lead to.
+    /// The HTTP and gRPC addresses of a matrix.
     urls: Option<Result<[String; 2]>>,
 }
 
@@ -34,7 +34,11 @@ impl Field<'_> {
         match self {
             Self::Variants(_) => {
                 let plans: Vec<&Plan> = self.embedded().collect();
-                let host = if plans.is_empty() || self.is_anew() { None } else { Some(backends::host(&plans)?) };
+                let host = if plans.is_empty() || self.starts_server_per_turn() {
+                    None
+                } else {
+                    Some(backends::host(&plans)?)
+                };
                 Ok(Servers { host, urls: None })
             }
             Self::Matrix(plan, kind) => {
@@ -64,18 +68,18 @@ impl Field<'_> {
         plans.into_iter().filter(|plan| plan.target.service.is_embedded())
     }
 
-    /// Whether servers in this process differ, so that each turn has one of its own.
-    fn is_anew(&self) -> bool {
+    /// Whether servers in this process differ, so that each turn has its own.
+    fn starts_server_per_turn(&self) -> bool {
         let mut plans = self.embedded();
         plans.next().is_some_and(|first| plans.any(|plan| plan.target.server != first.target.server))
     }
 
-    /// Whether what a run changes on a server on the network would be seen by the others.
+    /// Whether the others would see what a run changes on a network server.
     fn changes_servers(&self) -> bool {
         matches!(self, Self::Variants(variants) if variants.iter().any(|variant| variant.plan.target.trace.is_some()))
     }
 
-    /// The sizes of inputs that are gone through; none where the flags say.
+    /// The input sizes to measure; `[None]` if the flags decide.
     pub fn sizes(&self) -> Vec<Option<u64>> {
         match self {
             Self::Matrix(plan, _) if !plan.matrix_sizes.is_empty() => {
@@ -85,10 +89,10 @@ impl Field<'_> {
         }
     }
 
-    /// Makes all subjects ready, with inputs of `size` bytes where it is given.
+    /// Prepares all subjects, with inputs of `size` bytes if it is given.
     ///
     /// # Errors
-    /// Where a variant cannot be measured, the first way of a matrix cannot, or no input can be of another size.
+    /// Where a variant cannot be measured, the first row of a matrix cannot, or no input can have another size.
     pub fn open(&self, servers: &Servers, size: Option<u64>, course: Course<'_>) -> Result<Vec<Subject>> {
         match self {
             Self::Variants(variants) => self.open_variants(servers, variants, course),
@@ -106,8 +110,8 @@ impl Field<'_> {
                     let through = backends::through(host, &plan);
                     Subject::kept(name, plan, Ok(through))
                 }
-                None if plan.target.service.is_embedded() => Subject::anew(name, plan, course.connect),
-                _ if remote && self.changes_servers() => Subject::anew(name, plan, course.connect),
+                None if plan.target.service.is_embedded() => Subject::per_turn(name, plan, course.connect),
+                _ if remote && self.changes_servers() => Subject::per_turn(name, plan, course.connect),
                 _ => {
                     let server = (course.connect)(&plan);
                     Subject::kept(name, plan, server)
@@ -158,7 +162,7 @@ fn open_matrix(
 }
 
 impl Servers {
-    /// Lets go of the servers; those in this process are stopped.
+    /// Drops the servers; those in this process are stopped.
     ///
     /// # Errors
     /// Where one could not be.

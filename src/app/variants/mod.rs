@@ -1,4 +1,4 @@
-//! `--variant` and `--matrix`: several ways to do one run, measured in rounds that take turns, and what they differ in.
+//! `--variant` and `--matrix`: several variants of one run, measured in rounds that take turns, and compared.
 
 mod field;
 mod memory;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::app::phase;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
 use crate::app::variants::subject::{Course, Subject, levels};
@@ -26,10 +26,10 @@ use crate::result::RunResult;
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::stdio::note;
 
-/// Measures every variant, or every way of a matrix, and says what they differ in. Returns the exit code.
+/// Measures every variant, or every row of a matrix, and reports the differences. Returns the exit code.
 ///
 /// # Errors
-/// Where a variant, or the first way of a matrix, cannot be measured at all, or the result cannot be written.
+/// Where a variant, or the first row of a matrix, cannot be measured at all, or the result cannot be written.
 pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (Interrupts, Connect)) -> Result<u8> {
     let field = match &plan.matrix {
         Some(kind) => Field::Matrix(plan, kind),
@@ -37,7 +37,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
     };
     check_levels(&plan.variants)?;
     check_libraries(&plan.variants)?;
-    let earlier = Earlier::read(plan)?;
+    let earlier = EarlierRun::read(plan)?;
     if field.is_embedded() {
         phase::loading();
     }
@@ -63,7 +63,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
     Ok(result.exit_code(codes))
 }
 
-/// Levels are compared one by one, so that there must be as many of each variant.
+/// Levels are compared one by one, so each variant needs the same number.
 fn check_levels(variants: &[Variant]) -> Result<()> {
     let Some((first, others)) = variants.split_first() else { return Ok(()) };
     let expected = levels(&first.plan.load.mode);
@@ -73,7 +73,7 @@ fn check_levels(variants: &[Variant]) -> Result<()> {
     Err(Error::usage(format!("--variant '{name}': {rule}, so give each as many")))
 }
 
-/// A process holds one library of the server.
+/// A process can load only one library of the server.
 fn check_libraries(variants: &[Variant]) -> Result<()> {
     let mut embedded = variants.iter().filter(|variant| variant.plan.target.service.is_embedded());
     let directory = |variant: &Variant| variant.plan.target.server.directory.clone();
@@ -88,20 +88,20 @@ fn check_libraries(variants: &[Variant]) -> Result<()> {
     )))
 }
 
-/// A comparison under way.
+/// A running comparison.
 struct Comparison<'a> {
     field: Field<'a>,
     plan: &'a Plan,
     rounds: Rounds,
     course: Course<'a>,
     /// What an earlier run has finished.
-    earlier: Earlier,
-    /// What there is of it.
+    earlier: EarlierRun,
+    /// The result so far.
     result: Option<RunResult>,
 }
 
 impl Comparison<'_> {
-    /// Everything, as often as the servers are to be started.
+    /// Measures everything, once for each start of the servers.
     fn measure(&mut self) -> Result<()> {
         let starts = self.plan.measurement.restarts;
         for start in 1..=starts {
@@ -131,7 +131,7 @@ impl Comparison<'_> {
                 self.begin(&subjects)?;
             }
             let measured = self.at_size(&subjects, (start, starts), (number, size));
-            // The last one first: each puts back what it found on a server.
+            // In reverse order: each restores the settings that it found on a server.
             let closed = subjects.into_iter().rev().map(Subject::close).fold(Ok(()), Error::both);
             measured.and(closed)?;
             if self.is_interrupted() {
@@ -141,7 +141,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Says what is going to be measured.
+    /// Prints what is going to be measured.
     fn begin(&mut self, subjects: &[Subject]) -> Result<()> {
         let Some(seen) = subjects.first().and_then(|first| first.seen.as_ref()) else {
             return Err(Error::usage("there is nothing to measure"));
@@ -224,7 +224,7 @@ impl Comparison<'_> {
         variants.cells.push(Cell { loads, size, input_bytes, rounds: Vec::new() });
     }
 
-    /// Measures the rounds of a cell that it does not have yet, and keeps them as they come.
+    /// Measures the missing rounds of a cell, and keeps them as they come.
     fn rounds_of(
         &mut self,
         subjects: &[Subject],
@@ -283,7 +283,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Which start and cell that is, where there are several.
+/// Which start and cell this is, if there are several.
 fn part((start, starts): (u32, u32), (cell, cells): (usize, usize)) -> Vec<String> {
     let part = [("start", start as usize, starts as usize), ("cell", cell + 1, cells)];
     let part = part.into_iter().filter(|(_, _, of)| *of > 1);
@@ -298,7 +298,7 @@ fn say_kept(part: &[String], kept: usize) {
     }
 }
 
-/// A round of all subjects, with the numbers of those that could be opened; none where it is of others.
+/// A round of all subjects, reduced to those that could be opened; `None` if it is of others.
 fn gather(round: &Round, usable: &[usize]) -> Option<Round> {
     let place = |number: &usize| usable.iter().position(|usable| usable == number);
     let order = round.order.iter().map(place).collect::<Option<_>>()?;
@@ -306,7 +306,7 @@ fn gather(round: &Round, usable: &[usize]) -> Option<Round> {
     Some(Round { order, units, ..round.clone() })
 }
 
-/// A round of those subjects that could be opened, with the numbers of all.
+/// A round of the subjects that could be opened, expanded to all.
 fn spread(round: &Round, usable: &[usize], all: usize) -> Round {
     let mut units = vec![None; all];
     for (unit, &number) in round.units.iter().zip(usable) {

@@ -1,17 +1,17 @@
-//! `--matrix-sizes`: inputs of another size, where the model leaves it open.
+//! `--matrix-sizes`: inputs of other sizes, if the model leaves them open.
 
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelSpec, TensorSpec};
 use crate::plan::DataPlan;
 
-/// Bytes that tell the length of a string.
+/// Bytes of the length prefix of a string.
 const LENGTH: u64 = 4;
 
 /// Room for outputs of variable size above that of the inputs.
 const OUTPUT_SLACK: u64 = 4096;
 
-/// Makes every input with free dimensions `bytes` long, or as near above as whole elements come. Of strings there is one of that
-/// length.
+/// Makes every input with free dimensions `bytes` long, or the next size above in whole elements. Inputs of strings get
+/// one string of that length.
 ///
 /// # Errors
 /// Where no input has free dimensions, or `bytes` is too little for one.
@@ -28,7 +28,7 @@ pub fn set(data: &mut DataPlan, models: &[ModelSpec], bytes: u64) -> Result<()> 
             data.shapes.push((input.name.clone(), shape));
         }
     }
-    // What comes back may be as large, and more where it is text.
+    // The outputs may be as large, and larger if they are text.
     let output = usize::try_from(bytes.saturating_add(OUTPUT_SLACK)).unwrap_or(usize::MAX);
     data.output_bytes = data.output_bytes.max(output);
     match is_open {
@@ -42,7 +42,7 @@ pub fn set(data: &mut DataPlan, models: &[ModelSpec], bytes: u64) -> Result<()> 
     }
 }
 
-/// The shape with which an input has so many bytes: the first free dimension takes what the others leave.
+/// The shape with which an input takes `bytes`: the first free dimension takes what the others leave.
 fn shape(input: &TensorSpec, bytes: u64) -> Option<Vec<i64>> {
     let free = input.shape.iter().position(|&dim| dim < 0)?;
     let fixed: u64 = input.shape.iter().filter_map(|&dim| u64::try_from(dim).ok()).product();

@@ -1,11 +1,11 @@
-//! One way to do a run: how it is opened, measured and left.
+//! One variant of a run: how it is opened, measured and left.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::ending;
 use crate::app::job::Job;
-use crate::app::resume::Earlier;
+use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
@@ -19,45 +19,45 @@ use crate::plan::{GapDistribution, LevelValue, LoadMode, MeasurementPlan, OnDist
 use crate::report::Interrupts;
 use crate::result::Setup;
 
-/// A turn begins with this share of its window, which does not count.
+/// A turn begins with a lead-in of this fraction of its window, which does not count.
 const SETTLE: u32 = 5;
-/// The same where the model was loaded for it.
-const SETTLE_ANEW: u32 = 2;
-/// It is no longer than this where nobody asks for more.
+/// The same if the model was loaded for it.
+const SETTLE_LOADED: u32 = 2;
+/// Default limit on the lead-in.
 const MOST_SETTLE: Duration = Duration::from_secs(2);
-/// The same where windows are counted in requests.
+/// The lead-in if windows are counted in requests.
 const SETTLE_COUNTED: Duration = Duration::from_millis(300);
-/// A window without a request is measured again, longer, up to this.
+/// A window without a request is repeated with a longer one, up to this length.
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 /// How long a server in this process may take to stop in the middle of a run.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
-/// What all turns have in common.
+/// What all turns share.
 #[derive(Clone, Copy)]
 pub struct Course<'a> {
     /// Where progress is shown.
     pub screen: &'a Screen,
     /// How often the user has interrupted.
     pub interrupts: Interrupts,
-    /// Whose habits the program follows.
+    /// Which program's conventions apply.
     pub codes: Codes,
     /// How servers are reached.
     pub connect: Connect,
 }
 
-/// One way to do a run.
+/// One variant of a run.
 pub struct Subject {
     /// How reports name it.
     pub name: String,
     /// What it does.
     pub plan: Plan,
-    /// What is made once for it; none where it is made for each turn. Or why it cannot be had.
+    /// Its session; `None` if it is opened for each turn. Or why it is not available.
     pub open: Result<Option<Open>>,
-    /// What was seen of it when it was first opened.
+    /// What was learnt when it was first opened.
     pub seen: Option<Seen>,
 }
 
-/// What is seen of a subject once it is open.
+/// What is learnt about a subject once it is open.
 #[derive(Clone)]
 pub struct Seen {
     /// What is measured, and how.
@@ -66,19 +66,19 @@ pub struct Seen {
     pub input_bytes: Option<f64>,
     /// The loads of its levels.
     pub loads: Vec<LevelLoad>,
-    /// What is to be said of its flags, now that its models are known.
+    /// Notes on its flags, now that its models are known.
     pub notes: Vec<String>,
 }
 
 /// A subject that is ready to be measured. Its fields are dropped in order: the session before what it needs.
 pub struct Open {
     session: Session,
-    /// Who validates its outputs, where the data say what they must be.
+    /// Validates its outputs, if the data give expected ones.
     observers: Option<Observers>,
 }
 
 impl Subject {
-    /// One that stays open over all rounds.
+    /// A subject that stays open over all rounds.
     pub fn kept(name: String, plan: Plan, server: Result<Connected>) -> Self {
         let open = server.and_then(|server| Open::new(server, plan.clone()));
         let seen = open.as_ref().ok().map(|open| open.seen(&plan));
@@ -89,9 +89,9 @@ impl Subject {
         Self { name, plan, open, seen }
     }
 
-    /// One whose server or settings are made anew for each turn. It is opened once now, so that what is wrong is said before
-    /// anything is measured.
-    pub fn anew(name: String, plan: Plan, connect: Connect) -> Self {
+    /// A subject whose server or settings are made for each turn. It is opened once now, so that errors are reported
+    /// before anything is measured.
+    pub fn per_turn(name: String, plan: Plan, connect: Connect) -> Self {
         let look = || {
             let open = Open::new(connect(&plan)?, plan.clone())?;
             let seen = open.seen(&plan);
@@ -107,7 +107,7 @@ impl Subject {
         Self { name, plan, open, seen }
     }
 
-    /// One that cannot be had.
+    /// A subject that is not available.
     pub fn unusable(name: String, plan: Plan, error: Error) -> Self {
         Self { name, plan, open: Err(error), seen: None }
     }
@@ -116,7 +116,7 @@ impl Subject {
     pub fn measure(&self, level: usize, course: Course<'_>) -> Measured {
         let unit = match &self.open {
             Ok(Some(open)) => open.measure(level, &self.measurement(), course),
-            Ok(None) => self.measure_anew(level, course),
+            Ok(None) => self.measure_reopened(level, course),
             Err(error) => Err(error.clone()),
         };
         match unit {
@@ -127,7 +127,7 @@ impl Subject {
         }
     }
 
-    fn measure_anew(&self, level: usize, course: Course<'_>) -> Result<Option<Unit>> {
+    fn measure_reopened(&self, level: usize, course: Course<'_>) -> Result<Option<Unit>> {
         let open = Open::new((course.connect)(&self.plan)?, self.plan.clone())?;
         let unit = open.measure(level, &self.measurement(), course);
         let closed = open.close().and_then(|()| leave(&self.plan));
@@ -135,7 +135,7 @@ impl Subject {
         closed.map(|()| unit)
     }
 
-    /// One window, after a time that does not count.
+    /// One window, after a lead-in that does not count.
     fn measurement(&self) -> MeasurementPlan {
         let plan = &self.plan.measurement;
         let asked = plan.warmup_requests > 0 || !plan.warmup.is_zero();
@@ -143,7 +143,7 @@ impl Subject {
             self.plan.load.mode,
             LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } | LoadMode::Sessions(_)
         );
-        let share = if matches!(self.open, Ok(None)) { SETTLE_ANEW } else { SETTLE };
+        let share = if matches!(self.open, Ok(None)) { SETTLE_LOADED } else { SETTLE };
         let usual = match plan.window {
             WindowRule::Time(length) => (length / share).min(MOST_SETTLE),
             WindowRule::Count(_) => SETTLE_COUNTED,
@@ -177,12 +177,12 @@ fn is_interrupted(course: Course<'_>) -> bool {
     course.interrupts.load(std::sync::atomic::Ordering::Relaxed) > 0
 }
 
-/// Stops the server in this process that a plan has had started for it alone.
+/// Stops the server in this process that was started for this plan alone.
 fn leave(plan: &Plan) -> Result<()> {
     if plan.target.service.is_embedded() { halt() } else { Ok(()) }
 }
 
-/// Stops the servers in this process; where that takes too long, the program is left.
+/// Stops the servers in this process; if that takes too long, leaves the program.
 ///
 /// # Errors
 /// Where one could not be stopped.
@@ -209,7 +209,8 @@ impl Open {
         })
     }
 
-    /// One turn. Where others have the processors, a short window may go by without a request: then a longer one is measured.
+    /// One turn. If others use the processors, a short window may pass without a request: then a longer one is
+    /// measured.
     fn measure(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
         let mut plan = plan.clone();
         loop {
@@ -225,7 +226,7 @@ impl Open {
     fn measure_once(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
         let Course { screen, interrupts, codes, .. } = course;
         let runner = Runner {
-            earlier: &Earlier::default(),
+            earlier: &EarlierRun::default(),
             baseline: None,
             session: &self.session,
             screen,
@@ -244,7 +245,7 @@ impl Open {
     }
 }
 
-/// Four times the window, as long as that is short.
+/// A window four times as long, while that is still short.
 fn longer(window: WindowRule) -> Option<WindowRule> {
     match window {
         WindowRule::Time(length) => Some(length * 4).filter(|length| *length <= LONGEST_AGAIN).map(WindowRule::Time),
@@ -252,7 +253,7 @@ fn longer(window: WindowRule) -> Option<WindowRule> {
     }
 }
 
-/// How many levels a load has.
+/// Number of levels of a load.
 pub fn levels(mode: &LoadMode) -> usize {
     match mode {
         LoadMode::Concurrency(range) => count(range),

@@ -9,7 +9,7 @@ use crate::plan::{Compression, Plan, Protocol, ServiceKind, TensorFormat};
 use crate::program::TritonProgram;
 use crate::shm::Placement;
 
-/// The addresses of HTTP and gRPC: of the running server that was named, or of one that is started.
+/// The HTTP and gRPC addresses: of the running server that was named, or of one that is started.
 pub fn urls(plan: &Plan, running: Option<&str>, interrupts: &AtomicUsize) -> Result<[String; 2]> {
     match running {
         Some(url) => addresses(url),
@@ -17,8 +17,8 @@ pub fn urls(plan: &Plan, running: Option<&str>, interrupts: &AtomicUsize) -> Res
     }
 }
 
-/// In process, HTTP and gRPC, each with tensors in the request and in system shared memory: names and plans, or why there is
-/// none.
+/// In process, HTTP and gRPC, each with tensors in the request and in system shared memory: names and plans, or why one
+/// is missing.
 pub fn ways(plan: &Plan, urls: &Result<[String; 2]>, decoupled: bool) -> Vec<(String, Result<Plan>)> {
     let mut ways = Vec::new();
     for shared in [false, true] {
@@ -29,7 +29,7 @@ pub fn ways(plan: &Plan, urls: &Result<[String; 2]>, decoupled: bool) -> Vec<(St
                 let mut plan = placed(plan, shared);
                 plan.target.service = ServiceKind::Triton;
                 plan.target.connection.protocol = protocol;
-                // The table has no place for them, and the server that we start has none.
+                // The table has no column for them, and the server that we start has none.
                 plan.target.metrics = None;
                 plan.target.connection.url.clone_from(&urls[number]);
                 plan
@@ -62,7 +62,7 @@ fn grpc(plan: &Plan, decoupled: bool) -> Protocol {
     }
 }
 
-/// `HTTP[,GRPC]`: without the second, gRPC is at the port after HTTP's, as Triton has it by itself.
+/// `HTTP[,GRPC]`: without the second, gRPC uses the port after HTTP's, Triton's default.
 fn addresses(given: &str) -> Result<[String; 2]> {
     if let Some((http, grpc)) = given.split_once(',') {
         return Ok([http.to_owned(), grpc.to_owned()]);

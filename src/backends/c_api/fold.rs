@@ -1,12 +1,12 @@
-//! [`Fold`]: lines that come again and again are shown once, with a count.
+//! [`Fold`]: shows repeated lines once, with a count.
 
 use std::time::Duration;
 
 use crate::clock::Stamp;
 
-/// Different lines that are remembered; with more, all are forgotten, which shows them again.
+/// Limit on the different lines that are kept; beyond it all are dropped, and shown again.
 const MOST_KNOWN: usize = 256;
-/// How often it is said how often a line has come.
+/// How often counts are shown.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The lines that have been shown.
@@ -14,15 +14,15 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(super) struct Fold(Vec<Known>);
 
 struct Known {
-    /// As it came last.
+    /// Its latest form.
     line: String,
-    /// How often it has come since that was last said.
+    /// Repetitions since the count was last shown.
     repeated: u64,
     said: Stamp,
 }
 
 impl Fold {
-    /// What is to be shown when this line comes.
+    /// What to show when this line arrives.
     pub(super) fn line(&mut self, line: String, now: Stamp) -> Vec<String> {
         if let Some(known) = self.0.iter_mut().find(|known| message(&known.line) == message(&line)) {
             known.line = line;
@@ -35,12 +35,12 @@ impl Fold {
         shown
     }
 
-    /// The counts that it is time to say.
+    /// The counts that are due.
     pub(super) fn due(&mut self, now: Stamp) -> Vec<String> {
         self.0.iter_mut().filter(|known| now - known.said >= EVERY).filter_map(|known| known.say(now)).collect()
     }
 
-    /// All counts; every line is forgotten.
+    /// All counts; drops every line.
     pub(super) fn end(&mut self) -> Vec<String> {
         self.0.drain(..).filter_map(|mut known| known.say(Stamp::now())).collect()
     }
@@ -58,7 +58,7 @@ impl Known {
     }
 }
 
-/// What a line says, without the stamp and the process before it: `E0102 03:04:05.678901 123 file.cc:45] "text"` or
+/// The text of a line, without the stamp and the process before it: `E0102 03:04:05.678901 123 file.cc:45] "text"` or
 /// `2024-01-02T03:04:05Z E 123 file.cc:45] "text"`.
 fn message(line: &str) -> &str {
     let place = line.find("] ").and_then(|end| line[..end].rfind(' '));

@@ -1,4 +1,5 @@
-//! Which backends are loaded into this process, and which builds of them. Triton does not say: it asks backends for no version.
+//! The backends loaded into this process, and their builds. Triton does not report versions, because it does not ask
+//! backends for them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,10 +11,10 @@ use ring::digest::{Context, SHA256};
 use crate::backend::BackendIdentity;
 use crate::machine::libraries;
 
-/// Larger files are not read: a start is not to take seconds.
+/// Larger files are not read: a start must not take seconds.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The backends that are loaded, by name.
+/// The loaded backends, by name.
 pub fn backends() -> Vec<BackendIdentity> {
     among(&libraries::mapped())
 }
@@ -35,7 +36,7 @@ fn among(files: &BTreeSet<PathBuf>) -> Vec<BackendIdentity> {
     all
 }
 
-/// Whether a library's name ends in a version of two parts or more; one part is that of its interface.
+/// Whether a library's name ends in a version of two parts or more; a single part is that of its interface.
 fn has_version(name: &str) -> bool {
     name.rsplit_once(".so.").is_some_and(|(_, version)| {
         version.contains('.') && version.chars().all(|letter| letter.is_ascii_digit() || letter == '.')

@@ -1,8 +1,8 @@
 //! The server's log on its way to standard error, with repeated lines folded.
 //!
-//! The server writes into a file in memory, so that whoever reads standard error slowly, or not at all, holds up neither the
-//! server nor what is measured; a thread reads it ten times a second. When the process crashes, what has not been shown yet
-//! is shown as it is (`ffi::watch_for_crashes`).
+//! The server writes to a file in memory, so a slow or absent reader of standard error blocks neither the server nor
+//! the measurement; a thread reads it ten times a second. In a crash, the part that has not been shown yet is written
+//! unprocessed (`ffi::watch_for_crashes`).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -25,14 +25,14 @@ use crate::stdio::{self, note};
 
 /// How often the log is read.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Bytes that are written at a time: a pipe that can be written at all takes as many without a wait (pipe(7), PIPE_BUF).
+/// Bytes per write: a writable pipe accepts this many without blocking (pipe(7), PIPE_BUF).
 const PIECE: usize = 4096;
-/// Lines that wait for whoever reads standard error; more are counted only.
+/// Limit on lines that wait for the reader of standard error; further ones are only counted.
 const MOST_WAITING: usize = 4096;
 /// How long the end of the program waits for that reader.
 const FLUSH_LIMIT: Duration = Duration::from_millis(500);
 
-/// How much of the log has been shown.
+/// How many bytes of the log have been shown.
 static SHOWN: AtomicU64 = AtomicU64::new(0);
 static LOG: OnceLock<Option<Log>> = OnceLock::new();
 
@@ -41,8 +41,8 @@ struct Log {
     reader: Mutex<Reader>,
 }
 
-/// How the server is to log so that what goes to standard error can be folded. A user who asks for verbose messages wants
-/// every one of them, at its place; a file is the user's own.
+/// The server's log settings that make its output foldable. A user who asks for verbose messages wants every one of
+/// them, in its place; a log file belongs to the user.
 pub(super) fn folded(log: &ServerLog) -> ServerLog {
     if log.file.is_some() || log.verbose > 0 || log.level == LogLevel::None {
         return log.clone();
@@ -52,8 +52,8 @@ pub(super) fn folded(log: &ServerLog) -> ServerLog {
     ServerLog { file, ..log.clone() }
 }
 
-/// Shows what the server has logged up to now, and how often lines were repeated. For the end of the program: it waits
-/// but a moment.
+/// Shows what the server has logged up to now, and the counts of repeated lines. For the end of the program: it waits
+/// only a moment.
 pub fn flush() {
     let Some(Some(log)) = LOG.get() else { return };
     let Some(mut reader) = log.reader.try_lock_for(FLUSH_LIMIT) else { return };
@@ -62,7 +62,7 @@ pub fn flush() {
     reader.show(FLUSH_LIMIT);
 }
 
-/// `None` where the system has no such files or threads: then the log is shown as it is.
+/// `None` if the system has no such files or threads: then the log is shown unprocessed.
 fn open() -> Option<Log> {
     let file = File::from(memfd_create("server-log", MemfdFlags::CLOEXEC).ok()?);
     let show = || {
@@ -80,12 +80,12 @@ fn open() -> Option<Log> {
     Some(Log { file, reader: Mutex::default() })
 }
 
-/// The log, and up to which byte it has been shown, where it is folded.
+/// The log, and the offset up to which it has been shown, if it is folded.
 pub(super) fn unshown() -> Option<(BorrowedFd<'static>, &'static AtomicU64)> {
     LOG.get()?.as_ref().map(|log| (log.file.as_fd(), &SHOWN))
 }
 
-/// What has been read, and what of it is still to be shown.
+/// What has been read, and what of it must still be shown.
 #[derive(Default)]
 struct Reader {
     offset: u64,
@@ -93,7 +93,7 @@ struct Reader {
     rest: Vec<u8>,
     fold: Fold,
     waiting: VecDeque<String>,
-    /// Lines that were left out, because nobody read those before them.
+    /// Number of lines dropped because earlier ones had not been read.
     left_out: u64,
 }
 
@@ -131,7 +131,7 @@ impl Reader {
         }
     }
 
-    /// The log is complete.
+    /// Ends the log: it is complete.
     fn end(&mut self) {
         for line in self.fold.end() {
             self.wait(line);
@@ -142,7 +142,7 @@ impl Reader {
         }
     }
 
-    /// Writes lines for as long as standard error takes them, and waits up to `limit` for it to do so.
+    /// Writes lines while standard error accepts them, waiting up to `limit` for it to do so.
     fn show(&mut self, limit: Duration) {
         let until = Stamp::now().plus_duration(limit);
         while let Some(mut line) = self.waiting.pop_front() {
@@ -164,7 +164,7 @@ impl Reader {
         }
     }
 
-    /// Gives the memory of what has been shown back. So that it stays bounded, what nobody reads counts as shown, too.
+    /// Releases the memory of the shown part. To keep it bounded, unread output counts as shown, too.
     fn give_back(&self, log: &File) {
         let (before, shown) = (SHOWN.load(Ordering::Relaxed), self.offset - self.rest.len() as u64);
         if shown > before && (self.waiting.is_empty() || self.left_out > 0) {
@@ -175,7 +175,7 @@ impl Reader {
     }
 }
 
-/// Whether standard error takes a piece without a wait, by `until`. One that is closed takes everything.
+/// Whether standard error accepts a piece without blocking, by `until`. A closed one accepts everything.
 fn is_writable(until: Stamp) -> bool {
     let stderr = std::io::stderr();
     let limit = Timespec::try_from(until.from_now()).ok();

@@ -1,4 +1,4 @@
-//! Triton in our own process: `libtritonserver.so` is loaded and called directly, without a network between.
+//! Triton in our own process: `libtritonserver.so` is loaded and called directly, without a network.
 
 #[allow(unsafe_code)]
 mod ffi;
@@ -42,14 +42,14 @@ pub struct TritonInProcess {
     tables: Arc<ExchangeTables>,
 }
 
-/// The python backend's setting for what the names of its regions begin with.
+/// The python backend's setting for the prefix of its regions' names.
 const PYTHON_REGION_SETTING: &str = "shm-region-prefix-name";
 
-/// How long a program that leaves at once waits for threads that load models to come to the gate before `fork`.
+/// How long a program that leaves at once waits for loading threads to reach the gate before `fork`.
 const REST_LIMIT: Duration = Duration::from_millis(300);
 
-/// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another internal
-/// release callback: of ensembles and sequences before 25.09, of iterative sequences before 25.11.
+/// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another
+/// internal release callback: for ensembles and sequences before 25.09, for iterative sequences before 25.11.
 fn reusable_from(model: &ModelSpec, iterative: &[ModelId]) -> (u32, u32) {
     match model.scheduler {
         Scheduler::Sequence if iterative.contains(&model.id) => (2, 63),
@@ -84,7 +84,8 @@ impl TritonInProcess {
         Ok(Self { server, version, iterative, tables: Arc::default() })
     }
 
-    /// Every model of the repositories (of `only`, where that names one), each loaded to see what it is, or why it cannot be.
+    /// Every model of the repositories (or only `only`), each loaded to learn its properties, or why it cannot be
+    /// loaded.
     ///
     /// # Errors
     /// The library's or Triton's own reason.
@@ -109,7 +110,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
     }
     let shown_log = log::folded(&target.server.log);
     static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clear));
+    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clean_up));
     Server::start(&target.server, shown_log)
 }
 
@@ -122,7 +123,7 @@ fn index(server: &Server) -> Result<Vec<IndexEntry>> {
         .map_err(|error| Error::server(format!("the server's index of models cannot be read: {error}")))
 }
 
-/// Adds which models there are, where the repositories do not hold the one that was asked for.
+/// Adds the available models to the error, if the repositories do not contain the requested one.
 fn explain(server: &Server, model: &str, error: Error) -> Error {
     let names = names(&index(server).unwrap_or_default(), None);
     if names.iter().any(|name| name == model) {
@@ -132,7 +133,7 @@ fn explain(server: &Server, model: &str, error: Error) -> Error {
     Error::server(format!("{error}; --model-repository holds {there}"))
 }
 
-/// A loaded model may still lack the version that was asked for.
+/// A loaded model may still lack the requested version.
 fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
     if server.is_ready(id)? {
         return Ok(());
@@ -153,8 +154,8 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
     }))
 }
 
-/// Shows the log and takes away what this process would leave behind where it crashes.
-fn clear() {
+/// Shows the log and cleans up what this process would leave behind in a crash.
+fn clean_up() {
     stdio::give_way();
     log::flush();
     ffi::close_forks();
@@ -169,8 +170,8 @@ pub fn hold_still() {
     ffi::close_forks();
 }
 
-/// Removes the shared memory of this process' python models. Threads that load models may be about to make some, so where
-/// there are any, they are waited for: they come to rest at the gate before `fork`.
+/// Removes the shared memory of this process' python models. Threads that load models may be about to create some, so
+/// it waits for them to reach the gate before `fork`.
 pub fn unlink_python_regions() {
     if ffi::is_loading() {
         threads::await_rest(REST_LIMIT);
@@ -253,7 +254,7 @@ impl ModelControl for TritonInProcess {
     }
 }
 
-/// One worker's line: a set of slots whose requests complete on the server's threads.
+/// One worker's client: a set of slots whose requests complete on the server's threads.
 struct InProcessClient {
     slots: Slots,
 }

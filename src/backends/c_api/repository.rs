@@ -1,5 +1,5 @@
-//! What can be told of a model repository before a server looks into it, in plainer words than the server's, and in one
-//! case at all: a python model without its script makes the server wait for ever.
+//! Checks of a model repository before a server opens it, with plainer messages than the server's. One case needs them:
+//! a python model without its script makes the server wait for ever.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::model::ModelId;
 
-/// Most models that a message lists.
+/// Maximum number of models listed in a message.
 const MAX_LISTED: usize = 10;
 
-/// Checks that the repositories are there and hold each of the models. Repositories that are no paths (`s3://…`) are
+/// Checks that the repositories exist and contain each of the models. Repositories that are not paths (`s3://…`) are
 /// left to the server.
 ///
 /// # Errors
@@ -66,7 +66,8 @@ fn listed(repositories: &[PathBuf]) -> String {
     }
 }
 
-/// A python model whose version lacks `model.py`. Configurations that choose versions or another file are left to the server.
+/// A python model whose version lacks `model.py`. Configurations that choose versions or another file are left to the
+/// server.
 fn check_python(folder: &Path, model: &ModelId) -> Result<()> {
     let config = fs::read_to_string(folder.join("config.pbtxt")).unwrap_or_default();
     let words: String = config.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! The threads of this process, as the kernel lists them: the one way to learn that those of a server are at rest, or gone.
+//! The threads of this process, as listed by the kernel: the only way to learn that those of a server are at rest, or
+//! gone.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
@@ -7,26 +8,26 @@ use std::{fs, io, thread};
 
 use crate::clock::Stamp;
 
-/// Those that were there before the first server; all others may be a server's.
+/// Threads from before the first server; all others may be a server's.
 static BEFORE_SERVERS: OnceLock<Option<Threads>> = OnceLock::new();
 
-/// Between two looks at threads that are to come to rest.
+/// Pause between two checks whether threads have become idle.
 const THREADS_POLL: Duration = Duration::from_micros(500);
 
-/// Threads that were there at a moment, by number and start, because numbers are used again.
+/// The threads at a moment, by number and start time, because numbers are reused.
 pub(super) struct Threads(HashSet<(u32, u64)>);
 
-/// Notes the threads that there are before the first server's library is opened.
+/// Notes the existing threads before the first server's library is opened.
 pub(super) fn note() {
     BEFORE_SERVERS.get_or_init(|| Threads::now().ok());
 }
 
-/// The threads that were there before the first server, where the kernel told them.
+/// The threads from before the first server, if the kernel listed them.
 pub(super) fn before_servers() -> Option<&'static Threads> {
     BEFORE_SERVERS.get()?.as_ref()
 }
 
-/// Waits until all threads that have come since the first server sleep at once, for `limit` at most.
+/// Waits until all threads newer than that sleep at once, for `limit` at most.
 pub(super) fn await_rest(limit: Duration) {
     let Some(before) = before_servers() else { return };
     let until = Stamp::now().plus_duration(limit);
@@ -42,7 +43,7 @@ pub(super) fn await_rest(limit: Duration) {
 }
 
 impl Threads {
-    /// Those that there are now.
+    /// The threads now.
     ///
     /// # Errors
     /// Where `/proc` cannot be read.
@@ -50,13 +51,13 @@ impl Threads {
         let mut threads = HashSet::new();
         for entry in fs::read_dir("/proc/self/task")? {
             let path = entry?.path().join("stat");
-            // One that has ended meanwhile has no file any more.
+            // A thread that has ended meanwhile no longer has a file.
             threads.extend(fs::read_to_string(path).ok().and_then(|stat| identity(&stat)));
         }
         Ok(Self(threads))
     }
 
-    /// How many have come since, and are still there.
+    /// How many newer threads exist.
     ///
     /// # Errors
     /// As [`Threads::now`].
@@ -64,8 +65,8 @@ impl Threads {
         Ok(Self::now()?.0.difference(&self.0).count())
     }
 
-    /// Those that have come since, if all of them sleep. Two such answers that are equal say that at one moment between them
-    /// all slept at once, so that none was about to wake another.
+    /// The newer threads, if all of them sleep. Two equal results prove that at one moment between them all slept at
+    /// once, so that none was about to wake another.
     ///
     /// # Errors
     /// As [`Threads::now`].
@@ -73,18 +74,18 @@ impl Threads {
         let now = Self::now()?;
         let sleeps = |(number, _): &(u32, u64)| {
             let status = fs::read_to_string(format!("/proc/self/task/{number}/status")).unwrap_or_default();
-            // One that has ended is no sleeper: it may have woken somebody.
+            // An ended thread does not count as asleep: it may have woken another.
             Some((*number, sleeps_since(&status)?))
         };
         Ok(now.0.difference(&self.0).map(sleeps).collect::<Option<_>>().map(Sleepers))
     }
 }
 
-/// Threads that sleep, and how often each has been given a processor and has lost it again.
+/// Sleeping threads, and how often each has been scheduled and descheduled.
 #[derive(PartialEq, Eq)]
 pub(super) struct Sleepers(BTreeMap<u32, u64>);
 
-/// How often a thread with that `status` (proc(5)) has lost the processor, if it sleeps.
+/// How often a thread with that `status` (proc(5)) has been descheduled, if it sleeps.
 fn sleeps_since(status: &str) -> Option<u64> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let count = |name: &str| field(name).and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
@@ -92,8 +93,8 @@ fn sleeps_since(status: &str) -> Option<u64> {
     field("State:")?.starts_with('S').then_some(switches)
 }
 
-/// Number and start of the thread with that `stat` (proc(5)): the first field and the 22nd. The second is a name in
-/// parentheses, which may hold blanks and parentheses itself.
+/// Number and start time of the thread with that `stat` (proc(5)): the first field and the 22nd. The second is a name
+/// in parentheses, which may itself contain blanks and parentheses.
 fn identity(stat: &str) -> Option<(u32, u64)> {
     let number = stat.split(' ').next()?.parse().ok()?;
     let after_name = &stat[stat.rfind(')')? + 1..];

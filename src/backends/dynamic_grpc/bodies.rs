@@ -1,4 +1,4 @@
-//! [`Bodies`]: what the calls of each payload carry, made once.
+//! [`Bodies`]: the bytes of each payload's calls, made once.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::plan::Compression;
 use crate::wire::coding;
 use crate::wire::grpc::{self, PREFIX_LEN};
 
-/// What the calls of each payload carry: their messages, each with gRPC's prefix, one after the other.
+/// The bytes of each payload's calls: their messages, each with gRPC's prefix, one after the other.
 pub struct Bodies(Vec<Bytes>);
 
 impl Bodies {
@@ -31,7 +31,7 @@ impl Bodies {
         payloads.iter().map(body).collect::<Result<_>>().map(Self)
     }
 
-    /// What a call with the payload of that index carries.
+    /// The bytes of a call with the payload of that index.
     #[inline]
     pub fn get(&self, payload: usize) -> &Bytes {
         &self.0[payload]

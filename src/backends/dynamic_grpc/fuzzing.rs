@@ -1,4 +1,5 @@
-//! Entries for the fuzz targets under `fuzz/`: what commands write, and what is sent and answered by a .proto file.
+//! Entry points of the fuzz targets under `fuzz/`: the output of commands, and requests and answers described by a
+//! .proto file.
 
 use std::cell::RefCell;
 
@@ -13,10 +14,10 @@ message M { string a = 1; repeated sint64 b = 2; map<string, M> c = 3; oneof d {
   google.protobuf.Any g = 6; google.protobuf.Value h = 7; google.protobuf.Duration i = 8; E j = 9; }
 service S { rpc R(M) returns (M); }"#;
 
-/// Reads bytes as what a command has written: what was read must be written the same again.
+/// Parses bytes as the output of a command; writing the result again must give the same bytes.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn frames(bytes: &[u8]) {
     let Ok(messages) = generator::frames(bytes) else { return };
     let framed = |message: &Vec<u8>| [&(message.len() as u32).to_ne_bytes()[..], message].concat();
@@ -24,10 +25,10 @@ pub fn frames(bytes: &[u8]) {
     assert!(bytes == again || bytes == [&again[..], &[0; 4]].concat());
 }
 
-/// Reads bytes as an answer, and as JSON of a request, whose message must be readable.
+/// Parses bytes as an answer, and as JSON of a request, whose message must be readable.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn messages(bytes: &[u8]) {
     thread_local! {
         static SCHEMA: RefCell<Schema> = RefCell::new(schema());
@@ -35,7 +36,7 @@ pub fn messages(bytes: &[u8]) {
     SCHEMA.with_borrow(|schema| {
         let _ = schema.answer().decode(bytes);
         if let Ok(message) = schema.encode(bytes) {
-            // Durations and the like may have no form in JSON; the message is one all the same.
+            // Durations and the like may have no JSON form; the message is valid anyway.
             let _ = schema.answer().decode(&message);
         }
     });

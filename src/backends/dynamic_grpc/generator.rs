@@ -1,4 +1,4 @@
-//! Messages that a command writes: each after its length, 4 bytes in the machine's order. A length of 0 ends them.
+//! Messages that a command writes: each after its length, 4 bytes in native byte order. A length of 0 ends them.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -10,11 +10,11 @@ use crate::wire::grpc::MAX_MESSAGE;
 /// The input that holds the command.
 pub const INPUT: &str = "message_generator";
 
-/// Most bytes that a command may write: those of the messages of one call.
+/// Limit on the output of a command in bytes, as for the messages of one call.
 const MOST: u64 = MAX_MESSAGE as u64;
-/// As much of what it says on standard error is kept.
+/// Bytes of its standard error that are kept.
 const KEPT: u64 = 4096;
-/// Most characters of the command, and of what it says, that are shown.
+/// Characters shown of the command, and of its standard error.
 const SHOWN: usize = 200;
 
 /// Runs the command in a shell, and reads its messages: at least one.
@@ -40,7 +40,7 @@ fn run(command: &str) -> Result<Vec<u8>, String> {
         thread::spawn(move || {
             let mut text = Vec::new();
             let _ = stderr.by_ref().take(KEPT).read_to_end(&mut text);
-            // The rest is read, too, so that the command can go on.
+            // The rest is read, too, so that the command can continue.
             let _ = std::io::copy(&mut stderr, &mut std::io::sink());
             text
         })
@@ -63,10 +63,10 @@ fn run(command: &str) -> Result<Vec<u8>, String> {
     Err(if said.is_empty() { format!("it ended with {status}") } else { format!("it ended with {status}: {said}") })
 }
 
-/// Reads what a command has written.
+/// Parses the output of a command.
 ///
 /// # Errors
-/// Where it breaks off, holds no message, or goes on after the end.
+/// Where it breaks off, contains no message, or continues after the end.
 pub fn frames(written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let (mut messages, mut rest) = (Vec::new(), written);
     while !rest.is_empty() {

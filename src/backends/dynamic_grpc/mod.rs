@@ -1,8 +1,8 @@
-//! Any method of any gRPC service. Unary calls and streams of either side are the same bytes: a call carries the messages of one step,
-//! ends our side, and is over when the server ends its own; it succeeded where the status is 0.
+//! Any method of any gRPC service. Unary calls and streams of either side are the same bytes: a call sends the messages
+//! of one step, ends our side, and is over when the server ends its own; it succeeded if the status is 0.
 //!
 //! ```text
-//! DynamicGrpc    the way to the service; opens clients       bodies      steps as the bytes of calls
+//! DynamicGrpc    connects to the service; opens clients      bodies      steps as the bytes of calls
 //! service        calls, and what their answers mean          generator   messages that a command writes
 //!                                                            schema      messages as JSON, by a .proto file
 //! ```
@@ -28,8 +28,8 @@ use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::{Compression, GrpcMethod, Protocol, Target};
 
-/// How reports name what a request costs the client. They are told of calls with any number of messages: sending ends with the last
-/// frame, waiting with the first message of the answer, receiving with the trailers.
+/// Names of the client's share of a request in reports. They apply to calls with any number of messages: sending ends
+/// with the last frame, waiting with the first message of the answer, receiving with the trailers.
 pub const CLIENT_TIMES: ClientTimes =
     ClientTimes { transport: "gRPC", both: "send/recv", send: "send", receive: "receive", streams: true };
 
@@ -44,10 +44,11 @@ pub struct DynamicGrpc {
 }
 
 impl DynamicGrpc {
-    /// Reads the description of the method, if there is one, and waits until the server that `target` names can be reached.
+    /// Reads the description of the method, if there is one, and waits until the server that `target` names can be
+    /// reached.
     ///
     /// # Errors
-    /// Where the description does not hold the method, or the server is not there in time.
+    /// Where the description does not contain the method, or the server is not there in time.
     pub fn connect(target: &Target) -> Result<Self> {
         let (connection, plan) = (&target.connection, &target.dynamic_grpc);
         let method = plan.method.clone().ok_or_else(|| Error::usage("--grpc-method is missing"))?;
@@ -62,7 +63,7 @@ impl DynamicGrpc {
         Ok(service)
     }
 
-    /// A service need not tell whether it is ready; it must take connections.
+    /// A service need not report readiness; it must accept connections.
     fn await_server(&self, wait: &ServerWait) -> Result<()> {
         let advice = |error: &_| tls_advice(error, "--ssl-grpc-root-certifications-file", "");
         let reach = |limit| calls::reach(&self.route.connector, limit);
@@ -92,7 +93,7 @@ impl Backend for DynamicGrpc {
         }
     }
 
-    /// What a step of the data may hold, and that any number of messages may answer it.
+    /// The possible content of a data step, and any number of answer messages.
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let generator = TensorSpec::plain(generator::INPUT, DataType::Bytes, vec![1]);
         let payload = TensorSpec::plain(schema::INPUT, DataType::Json, vec![-1]);

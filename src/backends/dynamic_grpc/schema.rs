@@ -1,4 +1,4 @@
-//! [`Schema`]: what a .proto file says of a method, compiled when the run starts.
+//! [`Schema`]: a method's description in a .proto file, compiled when the run starts.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use crate::error::{Error, Result};
 use crate::plan::GrpcMethod;
 
-/// The input that holds messages as JSON.
+/// The input with messages as JSON.
 pub const INPUT: &str = "payload";
-/// The output that holds an answer's message as JSON.
+/// The output with an answer's message as JSON.
 pub const OUTPUT: &str = "response";
 
 /// The messages of a method.
@@ -20,20 +20,21 @@ pub struct Schema {
     answer: Answer,
 }
 
-/// What messages of an answer are.
+/// The type of an answer's messages.
 #[derive(Clone, Debug)]
 pub struct Answer(MessageDescriptor);
 
 impl Schema {
-    /// Compiles `file` and finds `method` in it, or in what it imports. Imports are looked for in `includes`,
-    /// then in its own folder.
+    /// Compiles `file` and finds `method` in it, or in its imports. Imports are searched in `includes`, then in its own
+    /// folder.
     ///
     /// # Errors
-    /// Where the file is not sound, or does not hold the method: what it holds is named.
+    /// Where the file is invalid, or does not contain the method: its content is listed.
     pub fn read(file: &Path, includes: &[PathBuf], method: &GrpcMethod) -> Result<Self> {
         let failed = |why: String| Error::input(format!("--proto {}: {why}", file.display()));
         let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The first folder that holds a file says what others call it: of a tree of files, the user names the root.
+        // The first folder that contains a file determines its import name: for a tree of files, the user names the
+        // root.
         let folders = includes.iter().map(PathBuf::as_path).chain([own]);
         let compile = || {
             let mut compiler = protox::Compiler::new(folders)?;
@@ -57,12 +58,12 @@ impl Schema {
         Ok(Self { request: found.input(), answer: Answer(found.output()) })
     }
 
-    /// What messages of an answer are.
+    /// The type of an answer's messages.
     pub fn answer(&self) -> Answer {
         self.answer.clone()
     }
 
-    /// The bytes of a message, or of each of a list of them, that is written as JSON.
+    /// The bytes of a message, or of each of a list of them, written as JSON.
     ///
     /// # Errors
     /// What does not fit the method's message.
@@ -80,7 +81,7 @@ impl Answer {
     /// A message as JSON.
     ///
     /// # Errors
-    /// Where it is none of the method's, or too deep for JSON.
+    /// Where it is not one of the method's, or too deep for JSON.
     pub fn decode(&self, message: &[u8]) -> std::result::Result<Vec<u8>, String> {
         let decoded = DynamicMessage::decode(self.0.clone(), message).map_err(|error| error.to_string())?;
         serde_json::to_vec(&decoded).map_err(|error| error.to_string())

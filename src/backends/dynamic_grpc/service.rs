@@ -14,21 +14,21 @@ use crate::error::Result;
 use crate::model::DataType;
 use crate::wire::grpc::Wish;
 
-/// Calls below this size are copied into what is written; of larger ones, parts are written from where they are.
+/// Calls below this size are copied into the output; parts of larger ones are sent from where they are.
 const COPY_BELOW: usize = 4096;
 
 /// The calls of a client.
 pub struct Calls {
     bodies: Arc<Bodies>,
-    /// What messages of answers are, where that is known.
+    /// The type of an answer's messages, if known.
     answers: Option<Answer>,
     spec: ClientSpec,
-    /// Which answers are held against what they should be, by slot.
+    /// Which answers are checked, by slot.
     checks: Vec<ReplyChecks>,
 }
 
 impl Calls {
-    /// For clients such as `spec` describes; no slots yet.
+    /// For clients with this `spec`; no slots yet.
     pub fn new(bodies: Arc<Bodies>, answers: Option<Answer>, spec: &ClientSpec) -> Self {
         Self { bodies, answers, spec: spec.clone(), checks: Vec::new() }
     }
@@ -85,19 +85,19 @@ impl Method for Calls {
     }
 
     fn stream_answer(&mut self, _: &[u8], _: &mut Exchanges) -> Result<(), InferError> {
-        // Every call is its request's own.
+        // Every call belongs to one request.
         Ok(())
     }
 }
 
-/// A message that nobody can read.
+/// A message that cannot be parsed.
 struct Unknown;
 
 impl Outputs for Unknown {
     fn visit(&self, _: &mut dyn FnMut(OutputView<'_>)) {}
 }
 
-/// A message, as JSON for whoever looks at it.
+/// A message, as JSON for observers.
 struct Described<'a> {
     answers: &'a Answer,
     message: &'a [u8],

@@ -7,9 +7,9 @@ use crate::backends::kserve_grpc::proto::Answer;
 use crate::engine::calls::Questions;
 use crate::engine::calls::status::{self, BROKEN};
 
-/// How long a call may take while a run is set up. Nothing here waits for an inference, but the server may be busy with them.
+/// Time limit of a call during setup. No call waits for an inference, but the server may be busy with them.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);
-/// How long a call may take between windows, and when a run ends: a server that has died must not hold up the report.
+/// Time limit of a call between windows, and when a run ends: a dead server must not hold up the report.
 pub const SAMPLE_LIMIT: Duration = Duration::from_millis(1500);
 
 /// Makes the control plane's calls.
@@ -19,7 +19,7 @@ impl Control {
     /// Calls `method` and waits for its answer, for at most `limit`.
     ///
     /// # Errors
-    /// What the server answers, or why it does not.
+    /// The server's error, or why there is no answer.
     pub fn call<Q: prost::Message, A: Answer>(
         &self,
         method: &str,

@@ -1,4 +1,4 @@
-//! Entries for the fuzz targets under `fuzz/`: what a gRPC server says, read as answers.
+//! Entry points of the fuzz targets under `fuzz/`: a gRPC server's bytes, parsed as answers.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::data::{Payload, PayloadId};
-use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{Method, status};
 use crate::engine::{ExchangeId, Exchanges};
@@ -22,7 +22,7 @@ use crate::plan::Compression;
 use crate::wire::fuzzing::{STREAMS, feed, opened};
 use crate::wire::h2::{FrameHeader, Token};
 
-/// Reads bytes as an answer to an inference, and holds it against a model.
+/// Parses bytes as the answer to an inference, and checks it against a model.
 pub fn answer(bytes: &[u8]) {
     thread_local! {
         static MODELS: [ModelSpec; 3] = [model_of(0, false), model_of(8, false), model_of(8, true)];
@@ -37,7 +37,7 @@ pub fn answer(bytes: &[u8]) {
     });
 }
 
-/// Reads bytes as every answer of the control plane.
+/// Parses bytes as every answer of the control plane.
 pub fn control(bytes: &[u8]) {
     let _ = (Ready::read(bytes), ServerMetadata::read(bytes), TraceSetting::read(bytes));
     let _ = StatisticsSnapshot::read(bytes);
@@ -46,15 +46,15 @@ pub fn control(bytes: &[u8]) {
     let _ = model::model(&ModelId::latest("m"), metadata.unwrap_or_default(), &config);
 }
 
-/// Hands frames to the requests of a client, each record one: type, flags, stream, length, contents. The first byte says how the
-/// client was set up. Every request must end at most once.
+/// Feeds frames to the requests of a client, one per record: type, flags, stream, length, contents. The first byte
+/// selects the client's configuration. Every request must end at most once.
 ///
 /// # Panics
 /// Where one ends twice.
 pub fn calls(bytes: &[u8]) {
     let Some((&setup, records)) = bytes.split_first() else { return };
     let (streaming, watch, decoupled, every) = (setup & 1 != 0, setup & 2 != 0, setup & 4 != 0, setup & 8 != 0);
-    let mut exchanges = Exchanges::new(Arc::new(Deaf), watch);
+    let mut exchanges = Exchanges::new(Arc::new(DiscardOutputs), watch);
     let streams = match (streaming, decoupled) {
         (true, _) => Streams::Shared,
         (false, true) => Streams::Own,
@@ -79,8 +79,8 @@ pub fn calls(bytes: &[u8]) {
     let token = |number: u64| if streaming { stream_token(number as usize) } else { Token(ids[number as usize].0) };
     let mut connection = opened(token);
     let frames = as_frames(records, &ids);
-    let mut heard = Heard { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
-    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut heard);
+    let mut events = CallEvents { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
+    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut events);
     if ended.is_err() {
         exchanges.fail_all(&status::error("Lost", ""));
     }
@@ -91,7 +91,7 @@ pub fn calls(bytes: &[u8]) {
     assert_eq!(over.len(), ended, "a request ended twice");
 }
 
-/// Requests that no server knows of.
+/// A client's requests without a server.
 fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
     struct Nobody;
     impl RegionCalls for Nobody {
@@ -115,7 +115,7 @@ fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
     KserveGrpc::new(spec, Arc::new(Registry::new(Arc::new(Nobody))), form).expect("plain payloads")
 }
 
-/// Records as frames. A length from 250 stands for the id of a request in a response.
+/// Turns records into frames. A length from 250 stands for the id of a request in a response.
 fn as_frames(mut records: &[u8], ids: &[ExchangeId]) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some((&[kind, flags, stream, length], rest)) = records.split_first_chunk() {
@@ -174,10 +174,10 @@ fn spec_of(model: ModelSpec, watch_responses: bool, validate_replies: bool) -> C
     }
 }
 
-/// Looks at every output and keeps nothing.
-struct Deaf;
+/// Reads every output and keeps nothing.
+struct DiscardOutputs;
 
-impl CompletionSink for Deaf {
+impl CompletionSink for DiscardOutputs {
     fn response(&self, _: SlotId, response: &Response<'_>) {
         response.outputs.visit(&mut |output| _ = std::hint::black_box(output.bytes.len()));
     }

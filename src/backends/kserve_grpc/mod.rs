@@ -4,7 +4,7 @@
 //! GrpcBackend   models, statistics, shared memory, trace settings; opens clients
 //! service       a client's slots: requests as messages, messages as responses
 //! request       requests, encoded once              control   single calls that are waited for
-//! rules         what answers must be                regions   shared memory, as gRPC speaks of it
+//! rules         checks of answers                   regions   shared memory over gRPC
 //! proto         protocol buffers                    model     models from metadata and configuration
 //! ```
 
@@ -47,13 +47,13 @@ use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, ConnectionPlan, Protocol};
 
-/// Port of a server's gRPC endpoint where `-u` names none.
+/// Port of a server's gRPC endpoint if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
 
 /// The service that all calls are to.
 const SERVICE: &str = "inference.GRPCInferenceService";
 
-/// How reports name what a request costs the client.
+/// Names of the client's share of a request in reports.
 pub const CLIENT_TIMES: ClientTimes = ClientTimes {
     transport: "gRPC",
     both: "(un)marshal request/response",
@@ -73,17 +73,17 @@ pub struct GrpcBackend {
     compression: Compression,
     wait: ServerWait,
     extensions: Extensions,
-    /// What it calls itself.
+    /// The server's own name and version.
     server: Option<ServerIdentity>,
-    /// It tells no model's configuration, and so is not Triton.
+    /// Whether it reports no model configurations, and so is not Triton.
     is_foreign: AtomicBool,
-    /// Whether the first dimension is the batch's where no configuration says so.
+    /// Whether the first dimension is the batch's if no configuration says so.
     batches: bool,
 }
 
 impl GrpcBackend {
-    /// Connects to the server that `connection` names, and waits until it is ready, for as long as the plan allows. Metrics
-    /// come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
+    /// Connects to the server that `connection` names, and waits until it is ready, for as long as the plan allows.
+    /// Metrics come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
     ///
     /// # Errors
     /// Where the plan cannot be followed, or the server does not answer or is not ready in time, with its reason.
@@ -123,12 +123,12 @@ impl GrpcBackend {
         Ok(backend)
     }
 
-    /// Takes the first dimension of tensors for that of the batch, where `batches` and the server does not say what it is.
+    /// With `batches`, treats the first dimension of tensors as the batch's if the server does not say.
     pub fn with_batches(self, batches: bool) -> Self {
         Self { batches, ..self }
     }
 
-    /// How a model is configured; `None` where the server does not tell that of any.
+    /// A model's configuration; `None` if the server does not report configurations.
     fn config(&self, request: &ModelRequest, doing: &str) -> Result<Option<ModelConfig>> {
         match self.call::<_, ModelConfigResponse>("ModelConfig", request) {
             Ok(ModelConfigResponse { config: Some(config) }) => Ok(Some(config)),
@@ -142,12 +142,12 @@ impl GrpcBackend {
         self.control.call(method, request, CALL_LIMIT)
     }
 
-    /// An error of this server, with what was being done.
+    /// An error of this server, with the failed action.
     fn failed(&self, doing: &str, error: &InferError) -> Error {
         Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()))
     }
 
-    /// Asks until it works, or until the time to wait is over; at least once.
+    /// Retries until it succeeds, or until time is up; at least once.
     fn await_ready(
         &self,
         what: &str,
@@ -169,21 +169,21 @@ impl GrpcBackend {
         })
     }
 
-    /// Whether the server has loaded all that it means to load, and knows no such model.
+    /// Whether the server has finished loading, and does not know the model.
     fn is_absent(&self, id: &ModelId) -> bool {
         let ready = self.call::<_, Ready>("ServerReady", &Empty {});
         let known = || self.call::<_, ModelMetadata>("ModelMetadata", &named(id));
         ready.is_ok_and(|answer| answer.ready) && known().is_err_and(|error| !is_unanswered(&error))
     }
 
-    /// Why a model is not ready, as the server says it where it is asked for the model itself.
+    /// Why a model is not ready, in the server's words when asked for the model itself.
     fn not_ready(&self, id: &ModelId) -> InferError {
         let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
         unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, format!("model '{id}' is not ready")))
     }
 }
 
-/// What to change where TLS is what failed.
+/// What to change if TLS is the reason.
 fn advice(error: &InferError) -> Option<String> {
     tls_advice(error, "--ssl-grpc-root-certifications-file", "")
 }
@@ -202,7 +202,7 @@ impl TraceControl for GrpcBackend {
     }
 
     fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()> {
-        // An empty list is the server's own.
+        // An empty list means the server's own setting.
         let value = |words: &Option<Vec<String>>| TraceValue { value: words.clone().unwrap_or_default() };
         let settings = values.iter().map(|(name, words)| (name.clone(), value(words))).collect();
         let request = TraceSetting { settings, model_name: model.to_owned() };
@@ -293,7 +293,7 @@ impl Backend for GrpcBackend {
             false => Streams::None,
         };
         let streaming = streams == Streams::Shared;
-        // A deadline of a stream would be one for all its requests together.
+        // The deadline of a stream would apply to all its requests together.
         let deadline = self.route.limit.filter(|_| !streaming);
         let plan = CallPlan {
             route: self.route.clone(),
@@ -302,7 +302,7 @@ impl Backend for GrpcBackend {
         };
         let form = RequestForm { encoding: self.compression, streams };
         let method = KserveGrpc::new(spec.clone(), Arc::clone(&self.registry), form)?;
-        let sink = request_ids::told(&spec, sink, method.number());
+        let sink = request_ids::reporting(&spec, sink, method.number());
         calls::open(method, plan, &spec, sink)
     }
 }

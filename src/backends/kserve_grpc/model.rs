@@ -59,7 +59,7 @@ fn tensor(
             "model '{id}': tensor '{name}' has datatype '{datatype}', which this program does not know"
         ))
     })?;
-    // Metadata have it in front of shape tensors, too, though these are never batched.
+    // Metadata include it for shape tensors, too, though these are never batched.
     let dropped = usize::from(batched && !entry.shape.is_empty());
     let shape = entry.shape[dropped..].to_vec();
     Ok(TensorSpec { name: name.clone(), datatype: known, shape, optional, shape_tensor })

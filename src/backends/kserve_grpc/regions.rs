@@ -1,4 +1,4 @@
-//! How gRPC speaks of shared memory.
+//! Shared memory over gRPC.
 
 use crate::backend::{InferError, OutputView, Outputs, ParameterValue};
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
@@ -43,7 +43,7 @@ impl RegionCalls for Control {
     }
 }
 
-/// Parameters that say where in a region a tensor is.
+/// The parameters that place a tensor in a region.
 pub fn put_place(out: &mut Vec<u8>, field: u32, name: &str, (offset, len): (usize, usize)) {
     put_parameter(out, field, "shared_memory_region", &ParameterValue::Text(name.to_owned()));
     put_parameter(out, field, "shared_memory_byte_size", &ParameterValue::Int(len as i64));
@@ -52,7 +52,7 @@ pub fn put_place(out: &mut Vec<u8>, field: u32, name: &str, (offset, len): (usiz
     }
 }
 
-/// Where one slot's outputs go, and the fields of a request that ask for them there, by model.
+/// Where one slot's outputs go, and, by model, the fields of a request that place them there.
 pub struct PlacedSlot {
     slot: SlotOutputs,
     requested: Vec<Vec<u8>>,
@@ -65,7 +65,7 @@ impl PlacedSlot {
         Self { slot, requested }
     }
 
-    /// Fields of a request to a model that ask for its outputs here.
+    /// The fields of a request to a model that place its outputs here.
     pub fn requested(&self, model: usize) -> &[u8] {
         &self.requested[model]
     }
@@ -83,19 +83,18 @@ fn requested(places: &[OutputPlace], region: &str) -> Vec<u8> {
     out
 }
 
-/// The outputs of a reply, those in shared memory included.
+/// The outputs of a reply, including those in shared memory.
 pub struct PlacedOutputs<'a> {
     reply: &'a InferReply<'a>,
-    /// What shared memory held of each output, in the reply's order; empty where no output is there.
+    /// The content of each output in shared memory, in the reply's order; empty if no output is there.
     placed: Vec<Option<Vec<u8>>>,
 }
 
 impl<'a> PlacedOutputs<'a> {
-    /// The outputs of a reply to a request for the model with that index; what shared memory holds is read where it is
-    /// to be watched.
+    /// The outputs of a reply to a request for the model with that index; shared memory is read if an observer watches.
     ///
     /// # Errors
-    /// Where an output does not fit its shared memory, or has no contents although it was asked for in the reply.
+    /// Where an output does not fit its shared memory, or lacks contents although the reply should have them.
     pub fn read(
         reply: &'a InferReply<'a>,
         slot: Option<&PlacedSlot>,

@@ -1,5 +1,5 @@
-//! `ModelInferRequest`s, encoded once per payload: what changes from request to request is its id and its place in a
-//! sequence. Field order is free in protocol buffers, so these stand between the fixed fields and the tensors.
+//! `ModelInferRequest`s, encoded once per payload: only the id and the place in a sequence change from request to
+//! request. Protocol buffers allow any field order, so these two stand between the fixed fields and the tensors.
 
 use bytes::Bytes;
 
@@ -17,7 +17,7 @@ use crate::plan::Compression;
 use crate::wire::grpc::{self, MAX_MESSAGE};
 use crate::wire::protobuf::{put_bytes, put_prefix, put_varint};
 
-/// Room for an id and sequence parameters, for the check of the message limit.
+/// Space for an id and sequence parameters, in the check of the message limit.
 const VARIABLE_MOST: usize = 512;
 
 /// Fields of `ModelInferRequest`.
@@ -35,10 +35,10 @@ mod field {
 struct Template {
     /// Fixed fields, and tensors up to the first large one.
     head: Vec<u8>,
-    /// The other tensors, each after the bytes that announce it.
+    /// The other tensors, each after its prefix.
     tensors: Vec<Bytes>,
     tensors_len: usize,
-    /// The whole body, prefix included, where nothing changes and it is compressed.
+    /// The whole body, including its prefix, if nothing changes and it is compressed.
     packed: Option<Vec<u8>>,
 }
 
@@ -58,22 +58,22 @@ impl Template {
         template
     }
 
-    /// Every byte of the message that stands around `variable`, and `variable`.
+    /// All bytes of the message around `variable`, and `variable`.
     fn parts<'a>(&'a self, variable: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         [&self.head[..], variable].into_iter().chain(self.tensors.iter().map(|part| &part[..]))
     }
 }
 
-/// How requests go on streams.
+/// How requests use streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Streams {
-    /// Not at all: each is a call with one answer.
+    /// No streams: each request is a call with one answer.
     #[default]
     None,
-    /// On streams that stay open, as Triton has them; such requests ask for empty final responses.
+    /// Long-lived streams, as Triton supports them; such requests ask for empty final responses.
     Shared,
-    /// Each on its own, which ends with its last response. Other servers do not tell which request an answer is for, or read
-    /// all requests of a stream before they answer any.
+    /// One stream per request, which ends with its last response. Other servers do not say which request an answer is
+    /// for, or read all requests of a stream before they answer any.
     Own,
 }
 
@@ -82,7 +82,7 @@ pub enum Streams {
 pub struct RequestForm {
     /// Compression of each message.
     pub encoding: Compression,
-    /// Whether they go on streams.
+    /// How they use streams.
     pub streams: Streams,
 }
 
@@ -97,7 +97,7 @@ pub struct RequestEncoder {
 }
 
 impl RequestEncoder {
-    /// Prepares every payload of `spec`; inputs in `regions` are named and not sent.
+    /// Prepares every payload of `spec`; inputs in `regions` are referred to by name and not sent.
     ///
     /// # Errors
     /// Where a tensor cannot be read or a request is longer than gRPC allows.
@@ -115,8 +115,8 @@ impl RequestEncoder {
         Ok(Self { templates, encoding, correlation, variable: Vec::new(), body: Vec::new() })
     }
 
-    /// The body of a request, prefix included: bytes to copy, then tensors by reference. Empty `id`: none. `outputs` are
-    /// the encoded fields that ask for outputs in shared memory.
+    /// The body of a request, including its prefix: bytes to copy, then tensors by reference. An empty `id` means none.
+    /// `outputs` are the encoded fields that ask for outputs in shared memory.
     ///
     /// # Errors
     /// Where compression fails.
@@ -196,8 +196,8 @@ fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, 
     }
 }
 
-/// Triton refuses `uint64_param` in parameters that are not its own, and hands every whole number to the model as a signed
-/// one: so a number without sign travels as a signed one wherever it fits, as it does over HTTP and in process.
+/// Triton refuses `uint64_param` in custom parameters, and passes every integer to the model as a signed one: so an
+/// unsigned integer travels as a signed one wherever it fits, as over HTTP and in process.
 fn understood(value: &ParameterValue) -> ParameterValue {
     match value {
         ParameterValue::Uint(number) => {
@@ -207,7 +207,7 @@ fn understood(value: &ParameterValue) -> ParameterValue {
     }
 }
 
-/// Sequence IDs are 64-bit numbers without sign, carried in a signed field.
+/// Sequence IDs are unsigned 64-bit numbers, carried in a signed field.
 fn put_sequence(out: &mut Vec<u8>, position: SequencePosition, form: CorrelationForm) {
     let id = match form {
         CorrelationForm::Number => ParameterValue::Int(position.id as i64),

@@ -1,4 +1,4 @@
-//! What answers must be: not too long, and of the model that was asked.
+//! Checks of answers: not too long, and from the model that was asked.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct ReplyRules {
     /// Longest answer, by payload.
     limits: Box<[u64]>,
     longest: u64,
-    /// What is still to be held against the model, by slot.
+    /// What must still be checked against the model, by slot.
     checks: Vec<ReplyChecks>,
 }
 
@@ -32,30 +32,30 @@ impl ReplyRules {
         }
     }
 
-    /// Makes place for another slot.
+    /// Makes room for another slot.
     pub fn add_slot(&mut self, spec: &ClientSpec) {
         self.checks.push(ReplyChecks::new(spec));
     }
 
-    /// Most bytes of an answer to a payload, as they come and unpacked.
+    /// Size limit of an answer to a payload, compressed or decompressed.
     #[inline]
     pub fn limit(&self, payload: PayloadId) -> u64 {
         self.limits[payload.0 as usize]
     }
 
-    /// Most bytes of an answer to any payload.
+    /// Size limit of an answer to any payload.
     pub fn longest(&self) -> u64 {
         self.longest
     }
 
-    /// Whether a slot's answer to a payload is to be looked at.
+    /// Whether a slot's answer to a payload must be checked.
     #[inline]
     pub fn is_due(&self, slot: usize, payload: PayloadId) -> bool {
         self.checks[slot].is_due(payload)
     }
 
-    /// Holds a slot's answer to a payload against the model, where that is due; that it has outputs at all, always.
-    /// `contents`: the outputs show their bytes.
+    /// Checks a slot's answer to a payload against the model, if that is due; always checks that it has outputs.
+    /// `contents`: the outputs include their bytes.
     ///
     /// # Errors
     /// What does not fit.

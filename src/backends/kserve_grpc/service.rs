@@ -17,26 +17,26 @@ use crate::engine::calls::{Method, parse_id};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
 
-/// Word for failures that come without a code, as all do on streams that stay open.
+/// Code of failures without one, which all failures on long-lived streams are.
 const FAILED: &str = "Inference failed";
 
 /// The requests of a client in KServe v2 over gRPC.
 pub struct KserveGrpc {
     spec: ClientSpec,
     registry: Arc<Registry>,
-    /// Whether each request has a stream of its own.
+    /// Whether each request has its own stream.
     streams: bool,
     requests: RequestEncoder,
     rules: ReplyRules,
     /// Where outputs go, by slot, if not into replies.
     outputs: Vec<Option<PlacedSlot>>,
-    /// Kept for as long as requests name them.
+    /// Kept while requests refer to them.
     _inputs: InputRegions,
-    /// Where outputs go in the region of a slot; none where they come in replies.
+    /// The layout of outputs in a slot's region; `None` if they come in replies.
     layout: Option<Arc<OutputLayout>>,
-    /// In the names of its slots' regions, and in their ids.
+    /// Part of the names of its slots' regions, and of their ids.
     number: u32,
-    /// The ids of its slots, under which the server's traces tell of their requests; none where nothing is traced.
+    /// The ids of its slots, which appear in the server's traces; empty if nothing is traced.
     ids: Vec<Vec<u8>>,
     /// The id of a request on a stream.
     id: Vec<u8>,
@@ -69,7 +69,7 @@ impl KserveGrpc {
         self.number
     }
 
-    /// What a message on a stream means for its request.
+    /// Applies a message on a stream to its request.
     fn reply(&mut self, slot: usize, reply: &StreamReply<'_>, exchanges: &mut Exchanges) {
         exchanges.response_begins(slot);
         let payload = exchanges.request(slot).payload;
@@ -77,7 +77,7 @@ impl KserveGrpc {
         let decoupled = self.spec.models[model].decoupled;
         let failed = !reply.error.is_empty();
         let last = reply.response.last.unwrap_or(failed || !decoupled);
-        // Decoupled models end requests with answers that are none.
+        // Decoupled models end requests with responses without content.
         let empty = decoupled && last && !failed && !reply.response.has_outputs;
         let watched = exchanges.watched();
         let contents = watched || self.outputs[slot].is_none();
@@ -124,7 +124,7 @@ impl Method for KserveGrpc {
             None => id,
             Some(own) if id.is_empty() => own,
             Some(own) => {
-                // The slot's for the trace, the request's for its answer.
+                // The slot's id for the trace, the request's id for its answer.
                 self.id.clear();
                 self.id.extend_from_slice(own);
                 self.id.extend_from_slice(id);
@@ -186,7 +186,7 @@ impl Method for KserveGrpc {
         let id = reply.response.id.get(own..).and_then(parse_id);
         match id.and_then(|id| exchanges.find(id)) {
             Some(slot) => self.reply(slot, &reply, exchanges),
-            // Answers to a request that was given up, or has failed, are nobody's; others cannot be matched.
+            // Answers to a request that was given up, or has failed, are ignored; others cannot be matched.
             None if id.is_some_and(|id| id.slot() < exchanges.slots()) => {}
             None if !reply.error.is_empty() => return Err(status::error(FAILED, reply.error)),
             None => return Err(status::error(BROKEN, "an answer names no request")),

@@ -1,16 +1,16 @@
-//! The body of a reply: how long it may be, and what of it is kept.
+//! The body of a reply: its size limit, and which part of it is kept.
 
 use crate::backend::InferError;
 use crate::engine::http1::KEPT_OF_REFUSAL;
 use crate::engine::malformed;
 use crate::wire::http1::{Encoding, Head};
 
-/// How long the reply to a request may be, as it comes and unpacked.
+/// The size limit of the reply to a request, compressed and decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Longest {
-    /// The model's outputs take no more.
+    /// The most that the model's outputs take.
     Outputs(u64),
-    /// The user says so (`--max-reply-bytes`), or nobody does.
+    /// The user's limit (`--max-reply-bytes`), or the default.
     Allowed(u64),
 }
 
@@ -38,7 +38,7 @@ impl Longest {
     }
 }
 
-/// The part of a body that is kept while it comes in.
+/// The part of a body that is kept while it arrives.
 #[derive(Default)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
@@ -47,11 +47,11 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Decides, when the head has come, how much is worth keeping: all of it for outputs that are looked at, the JSON
-    /// otherwise, and all of what is compressed, which can be checked only when it is unpacked.
+    /// Decides, once the head has arrived, how much to keep: all of it for outputs that are read, otherwise the JSON;
+    /// and all of a compressed body, which can be checked only after decompressing it.
     ///
     /// # Errors
-    /// Where the head promises more than `longest`.
+    /// Where the head announces more than `longest`.
     pub(super) fn begin(&mut self, head: &Head, watch: bool, longest: Longest) -> Result<(), InferError> {
         self.bytes.clear();
         self.longest = longest;
@@ -64,7 +64,7 @@ impl Kept {
         longest.check(head.length.unwrap_or(0))
     }
 
-    /// Keeps a further piece, or as much of it as is wanted; with it, `total` bytes have come.
+    /// Keeps a further piece, or as much of it as is wanted; with it, `total` bytes have arrived.
     ///
     /// # Errors
     /// Where that is more than the reply may have.
@@ -76,12 +76,12 @@ impl Kept {
         Ok(())
     }
 
-    /// How long it may be unpacked.
+    /// Its size limit after decompression.
     pub(super) fn most(&self) -> u64 {
         self.longest.bytes()
     }
 
-    /// Fails where JSON and tensors together, unpacked, are more than the reply may have.
+    /// Fails if JSON and tensors together, decompressed, are more than the reply may have.
     pub(super) fn check_unpacked(&self, json: u64, tensors: u64) -> Result<(), InferError> {
         self.longest.check(json.saturating_add(tensors))
     }

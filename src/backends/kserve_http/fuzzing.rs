@@ -1,4 +1,4 @@
-//! Entry for the fuzz target under `fuzz/`: bytes from a server, in pieces.
+//! Entry point of the fuzz target under `fuzz/`: bytes from a server, in pieces.
 
 use crate::backends::kserve_http::body::{Kept, Longest};
 use crate::backends::kserve_http::outputs::ReplyOutputs;
@@ -7,14 +7,14 @@ use crate::backends::kserve_http::reply::{Checker, Wanted};
 use crate::wire::http1::Malformed;
 use crate::wire::http1::ReplyReader;
 
-/// Longest body that is looked at, packed and unpacked.
+/// Longest body that is checked, compressed and decompressed.
 const MOST: u64 = 16 << 20;
 
-/// Reads `bytes` as a reply in one piece and in pieces of `piece` bytes; both must come to the same. What is complete and
-/// of status 200 is then looked at as an answer; where the strict look takes it, the quick one must, too.
+/// Parses `bytes` as a reply in one piece and in pieces of `piece` bytes, with equal results. A complete reply with
+/// status 200 is then checked as an answer; if the strict check accepts it, the quick one must, too.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// Where an invariant is broken.
 pub fn reply(piece: usize, bytes: &[u8]) {
     let (whole, pieces) = (read(bytes.len().max(1), bytes), read(piece.max(1), bytes));
     assert_eq!(whole.is_ok(), pieces.is_ok(), "{:?} {:?}", whole.as_ref().err(), pieces.as_ref().err());

@@ -6,7 +6,7 @@
 //! templates, template, render    every payload rendered once; only slot tags and sequence fields are patched
 //! reply, outputs, body           what came back, and whether it is an answer
 //! repository     loads models with other configurations
-//! regions        shared memory, as HTTP speaks of it
+//! regions        shared memory over HTTP
 //! ```
 
 mod body;
@@ -48,10 +48,10 @@ use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ConfigMark, ModelId, ModelSpec};
 use crate::plan::{ConnectionPlan, Protocol, TensorFormat, TraceSettings};
 
-/// Port of Triton's HTTP endpoint, where `-u` names none.
+/// Port of Triton's HTTP endpoint if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
 
-/// What a server says of itself, as far as it matters.
+/// The server's metadata, as far as they matter.
 #[derive(Deserialize)]
 struct ServerJson {
     extensions: Option<Vec<String>>,
@@ -68,17 +68,17 @@ pub struct HttpBackend {
     registry: Arc<Registry>,
     templates: Mutex<Option<Arc<Templates>>>,
     extensions: Extensions,
-    /// What it calls itself.
+    /// The server's own name and version.
     server: Option<ServerIdentity>,
-    /// Tensors travel as JSON because the server takes no others.
+    /// Whether tensors travel as JSON because the server accepts nothing else.
     falls_back: bool,
-    /// Whether the first dimension is the batch's where no configuration says so.
+    /// Whether the first dimension is the batch's if no configuration says so.
     batches: bool,
     wait: ServerWait,
 }
 
 impl HttpBackend {
-    /// Reaches the server, waiting until it is live for as long as `connection` allows. Metrics are read from
+    /// Connects to the server, waiting until it is live for as long as `connection` allows. Metrics are read from
     /// `metrics_url`; by default from Triton's metrics port on the same host.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl HttpBackend {
         Ok(backend)
     }
 
-    /// Takes the first dimension of tensors for that of the batch, where `batches` and the server does not say what it is.
+    /// With `batches`, treats the first dimension of tensors as the batch's if the server does not say.
     pub fn with_batches(self, batches: bool) -> Self {
         Self { batches, ..self }
     }
@@ -151,17 +151,17 @@ impl HttpBackend {
         self.wait.retry(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
     }
 
-    /// Servers are believed what they say that they can do.
+    /// Trusts the server's list of its capabilities.
     fn metadata(&self) -> Result<ServerJson> {
         let path = format!("{}/v2", self.format.endpoint.prefix);
         self.control.get_json(&path, "server metadata", Patience::Setup)
     }
 
-    /// How a model is configured; `None` where the server does not tell that of any.
+    /// A model's configuration; `None` if the server does not report configurations.
     fn config(&self, id: &ModelId) -> Result<Option<(ConfigJson, ConfigMark)>> {
         let (path, what) = (model_path(&self.format.endpoint, id, "/config"), format!("configuration of model '{id}'"));
         let answer = self.control.get(&path, Patience::Setup).map_err(|error| self.control.error(&what, &error))?;
-        // What was asked for is a part of the protocol's extensions: it is the path that is unknown.
+        // The request is for an extension of the protocol: it is the path that is unknown.
         if matches!(answer.status, 404 | 405 | 501) {
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl HttpBackend {
         Ok(Some((config, whole.as_ref().map(ConfigMark::of).unwrap_or_default())))
     }
 
-    /// Whether the server has loaded all that it means to load, and knows no such model.
+    /// Whether the server has finished loading, and does not know the model.
     fn is_absent(&self, id: &ModelId) -> bool {
         let answer = |path: &str| self.control.get(path, Patience::Sample).ok();
         let ready = answer(&format!("{}/v2/health/ready", self.format.endpoint.prefix));
@@ -178,8 +178,8 @@ impl HttpBackend {
             && answer(&model_path(&self.format.endpoint, id, "")).is_some_and(|known| known.refusal().is_some())
     }
 
-    /// That a model is not ready, with what the server says where it is asked for the model itself: of readiness it says only
-    /// no.
+    /// The error of a model that is not ready, in the server's words when asked for the model itself: about readiness
+    /// it only says no.
     fn not_ready(&self, id: &ModelId, refusal: InferError, absent: bool) -> Error {
         let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
         let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
@@ -201,13 +201,13 @@ impl HttpBackend {
     }
 }
 
-/// What to change where TLS is what failed.
+/// What to change if TLS is the reason.
 fn advice(error: &InferError) -> Option<String> {
     let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 
-/// Trace settings as the protocol writes them: levels in a list, numbers as text, `null` for the server's own.
+/// Trace settings in the protocol's format: levels in a list, numbers as text, `null` for the server's own.
 fn trace_json(values: &TraceValues) -> Value {
     let value = |name: &str, words: &Option<Vec<String>>| match words {
         Some(words) if name != TraceSettings::LEVEL => Value::from(words.first().cloned()),
@@ -318,7 +318,7 @@ impl Backend for HttpBackend {
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let service = KserveHttp::new(self.templates_for(&spec)?, spec.clone());
-        let sink = request_ids::told(&spec, sink, service.number());
+        let sink = request_ids::reporting(&spec, sink, service.number());
         http1::open(service, self.route.clone(), &spec, sink)
     }
 }

@@ -1,4 +1,4 @@
-//! [`ReplyOutputs`]: the outputs of a reply that is looked at.
+//! [`ReplyOutputs`]: the outputs of a reply whose content is read.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,7 +27,7 @@ struct Output {
     place: Place,
 }
 
-/// The outputs of a reply that is looked at.
+/// The outputs of a reply whose content is read.
 pub(super) struct ReplyOutputs<'b> {
     model: Option<String>,
     tensors: Cow<'b, [u8]>,
@@ -35,11 +35,11 @@ pub(super) struct ReplyOutputs<'b> {
 }
 
 impl<'b> ReplyOutputs<'b> {
-    /// Reads a successful reply. Outputs that went to the slot's region are copied out of it; `placed` is that region and
-    /// the index of the request's model.
+    /// Parses a successful reply. Outputs in the slot's region are copied out of it; `placed` is that region and the
+    /// index of the request's model.
     ///
     /// # Errors
-    /// Where the reply is not what was asked for, or does not fit itself.
+    /// Where the reply is not what was asked for, or is inconsistent.
     pub(super) fn read(head: &Head, kept: &'b Kept, placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
         let unpacked = decompress(head.encoding, kept.bytes(), kept.most()).map_err(malformed)?;
         let body = unpacked.map_or(Cow::Borrowed(kept.bytes()), Cow::Owned);
@@ -76,7 +76,7 @@ impl<'b> ReplyOutputs<'b> {
         Ok(Self { model, tensors, outputs })
     }
 
-    /// The model that the reply is from, where it says so.
+    /// The model that the reply is from, if it says so.
     pub(super) fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }

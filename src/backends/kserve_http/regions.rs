@@ -1,4 +1,4 @@
-//! How HTTP speaks of shared memory.
+//! Shared memory over HTTP.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -16,13 +16,13 @@ use crate::plan::Compression;
 use crate::wire::coding;
 use crate::wire::http1::Encoding;
 
-/// The field that says how long the JSON in front of binary tensors is.
+/// The field with the length of the JSON in front of binary tensors.
 pub(super) const JSON_LENGTH: &str = "Inference-Header-Content-Length";
 
-/// Inputs in JSON longer than this are not copied with the front of a request that is patched.
+/// JSON inputs longer than this are not copied with the front of a patched request.
 const COPIED_JSON: usize = 4096;
 
-/// Tensors shorter than this together go out with the front, as one piece.
+/// Tensors that are together shorter than this are sent with the front, as one piece.
 const COPIED_TENSORS: usize = 4096;
 
 /// What all requests of a backend have in common.
@@ -36,13 +36,13 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// Whether a reply may be compressed in this way.
+    /// Whether a reply may be compressed with `encoding`.
     pub(super) fn accepts(&self, encoding: Encoding) -> bool {
         encoding == Encoding::Identity || self.headers.accept(encoding, self.compression)
     }
 }
 
-/// Outputs that go to the region of the slot.
+/// Outputs that go to the slot's region.
 pub(super) struct PlacedOutputs<'a> {
     /// Name of the region before the slot's tag.
     pub(super) prefix: String,
@@ -55,15 +55,15 @@ pub(super) struct Rendering<'a> {
     pub(super) format: &'a Format,
     pub(super) options: &'a RequestOptions,
     pub(super) inputs: &'a InputRegions,
-    /// Outputs that go to the slot's region; none where they come in the reply.
+    /// Outputs that go to the slot's region; `None` if they come in the reply.
     pub(super) outputs: Option<&'a PlacedOutputs<'a>>,
-    /// Whether requests have the ids of their slots, under which the server's traces tell of them.
+    /// Whether requests carry the ids of their slots, which appear in the server's traces.
     pub(super) ids: bool,
     /// Whether the request is one of a sequence.
     pub(super) sequence: bool,
 }
 
-/// The path of a model, or of something below it.
+/// The path of a model, or of a resource below it.
 pub(super) fn model_path(endpoint: &Endpoint, id: &ModelId, below: &str) -> String {
     let mut path = format!("{}/v2/models/{}", endpoint.prefix, escape_path(&id.name));
     if let Some(version) = id.version {
@@ -76,7 +76,7 @@ impl Rendering<'_> {
     /// Renders one payload's request.
     ///
     /// # Errors
-    /// Where a tensor has no form in JSON, or its memory cannot be reached.
+    /// Where a tensor cannot be represented in JSON, or its memory cannot be read.
     pub(super) fn render(&self, model: &ModelSpec, payload: &Payload) -> Result<Template> {
         let mut template = Template::default();
         let mut start = Vec::new();
@@ -101,7 +101,8 @@ impl Rendering<'_> {
         Ok(template)
     }
 
-    /// Puts the head in front of the body; a body that never changes is compressed, or made one piece if it is short.
+    /// Puts the head in front of the body; a body that never changes is compressed, or joined to one piece if it is
+    /// short.
     fn frame(&self, model: &ModelSpec, template: &mut Template, mut body: Vec<u8>, json_length: usize) {
         let compression = self.format.compression;
         let mut length = json_length + template.tensors.iter().map(|tensor| tensor.len).sum::<usize>();
@@ -242,7 +243,7 @@ impl Rendering<'_> {
     }
 }
 
-/// The tensor in host memory that nobody writes, copied there if it is elsewhere.
+/// The tensor in host memory that is not written to, copied there if necessary.
 fn host_tensor(tensor: Tensor) -> Result<Tensor> {
     if tensor.borrow().is_some() {
         return Ok(tensor);

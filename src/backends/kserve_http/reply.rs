@@ -1,4 +1,4 @@
-//! What a complete reply says: the server's error, or outputs that fit the bytes that came and the model that was asked.
+//! Parses a complete reply: the server's error, or outputs that fit the received bytes and the model that was asked.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use crate::engine::malformed;
 use crate::model::DataType;
 use crate::wire::http1::{Encoding, Head, count_unpacked, with_unpacked};
 
-/// Longest JSON that is remembered as known to be good.
+/// Longest JSON that is cached as known to be good.
 const KNOWN_JSON: usize = 64 * 1024;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct ReplyJson<'a, D> {
     error: Option<Value>,
 }
 
-/// What a reply's JSON says of an output; `D` is what becomes of elements that stand there.
+/// A reply's JSON description of an output; `D` is the type of inline elements.
 #[derive(Deserialize)]
 pub(super) struct OutputJson<'a, D> {
     #[serde(borrow)]
@@ -65,7 +65,7 @@ impl<D> OutputJson<'_, D> {
         bytes.map(Some).ok_or_else(|| self.refuse(format_args!("has the impossible shape {:?}", self.shape)))
     }
 
-    /// Bytes of its binary tensor, checked against its shape; `None` where it has none.
+    /// Bytes of its binary tensor, checked against its shape; `None` if it has none.
     pub(super) fn binary_bytes(&self) -> Result<Option<u64>, InferError> {
         let Some(size) = self.parameters.as_ref().and_then(|parameters| parameters.binary_data_size) else {
             return Ok(None);
@@ -82,16 +82,16 @@ impl<D> OutputJson<'_, D> {
 
 /// A reply's JSON that is an answer.
 pub(super) struct Answer<'a, D> {
-    /// The model that it is from, where it says so.
+    /// The model that it is from, if it says so.
     pub(super) model: Option<Cow<'a, str>>,
     /// Its outputs.
     pub(super) outputs: Vec<OutputJson<'a, D>>,
 }
 
-/// Reads a reply's JSON.
+/// Parses a reply's JSON.
 ///
 /// # Errors
-/// Where it cannot be read, is the server's error, or is no answer.
+/// Where it cannot be parsed, is the server's error, or is not an answer.
 pub(super) fn parse<'a, D: DeserializeOwned>(json: &'a [u8]) -> Result<Answer<'a, D>, InferError> {
     let reply: ReplyJson<'a, D> = serde_json::from_slice(json)
         .map_err(|error| malformed(format!("its JSON cannot be read: {error}{}", json::why_unreadable(json))))?;
@@ -117,28 +117,29 @@ pub(super) fn sizes_differ(promised: u64, came: u64) -> InferError {
     malformed(format!("its JSON promises {promised} bytes of tensors, but {came} came"))
 }
 
-/// What a reply is held against.
+/// What a reply is checked against.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted<'a> {
     /// Whether outputs may be elsewhere than in the reply.
     pub(super) shared: bool,
-    /// The model's outputs, where this reply is to be held against them.
+    /// The model's outputs, if this reply must be checked against them.
     pub(super) form: Option<ReplyForm<'a>>,
 }
 
-/// Checks replies whose outputs nobody looks at. The JSON of most replies is, byte for byte, that of the one before, so it
-/// is read only where it differs, or is to be held against the model.
+/// Checks replies whose outputs are not read. The JSON of most replies is identical to that of the previous one, so it
+/// is parsed only if it differs, or must be checked against the model.
 #[derive(Default)]
 pub(super) struct Checker {
     known: Vec<u8>,
     known_tensors: u64,
-    /// The JSON of a reply that came compressed.
+    /// The JSON of a compressed reply.
     unpacked: Vec<u8>,
 }
 
 impl Checker {
-    /// Checks a successful reply: its JSON, which is the beginning of what was kept, and that as many bytes of tensors came
-    /// as it promises; `body` have come in all. Compressed replies are unpacked, their tensors only to be counted.
+    /// Checks a successful reply: its JSON, which is the beginning of what was kept, and that as many bytes of tensors
+    /// arrived as it announces; `body` have arrived in all. Compressed replies are decompressed, and their tensors only
+    /// counted.
     pub(super) fn check(&mut self, head: &Head, kept: &Kept, body: u64, wanted: Wanted<'_>) -> Result<(), InferError> {
         let bytes = kept.bytes();
         if head.encoding == Encoding::Identity {
@@ -157,7 +158,7 @@ impl Checker {
         outcome
     }
 
-    /// Checks the JSON of a reply, and that `came` bytes of tensors are as many as it promises.
+    /// Checks the JSON of a reply, and that it announces exactly `came` bytes of tensors.
     fn check_parts(&mut self, kept: &[u8], came: u64, wanted: Wanted<'_>) -> Result<(), InferError> {
         if self.known.is_empty() || wanted.form.is_some() || kept != self.known {
             let promised = promised_bytes(kept, wanted)?;
@@ -190,7 +191,7 @@ fn promised_bytes(json: &[u8], wanted: Wanted<'_>) -> Result<u64, InferError> {
     Ok(sum)
 }
 
-/// Outputs of which only the description was read.
+/// Outputs of which only the description was parsed.
 struct Described<'a>(&'a [OutputJson<'a, IgnoredAny>]);
 
 impl Outputs for Described<'_> {

@@ -1,4 +1,4 @@
-//! Loading models with other configurations, through the repository extension of a server that loads models on request.
+//! Loads models with other configurations, through the repository extension of a server that loads models on request.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`KserveHttp`]: what requests are and what answers mean, for a client's slots.
+//! [`KserveHttp`]: requests and answers of a client's slots.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
 use crate::wire::http1::{Head, NOT_ASKED_FOR, decompress};
 
-/// What is kept for one slot.
+/// State of one slot.
 struct Slot {
     request: Request,
-    /// The front of a request that is patched.
+    /// The front of a patched request.
     scratch: Vec<u8>,
     kept: Kept,
     longest: Longest,
-    /// Which replies are held against the model.
+    /// Which replies are checked against the model.
     checks: ReplyChecks,
-    /// Where outputs go; none where they come in replies.
+    /// Where outputs go; `None` if they come in replies.
     outputs: Option<SlotOutputs>,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct KserveHttp {
     templates: Arc<Templates>,
     spec: ClientSpec,
     correlation: CorrelationForm,
-    /// In the names of its slots' regions, and in their ids.
+    /// Part of the names of its slots' regions, and of their ids.
     number: u32,
     slots: Vec<Slot>,
     checker: Checker,
 }
 
 impl KserveHttp {
-    /// For clients such as `spec` describes; no slots yet.
+    /// For clients with this `spec`; no slots yet.
     pub(super) fn new(templates: Arc<Templates>, spec: ClientSpec) -> Self {
         let (number, correlation) = (templates.client_number(), spec.options.correlation);
         Self { templates, spec, correlation, number, slots: Vec::new(), checker: Checker::default() }

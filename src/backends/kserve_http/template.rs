@@ -1,8 +1,9 @@
-//! [`Template`]: a request that was rendered once and is sent many times.
+//! [`Template`]: a request that is rendered once and sent many times.
 //!
-//! What changes between two sendings has a fixed width: the sequence's ID and flags, padded with the blanks that JSON allows,
-//! and the tag of the slot in the names of regions for outputs and in the request's id. So lengths, and with them the head, never change, and a request is
-//! patched into a copy of its small front part; tensors are sent from where they lie.
+//! What changes between two sends has a fixed width: the sequence's ID and flags, padded with blanks, which JSON
+//! allows, and the slot's tag in the names of output regions and in the request's id. So lengths, and with them the
+//! head, never change, and a request is patched into a copy of its small front part; tensors are sent from where they
+//! are.
 
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Write};
@@ -29,7 +30,7 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// The tensor where it lies, if it is in host memory that nobody writes any more.
+    /// The tensor in place, if it is in host memory that is no longer written to.
     pub(super) fn borrow(&self) -> Option<&[u8]> {
         match self.region.bytes(self.offset, self.len) {
             Ok(Cow::Borrowed(bytes)) => Some(bytes),
@@ -41,23 +42,23 @@ impl Tensor {
 /// A request that was rendered once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Template {
-    /// The head, and as much of the body as is worth copying.
+    /// The head, and the part of the body that is worth copying.
     pub(super) front: Vec<u8>,
-    /// Where in `front` the `Content-Length` line begins, the head's last.
+    /// Offset in `front` of the `Content-Length` line, the head's last.
     pub(super) length_at: usize,
-    /// Where in `front` the body begins.
+    /// Offset in `front` of the body.
     pub(super) body_at: usize,
-    /// Where in `front` the sequence's parameters are.
+    /// Offset in `front` of the sequence's parameters.
     pub(super) sequence_at: Option<usize>,
-    /// Where in `front` tags of slots are: in names of regions, and in the request's id.
+    /// Offsets in `front` of slot tags: in names of regions, and in the request's id.
     pub(super) tags_at: Vec<usize>,
-    /// The JSON's rest.
+    /// The rest of the JSON.
     pub(super) rest: Vec<u8>,
     /// Binary tensors.
     pub(super) tensors: Vec<Tensor>,
-    /// How the body is to be compressed each time, because it changes; unchanging bodies are compressed already.
+    /// Compression for each send, because the body changes; unchanging bodies are compressed already.
     pub(super) compression: Compression,
-    /// How long the reply may be.
+    /// Size limit of the reply.
     pub(super) longest: Longest,
 }
 
@@ -67,7 +68,7 @@ impl Template {
         self.sequence_at.is_some() || !self.tags_at.is_empty()
     }
 
-    /// Puts the patched front into `scratch`; the whole request where the body is compressed.
+    /// Puts the patched front into `scratch`; the whole request if the body is compressed.
     pub(super) fn patch(&self, scratch: &mut Vec<u8>, place: Patch) {
         scratch.clear();
         scratch.extend_from_slice(&self.front);
@@ -106,7 +107,7 @@ impl Template {
         (0..).map_while(|index| self.part(front, index)).map(<[u8]>::len).sum()
     }
 
-    /// Fills `slices` with what comes after the first `skip` bytes, as far as there is room. Returns how many are used.
+    /// Fills `slices` with what follows the first `skip` bytes, as far as there is room. Returns how many are used.
     pub(super) fn gather<'a>(&'a self, front: &'a [u8], skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
         let (mut skip, mut used) = (skip, 0);
         for part in (0..).map_while(|index| self.part(front, index)) {
@@ -124,7 +125,7 @@ impl Template {
     }
 }
 
-/// What changes between two sendings of a request.
+/// What changes between two sends of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch {
     pub(super) sequence: Option<SequencePosition>,
@@ -147,7 +148,7 @@ fn write_sequence(out: &mut [u8], sequence: SequencePosition, form: CorrelationF
     debug_assert!(written.is_ok() && cursor.position() == SEQUENCE_WIDTH as u64);
 }
 
-/// The parts, one after the other, as one body, compressed if asked for.
+/// The concatenated parts as one body, compressed if asked for.
 pub(super) fn compress<'a>(compression: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut body = Vec::new();
     coding::compress(compression, parts, &mut body).expect("writing to memory cannot fail");

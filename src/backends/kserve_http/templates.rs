@@ -1,4 +1,4 @@
-//! [`Templates`]: every payload of a client, rendered; shared by all clients that were opened alike.
+//! [`Templates`]: every payload of a client, rendered; shared by all clients with the same specification.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,11 +11,10 @@ use crate::data::Payload;
 use crate::error::Result;
 use crate::model::ModelSpec;
 
-/// JSON has at most so many characters for a byte of a tensor, as `-128,` and `-3.4028234663852886e+38,` show.
+/// Maximum number of JSON characters per byte of a tensor, as in `-128,` and `-3.4028234663852886e+38,`.
 const JSON_PER_BYTE: u64 = 8;
 
-/// A payload's requests: alone, and as one of a sequence. A form that is not expected is rendered when it is first
-/// asked for.
+/// A payload's requests: alone, and as one of a sequence. A form that is not expected is rendered on first use.
 #[derive(Default)]
 struct Forms {
     alone: OnceLock<Result<Template, InferError>>,
@@ -34,7 +33,7 @@ pub(super) struct Templates {
     ids: bool,
     registry: Arc<Registry>,
     inputs: InputRegions,
-    /// Where outputs go in the region of a slot; none where they come in replies.
+    /// The layout of outputs in a slot's region; `None` if they come in replies.
     layout: Option<Arc<OutputLayout>>,
     forms: Vec<Forms>,
 }
@@ -67,7 +66,7 @@ impl Templates {
         Ok(templates)
     }
 
-    /// Whether these were made for clients such as `spec` describes.
+    /// Whether these were made for clients with this `spec`.
     pub(super) fn fit(&self, spec: &ClientSpec) -> bool {
         Arc::ptr_eq(&self.models, &spec.models)
             && Arc::ptr_eq(&self.payloads, &spec.payloads)
@@ -95,7 +94,7 @@ impl Templates {
         Ok(template)
     }
 
-    /// How long the reply to a request with `payload` may be.
+    /// Size limit of the reply to a request with `payload`.
     fn longest(&self, payload: &Payload) -> Longest {
         match reply_limit(&self.models[payload.model], payload.batch, u64::MAX) {
             u64::MAX => Longest::Allowed(self.max_reply_bytes),
@@ -104,7 +103,7 @@ impl Templates {
         }
     }
 
-    /// What the reply to a request has to fit.
+    /// What the reply to a request must fit.
     pub(super) fn form(&self, request: Request) -> ReplyForm<'_> {
         let payload = &self.payloads[request.payload.0 as usize];
         ReplyForm { model: &self.models[payload.model], batch: payload.batch, contents: true }
@@ -136,7 +135,7 @@ impl Templates {
         self.registry.client_number()
     }
 
-    /// A region for the outputs of the slot with that tag; `None` where outputs come in the reply.
+    /// A region for the outputs of the slot with that tag; `None` if outputs come in the reply.
     ///
     /// # Errors
     /// Where memory is lacking or the server refuses.

@@ -1,4 +1,4 @@
-//! The regions that servers know, so that a program that leaves at once can have them forgotten.
+//! The regions registered with servers, so that a program that leaves at once can unregister them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
@@ -11,12 +11,12 @@ use crate::backends::regions::unregister::IN_USE;
 use crate::backends::regions::{Kind, RegionCalls};
 use crate::clock::Stamp;
 
-/// By a region's name: what kind it is, and who can be asked to forget it.
+/// By a region's name: its kind, and the calls to unregister it.
 type Known = HashMap<String, (Kind, Arc<dyn RegionCalls>)>;
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Between two questions about regions that are still in use.
+/// Pause between two attempts for regions that are still in use.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) fn add(name: &str, kind: Kind, calls: &Arc<dyn RegionCalls>) {
@@ -27,7 +27,7 @@ pub(super) fn remove(name: &str) {
     KNOWN.lock().as_mut().and_then(|known| known.remove(name));
 }
 
-/// Asks the servers to forget every region, for no longer than `limit`: a server that is gone would take more.
+/// Unregisters every region, within `limit`: a server that is gone would take longer.
 pub fn forget_all(limit: Duration) {
     if KNOWN.lock().as_ref().is_none_or(HashMap::is_empty) {
         return;

@@ -1,8 +1,8 @@
-//! Shared memory that a server on the network was told of: registered by name, unregistered when nobody uses it any more.
+//! Shared memory registered with a network server: registered by name, unregistered when it is no longer used.
 //!
-//! A region of inputs is registered once, for all clients; the outputs of each slot have a region of their own. Names carry
+//! A region of inputs is registered once, for all clients; the outputs of each slot have their own region. Names carry
 //! our process id and a number drawn at start, because several programs may use one server, and those in containers may
-//! well have the same process id. How the server is told is the protocol's business: [`RegionCalls`].
+//! have the same process id. The protocol implements the calls: [`RegionCalls`].
 
 mod forget;
 mod outputs;
@@ -25,15 +25,15 @@ use crate::shm::{Placement, Region};
 
 /// Width of a slot's tag.
 pub const TAG_WIDTH: usize = 13;
-/// So many clients, and slots of each, have tags of their own.
+/// Number of clients, and of slots of each, with distinct tags.
 pub const TAGS: u32 = 1_000_000;
 
-/// What a server needs in order to open a region.
+/// What a server needs to open a region.
 #[derive(Clone, Copy, Debug)]
 pub enum Handle<'a> {
     /// The name for `shm_open`, with its slash.
     System {
-        /// That name.
+        /// The name.
         key: &'a str,
     },
     /// CUDA's handle for other processes.
@@ -54,7 +54,7 @@ pub enum Kind {
     Cuda,
 }
 
-/// How a protocol speaks of shared memory.
+/// A protocol's calls for shared memory.
 pub trait RegionCalls: Send + Sync {
     /// The protocol in names of regions, such as `http`.
     fn protocol(&self) -> &'static str;
@@ -62,25 +62,25 @@ pub trait RegionCalls: Send + Sync {
     /// The server, for messages.
     fn server(&self) -> String;
 
-    /// Tells the server of a region of `bytes` bytes.
+    /// Registers a region of `bytes` bytes.
     ///
     /// # Errors
-    /// The server's reason where it refuses, or why there is no answer.
+    /// The server's reason if it refuses, or why there is no answer.
     fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError>;
 
-    /// Asks the server to forget a region.
+    /// Unregisters a region.
     ///
     /// # Errors
     /// As [`RegionCalls::register`].
     fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError>;
 }
 
-/// Whether a server can be given memory of this kind.
+/// Whether memory of this kind can be registered with a server.
 pub fn is_shared(placement: Placement) -> bool {
     matches!(placement, Placement::System | Placement::Cuda(_))
 }
 
-/// A region that the server knows by a name, until this is dropped.
+/// A region registered under a name, until this is dropped.
 pub struct Registration {
     name: String,
     kind: Kind,
@@ -95,7 +95,7 @@ impl Registration {
         &self.region
     }
 
-    /// The name that the server knows it by.
+    /// The name that it is registered under.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -122,19 +122,19 @@ pub struct Registry {
     next_client: AtomicU32,
 }
 
-/// The regions that inputs lie in, by address of the region.
+/// The regions that contain inputs, by address of the region.
 #[derive(Default)]
 pub struct InputRegions(HashMap<usize, Arc<Registration>>);
 
 impl InputRegions {
-    /// The name under which the server knows `region`, if it does.
+    /// The name that `region` is registered under, if it is.
     pub fn name_of(&self, region: &Arc<Region>) -> Option<&str> {
         self.0.get(&(Arc::as_ptr(region) as usize)).map(|registration| registration.name())
     }
 }
 
 impl Registry {
-    /// None yet; the server is told through `calls`.
+    /// An empty registry, which uses `calls`.
     pub fn new(calls: Arc<dyn RegionCalls>) -> Self {
         // The standard library keys its hashes at random, once per process and map.
         let number = std::hash::RandomState::new().build_hasher().finish() as u32;
@@ -154,15 +154,15 @@ impl Registry {
         self.next_client.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What stands before a slot's tag in the name of the region of its outputs.
+    /// The prefix of a slot's tag in the name of the region of its outputs.
     pub fn output_prefix(&self) -> String {
         format!("{}output_", self.prefix)
     }
 
-    /// Makes the shared regions among the payloads' inputs known to the server.
+    /// Registers the shared regions among the payloads' inputs.
     ///
     /// # Errors
-    /// The server's reason where it refuses.
+    /// The server's reason if it refuses.
     pub fn inputs(&self, payloads: &[Payload]) -> Result<InputRegions> {
         let mut held = HashMap::new();
         for input in payloads.iter().flat_map(|payload| &payload.inputs) {
@@ -185,7 +185,7 @@ impl Registry {
         Ok(registration)
     }
 
-    /// Makes a region for the outputs of one slot.
+    /// Makes and registers a region for the outputs of one slot.
     ///
     /// # Errors
     /// Where memory is lacking or the server refuses.
@@ -219,7 +219,7 @@ impl Registry {
     }
 }
 
-/// The tag of a client's slot, in the name of the region of its outputs. All tags have one width.
+/// The tag of a client's slot, in the name of the region of its outputs. All tags have the same width.
 pub fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
     let mut tag = [b'_'; TAG_WIDTH];
     let text = format!("{:06}_{:06}", client % TAGS, slot % TAGS as usize);
@@ -231,7 +231,7 @@ pub fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
 mod tests {
     use super::*;
 
-    /// Takes the first so many regions; remembers what it was told.
+    /// Accepts the first `takes` regions, and records its calls.
     struct Server {
         takes: usize,
         told: Mutex<Vec<String>>,

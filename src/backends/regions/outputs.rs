@@ -1,4 +1,4 @@
-//! Where outputs go that the server writes into shared memory.
+//! The layout of outputs that the server writes to shared memory.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct OutputPlace {
     pub room: usize,
 }
 
-/// Where the outputs of every model go in a slot's region. A slot has one request at a time, so models share the room.
+/// The layout of every model's outputs in a slot's region. A slot has one request at a time, so models share the space.
 #[derive(Debug)]
 pub struct OutputLayout {
     placements: Placements,
@@ -30,7 +30,7 @@ pub struct OutputLayout {
 }
 
 impl OutputLayout {
-    /// For the clients that `spec` describes; `None` where outputs come in the reply.
+    /// The layout for clients with this `spec`; `None` if outputs come in the reply.
     pub fn of(spec: &ClientSpec) -> Option<Self> {
         if !is_shared(spec.outputs.placements.first()) {
             return None;
@@ -74,14 +74,14 @@ impl OutputLayout {
     }
 }
 
-/// Bytes that an output may take: those of its shape, or those planned per element of the batch.
+/// Bytes that an output may take: those of its shape, or the planned bytes per element of the batch.
 fn room(output: &TensorSpec, plan: &OutputPlan, batch: u64) -> usize {
     let batch = if output.shape_tensor { 1 } else { batch.max(1) };
     let each = output.fixed_bytes().unwrap_or(plan.variable_bytes as u64);
     usize::try_from(each.saturating_mul(batch)).unwrap_or(usize::MAX).max(1)
 }
 
-/// Where one slot's outputs go; the server knows the region.
+/// Where one slot's outputs go; the region is registered.
 pub struct SlotOutputs {
     registration: Arc<Registration>,
     layout: Arc<OutputLayout>,
@@ -92,7 +92,7 @@ impl SlotOutputs {
         Self { registration, layout }
     }
 
-    /// The name that the server knows the region by.
+    /// The name that the region is registered under.
     pub fn region_name(&self) -> &str {
         self.registration.name()
     }
@@ -102,10 +102,10 @@ impl SlotOutputs {
         self.layout.places(model)
     }
 
-    /// The bytes of an output that was written here; `None` where the model has no such output.
+    /// The bytes of an output that was written here; `None` if the model has no such output.
     ///
     /// # Errors
-    /// Where a tensor of that shape does not fit its room, or cannot be read; says which.
+    /// Where a tensor of that shape does not fit its space, or cannot be read; says which.
     pub fn read(&self, model: usize, name: &str, datatype: DataType, shape: &[i64]) -> Option<Result<Vec<u8>, String>> {
         let place = self.layout.places(model).iter().find(|place| place.name == name)?;
         Some(self.read_place(place, datatype, shape))
@@ -129,7 +129,7 @@ impl SlotOutputs {
     }
 }
 
-/// Bytes that `count` strings, each after its length, take at the front of `bytes`; `None` where they do not fit.
+/// Bytes that `count` length-prefixed strings take at the front of `bytes`; `None` if they do not fit.
 fn strings_len(bytes: &[u8], count: usize) -> Option<usize> {
     let mut rest = bytes;
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! How regions are taken back from a server, which may still use them, or be gone.
+//! Unregisters regions from a server, which may still use them, or be gone.
 
 use std::thread;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use crate::engine::is_unanswered;
 
 /// How long a server may go on using regions of requests that it has answered, all of them together.
 const LIMIT: Duration = Duration::from_secs(1);
-/// How often it is asked again.
+/// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(2);
-/// What Triton says of a region that a request still holds: its answer leaves before it lets go of the request.
+/// Triton's message for a region that a request still holds: it sends the answer before it releases the request.
 pub(super) const IN_USE: &str = "currently in use";
 
-/// What is known of a server's manners; one for all regions of a backend, so that a run's end does not wait region by
-/// region.
+/// How a server has behaved; one for all regions of a backend, so that a run's end does not wait region by region.
 pub struct Unregistration(Mutex<State>);
 
 struct State {
-    /// It has left a question unanswered, and is not asked again.
+    /// It has left a request unanswered, and is not asked again.
     silent: bool,
-    /// Patience that is left for regions in use.
+    /// Time left to wait for regions in use.
     patience: Duration,
 }
 
@@ -34,7 +33,8 @@ impl Default for Unregistration {
 }
 
 impl Unregistration {
-    /// Asks a server through `ask` to forget a region, again for as long as it says that it uses it. Whether it has.
+    /// Unregisters a region through `ask`, repeatedly while the server says that it is in use. Returns whether it
+    /// succeeded.
     pub fn ask(&self, mut ask: impl FnMut() -> Result<(), InferError>) -> bool {
         let mut state = self.0.lock();
         if state.silent {

@@ -1,7 +1,7 @@
-//! [`FileTraces`]: what a Triton on the network has traced of our requests, from the file that it writes.
+//! [`FileTraces`]: a network Triton's traces of our requests, from the file that it writes.
 //!
-//! Triton writes what it has traced when the model's trace settings change, to the same values, too; and into a file of their own every
-//! `log_frequency` traces. So its settings are put anew, and the file is read when it has come to rest.
+//! Triton writes its traces out when the model's trace settings change, even to the same values; and to a file of their
+//! own every `log_frequency` traces. So its settings are set again, and the file is read once it is stable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -19,28 +19,28 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::traces::{Trace, TraceFiles};
 
-/// Traces that are still to come are waited for this long: a request that was given up may hold back all of them.
+/// How long to wait for missing traces: a request that was given up may hold back all of them.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same where some have come already, as with a log frequency: there may be none left.
+/// The same if some have already arrived, as with a log frequency: there may be none left.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
-/// How often the files are looked at.
+/// How often the files are polled.
 const LOOK: Duration = Duration::from_millis(10);
-/// Files that have not grown for so long are at rest.
+/// Files that have not grown for this long are stable.
 const REST: Duration = Duration::from_millis(40);
 
 /// The traces of one model on one server.
 pub struct FileTraces {
     server: Arc<dyn TraceControl>,
     model: String,
-    /// What is put to have traces written.
+    /// The settings to set again to have traces written.
     values: TraceValues,
-    /// Of so many requests the server traces one.
+    /// The server traces one in this many requests.
     rate: u32,
     files: Mutex<TraceFiles>,
 }
 
 impl FileTraces {
-    /// Those of `model`, whose trace settings were changed to `values`; `now` is what holds for it.
+    /// The traces of `model`, whose trace settings were changed to `values`; `now` are its current settings.
     ///
     /// # Errors
     /// Where the server does not write its traces to a file.
@@ -54,7 +54,7 @@ impl FileTraces {
         }
         let path =
             word("trace_file").filter(|path| !path.is_empty()).ok_or_else(|| refused("it names no trace file"))?;
-        // A count that is put anew begins anew.
+        // Setting a count again restarts it.
         let values = values.iter().filter(|(name, _)| *name != "trace_count");
         Ok(Self {
             server,
@@ -94,7 +94,7 @@ impl ServerTraces for FileTraces {
     }
 }
 
-/// Waits until the files have grown, for as long as `patience`, and have come to rest.
+/// Waits until the files have grown, for as long as `patience`, and are stable.
 fn settle(files: &TraceFiles, before: &BTreeMap<PathBuf, u64>, patience: Duration) -> io::Result<()> {
     let begun = Stamp::now();
     let (mut last, mut since) = (before.clone(), begun);
@@ -111,7 +111,7 @@ fn settle(files: &TraceFiles, before: &BTreeMap<PathBuf, u64>, patience: Duratio
     }
 }
 
-/// Puts the traces of a request together: that of the model that it was for, and those of models that were called for it.
+/// Groups the traces of a request: that of its model, and those of models that were called for it.
 fn grouped(traces: &[Trace], rate: u32) -> Vec<ServerTrace> {
     let mut called = HashMap::<i64, Vec<&Trace>>::new();
     for trace in traces {
@@ -128,7 +128,7 @@ fn of_request(root: &Trace, called: &HashMap<i64, Vec<&Trace>>, rate: u32) -> Op
     let begun = at(root, &[Moment::RequestStart.name()])?;
     let mut members = vec![root];
     let mut next = 0;
-    // Each is called by one, so that none comes twice, and a circle is not reached.
+    // Each is called by one, so none comes twice, and a cycle is not reached.
     while let Some(member) = members.get(next) {
         members.extend(member.id.and_then(|id| called.get(&id)).into_iter().flatten());
         next += 1;

@@ -1,4 +1,4 @@
-//! What Triton's C API and its HTTP endpoint tell in the same JSON: metadata, configurations and statistics.
+//! The JSON that Triton's C API and its HTTP endpoint share: metadata, configurations and statistics.
 
 mod model;
 mod number;

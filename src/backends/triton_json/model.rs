@@ -1,4 +1,4 @@
-//! Metadata and configurations. What is not wanted is passed over while it is read, so that a long answer takes little memory.
+//! Metadata and configurations. Unused parts are skipped while parsing, so that a long answer takes little memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::backends::triton_json::number::{Dimension, Number, or_default};
 use crate::error::{Error, Result};
 use crate::model::{ConfigMark, DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 
-/// An element type, or the word that is none.
+/// An element type, or the unknown word.
 #[derive(Clone, Debug)]
 struct Kind(Result<DataType, Box<str>>);
 
@@ -21,7 +21,7 @@ impl<'de> Deserialize<'de> for Kind {
     }
 }
 
-/// A model's metadata (as of `/v2/models/M`).
+/// A model's metadata (from `/v2/models/M`).
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct MetadataJson {
     #[serde(default, deserialize_with = "or_default")]
@@ -43,7 +43,7 @@ struct TensorJson {
     shape: Vec<Dimension>,
 }
 
-/// A model's configuration (as of `/v2/models/M/config`).
+/// A model's configuration (from `/v2/models/M/config`).
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ConfigJson {
     #[serde(default)]
@@ -96,7 +96,7 @@ struct CacheJson {
     enable: bool,
 }
 
-/// Reads `metadata` (as of `/v2/models/M`) and `config` (as of `/v2/models/M/config`) of model `id`.
+/// Parses `metadata` (from `/v2/models/M`) and `config` (from `/v2/models/M/config`) of model `id`.
 ///
 /// # Errors
 /// Where a member is missing or has another form than the protocol's; the message names it.
@@ -108,7 +108,7 @@ pub fn model(id: &ModelId, metadata: &Value, config: &Value) -> Result<ModelSpec
     Ok(ModelSpec { config: mark, ..model_of(id, metadata, &config)? })
 }
 
-/// The same of JSON that was read already.
+/// The same from parsed JSON.
 ///
 /// # Errors
 /// Where a tensor has an unknown datatype.
@@ -153,7 +153,7 @@ fn tensor(
         Error::server(format!("model '{id}': tensor '{name}' has datatype '{word}', which this program does not know"))
     })?;
     let settings = settings.get(name.as_str());
-    // Metadata have the batch dimension in front of shape tensors, too, though these are never batched.
+    // Metadata include the batch dimension for shape tensors, too, though these are never batched.
     let shape = shape.into_iter().map(|Dimension(dimension)| dimension).skip(usize::from(batched)).collect();
     Ok(TensorSpec {
         datatype,

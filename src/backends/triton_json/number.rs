@@ -1,22 +1,22 @@
-//! Members that come in more than one form: numbers as texts, empty ones as `null`.
+//! Members with more than one form: numbers as texts, empty ones as `null`.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A whole number that JSON may carry as a number or, as protobuf's JSON does for 64 bits, as a string; nothing where it is
+/// An integer that JSON may carry as a number or, as protobuf's JSON does for 64 bits, as a string; `None` if it is
 /// neither.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Number(Option<i128>);
 
 impl Number {
-    /// -1 where there is none.
+    /// -1 if there is none.
     pub fn signed(self) -> i64 {
         self.0.and_then(|number| i64::try_from(number).ok()).unwrap_or(-1)
     }
 
-    /// 0 where there is none.
+    /// 0 if there is none.
     pub fn unsigned(self) -> u64 {
         self.0.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
     }
@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for Number {
     }
 }
 
-/// A dimension: -1 where the request decides.
+/// A dimension: -1 if the request decides.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(from = "Number")]
 pub struct Dimension(pub i64);
@@ -81,7 +81,7 @@ impl From<Number> for Dimension {
     }
 }
 
-/// Reads an absent or empty (`null`) member as its default.
+/// Parses an absent or empty (`null`) member as its default.
 pub fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

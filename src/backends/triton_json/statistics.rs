@@ -11,7 +11,7 @@ use crate::backends::triton_json::number::{Number, or_default};
 use crate::error::{Error, Result};
 use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
 
-/// Most models and versions that one answer of a server is believed to tell of.
+/// Limit on models and versions in one answer.
 const MOST_MODELS: usize = 100_000;
 
 /// Reads statistics.
@@ -24,7 +24,7 @@ pub fn statistics(json: &Value) -> Result<StatisticsSnapshot> {
     Ok(read.into())
 }
 
-/// The answer to a question for statistics.
+/// The answer to a request for statistics.
 #[derive(Deserialize)]
 pub struct StatisticsJson {
     #[serde(deserialize_with = "by_model")]
@@ -106,7 +106,7 @@ impl From<&ModelJson> for ModelStatistics {
     }
 }
 
-/// Reads a list of models one by one.
+/// Parses a list of models one by one.
 fn by_model<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<(String, String), ModelStatistics>, D::Error> {

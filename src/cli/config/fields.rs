@@ -1,4 +1,4 @@
-//! A mapping of another program's, read key by key; what nobody reads is a fault.
+//! A mapping of another program's configuration, read key by key; keys that are left are errors.
 
 use crate::cli::config::yaml::{Fault, Key, Node, Value};
 
@@ -23,7 +23,7 @@ impl<'a> Fields<'a> {
         if self.section.is_empty() { key.to_owned() } else { format!("{}.{key}", self.section) }
     }
 
-    /// Takes a key's value.
+    /// Removes a key and returns its value.
     pub fn take(&mut self, key: &str) -> Option<&'a Node> {
         let at = self.entries.iter().position(|(name, _)| name.name == key)?;
         let (_, node) = self.entries.remove(at);
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
         self.take(key).map(|node| Fields::of(name, node)).transpose()
     }
 
-    /// The value of a key that stays.
+    /// The value of a key, which is not removed.
     pub fn peek(&self, key: &str) -> Option<&'a Node> {
         self.entries.iter().find(|(name, _)| name.name == key).map(|(_, node)| node)
     }

@@ -1,4 +1,4 @@
-//! A mapping whose keys are flags, as words of a command line.
+//! A mapping whose keys are flags, converted to command-line arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -34,7 +34,7 @@ impl Flags {
         self.put(name, word(name, None));
     }
 
-    /// Adds a flag and its value, a further one where it is repeated.
+    /// Adds a flag and its value; a repeated flag gets another value.
     pub fn add(&mut self, name: &str, value: impl ToString) {
         self.put(name, word(name, Some(&value.to_string())));
     }
@@ -58,7 +58,7 @@ pub fn name_of(word: &OsStr) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes.split(|byte| *byte == b'=').next().unwrap_or(bytes))
 }
 
-/// What stands behind the first `=`.
+/// The text after the first `=`.
 pub fn value_of(word: &OsStr) -> &OsStr {
     let bytes = word.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');
@@ -114,7 +114,7 @@ fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
     })
 }
 
-/// A word that the flag takes.
+/// An argument that the flag accepts.
 fn checked(command: &clap::Command, name: &str, text: &str, at: Place) -> Result<OsString, Fault> {
     let word = word(name, Some(text));
     match command.clone().try_get_matches_from([&word]) {

@@ -1,5 +1,5 @@
-//! `--config FILE.yaml`: a file becomes flags that stand before those of the command line, so that one reader and one set of
-//! rules sees both.
+//! `--config FILE.yaml`: a file becomes flags in front of those of the command line, so that one parser and one set of
+//! rules handles both.
 
 mod fields;
 mod flags;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{Plan, RunOfFile};
 
-/// Bytes of a file.
+/// Size limit of a file, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Flags in a file.
@@ -47,10 +47,10 @@ pub struct ConfigArgs {
     print_config: bool,
 }
 
-/// Flags about the file, which no file holds.
+/// Flags about the file, which a file cannot contain.
 const OWN: &[&str] = &["config", "run", "print-config"];
 
-/// Flags whose files a run would take from another.
+/// Flags for files that several runs must not share.
 const WRITTEN: &[&str] = &[
     "csv",
     "summary-file",
@@ -64,7 +64,7 @@ const WRITTEN: &[&str] = &[
     "trace-file",
 ];
 
-/// What a command line and its file come to.
+/// The result of combining a command line with its file.
 #[derive(Debug)]
 enum Applied {
     /// One run, of these words, and what should be known of it.
@@ -128,7 +128,8 @@ pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStr
     }
 }
 
-/// Puts the flags of the file before `words`, which are in the form of [`crate::cli::getopt`]. Without a file they stay as they are.
+/// Puts the flags of the file before `words`, which are in the format of [`crate::cli::getopt`]. Without a file they
+/// stay unchanged.
 fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     let own = |name: &str| {
         let values = words.iter().filter(|word| name_of(word) == name);
@@ -183,8 +184,8 @@ fn text(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The words of settings and after them those of the command line; a flag of the command line takes the place of the file's, and
-/// of those that it stands for.
+/// The arguments of the settings, followed by those of the command line; a flag of the command line replaces the
+/// file's, and those that it overrides.
 fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
     let overrides = |name: &str, setting: &Setting| name == setting.name || stands_for(name, &setting.name);
@@ -194,7 +195,8 @@ fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     file.chain(own.cloned()).collect()
 }
 
-/// What is said of settings in whose place another flag of the command line is: a mix of adapters, say, where it names a model.
+/// The notes on settings that another flag of the command line replaces: for example a mix of adapters, if it names a
+/// model.
 fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
     let mut names: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
     names.dedup();
@@ -204,8 +206,8 @@ fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
     names.into_iter().filter_map(told).collect()
 }
 
-/// What is said of words that belong to no flag, which often are a value torn apart: where that may be a header, which may
-/// hold a credential, they are not shown.
+/// The message on arguments that belong to no flag, which often are parts of a split value. If they may come from a
+/// header, which may contain a credential, they are not shown.
 fn stray(words: &[OsString], private: bool) -> Option<String> {
     if private && !words.is_empty() {
         let rule = "beside -H, whose value may have to be quoted";

@@ -1,4 +1,4 @@
-//! `--print-config`: flags as a file that reads back as the same flags.
+//! `--print-config`: writes flags as a file that reads back as the same flags.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -72,7 +72,7 @@ fn value(name: &str, word: &OsString) -> Result<String> {
     Ok(if is_plain(text) { text.to_owned() } else { quoted(text) })
 }
 
-/// Whether a text means itself without quotes, to any reader of YAML.
+/// Whether every YAML parser reads a text without quotes as itself.
 fn is_plain(text: &str) -> bool {
     const WORDS: &[&str] = &["true", "false", "null", "on", "off", "yes", "no", "y", "n"];
     let inside = |c: char| c.is_ascii_alphanumeric() || "/._-:,%+*=@".contains(c);
@@ -83,7 +83,7 @@ fn is_plain(text: &str) -> bool {
         && !WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Between double quotes, in which YAML has the escapes of JSON.
+/// In double quotes, where YAML has the escapes of JSON.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

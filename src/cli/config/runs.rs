@@ -1,4 +1,4 @@
-//! The runs of a file: what they have in common, and what each puts over it.
+//! The runs of a file: their common settings, and what each overrides.
 
 use crate::cli::config::flags::{Setting, setting};
 use crate::cli::config::inference_perf;
@@ -8,9 +8,9 @@ use crate::cli::variants::stands_for;
 
 /// The key whose value is a mapping of runs.
 const RUNS: &str = "runs";
-/// The key of a run that names those it begins with.
+/// The key of a run that names the runs it inherits from.
 const EXTENDS: &str = "extends";
-/// With this begin the names of runs that are only extended.
+/// The first character of names of runs that can only be extended.
 const TEMPLATE: char = '.';
 
 /// A file of flags.
@@ -60,7 +60,7 @@ impl File {
         Ok(file)
     }
 
-    /// What all runs have in common.
+    /// The settings that all runs share.
     pub fn common(&self) -> Vec<Setting> {
         self.common.clone()
     }
@@ -98,7 +98,7 @@ impl File {
         Ok(settings)
     }
 
-    /// A run and those that it extends, in the order in which they are put over each other. `above` are the runs that extend it.
+    /// A run and those that it extends, from the lowest priority to the highest. `above` are the runs that extend it.
     fn chain<'a>(&'a self, run: &'a Run, above: &mut Vec<&'a str>) -> Result<Vec<&'a Run>, Fault> {
         let mut all = Vec::new();
         above.push(&run.name.name);
@@ -152,7 +152,7 @@ fn names(node: &Node) -> Result<Vec<Key>, Fault> {
     }
 }
 
-/// Puts flags over others: each takes the place of the same flag, and of those that it stands for.
+/// Overrides settings: each flag replaces the same flag, and those that it overrides.
 fn put_over(settings: &mut Vec<Setting>, layer: &[Setting]) {
     let overrides = |over: &Setting, below: &Setting| {
         over.name == below.name || (!over.words.is_empty() && stands_for(&over.name, &below.name))

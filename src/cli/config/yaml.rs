@@ -1,14 +1,14 @@
-//! YAML as a tree whose every node knows where it stands. The parser is a crate's; what is bounded here is how much of a
-//! file is taken in.
+//! YAML as a tree whose nodes know their positions. The parser is a crate's; this limits how much of a file is
+//! accepted.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 
-/// Nodes of a file, those that aliases repeat included.
+/// Limit on the nodes of a file, including those that aliases repeat.
 const MOST_NODES: usize = 100_000;
-/// Lists and mappings within each other.
+/// Limit on the nesting of lists and mappings.
 const DEEPEST: usize = 32;
 
 /// Line and column, both from 1.
@@ -39,7 +39,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A rule that is broken somewhere.
+    /// A broken rule and its place.
     pub fn new(at: Place, rule: impl Into<String>) -> Self {
         Self { at, rule: rule.into() }
     }
@@ -79,7 +79,7 @@ pub struct Key {
 }
 
 impl Node {
-    /// What messages call it.
+    /// Its name in messages.
     pub fn kind(&self) -> &'static str {
         match self.value {
             Value::Null => "nothing",
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next event, of which there must be one.
+    /// The next event, which must exist.
     fn expect(&mut self, at: Place) -> Result<(Event<'a>, Span), Fault> {
         self.next()?.ok_or_else(|| Fault::new(at, "no YAML: it ends too early"))
     }
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Nodes below a node, and itself.
+/// Number of nodes in a subtree.
 fn size(node: &Node) -> usize {
     1 + match &node.value {
         Value::List(list) => list.iter().map(size).sum(),
@@ -214,7 +214,7 @@ fn size(node: &Node) -> usize {
     }
 }
 
-/// YAML 1.2's core words; a tag, such as `!!str`, makes a text of any.
+/// The core words of YAML 1.2; a tag, such as `!!str`, makes any of them a text.
 fn scalar(text: &str, style: ScalarStyle, is_tagged: bool) -> Value {
     match text {
         _ if style != ScalarStyle::Plain || is_tagged => Value::Text(text.to_owned()),

@@ -1,4 +1,4 @@
-//! Flags of a run that a search has no use for.
+//! Flags of a run that do not apply to a search.
 
 use crate::error::{Error, Result};
 use crate::plan::{Given, LOADS, Plan, ServiceKind};

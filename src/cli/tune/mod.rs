@@ -15,7 +15,7 @@ use crate::cli::requirement::{figure, requirement};
 use crate::cli::tune::search::searched;
 use crate::cli::values::{number, share, time, whole};
 use crate::cli::word::{Called, Word, Words, help_of, refused};
-use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, said, version};
+use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, version, words_of};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -123,7 +123,7 @@ struct Alone {
 /// Reads the words after `tune`: its flags, and those of a run.
 fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     let words: Vec<OsString> = words.collect();
-    let said = words.clone();
+    let given_words = words.clone();
     let command = command();
     match getopt::read(&command, words)? {
         CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command()))),
@@ -133,7 +133,7 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
         }
         CommandLine::Run(words, _) => {
             let (words, notes) = config::words(&command, words)?;
-            let mut plan = plan(&command, words, said)?;
+            let mut plan = plan(&command, words, given_words)?;
             plan.run.notes.extend(notes);
             Ok(Command::Tune(Box::new(plan)))
         }
@@ -152,7 +152,7 @@ fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsStrin
     let flags = TuneFlags::from_arg_matches(&matches).map_err(|error| refused(command, &error, "tune", SEE))?;
     let given = given(command, &matches);
     flags.tune.check(&given)?;
-    let run = Plan { words: said(command, &matches), ..flags.run.plan(&given, Codes::Own)? };
+    let run = Plan { words: words_of(command, &matches), ..flags.run.plan(&given, Codes::Own)? };
     foreign::check(&run, &given)?;
     let mut search = flags.tune.search.clone();
     search.extend(client_lists(&run));

@@ -1,4 +1,4 @@
-//! JSON documents that requests carry whole: copied in the compact form in which perf_analyzer sends them.
+//! JSON documents that requests carry as a whole: copied in the compact format in which perf_analyzer sends them.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use crate::data::json::lexer::{Fault, Kind, Lexer};
 /// Deepest nesting of a document.
 const MAX_DEPTH: usize = 128;
 
-/// Takes any value and appends it without blanks: members in their order, whole numbers as they are written, others and strings
-/// in their shortest form.
+/// Reads any value and appends it without blanks: members in their order, integers as they are written, other numbers
+/// and strings in their shortest form.
 pub fn compact(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     value(lexer, out, MAX_DEPTH)
 }
@@ -68,7 +68,7 @@ fn number(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Escapes as perf_analyzer writes them: with capital digits.
+/// Escapes in perf_analyzer's style: with upper-case digits.
 struct Escapes;
 
 impl Formatter for Escapes {

@@ -1,4 +1,4 @@
-//! Tensor contents in JSON: arrays of values, and base64, to packed little-endian bytes.
+//! Tensor contents in JSON: arrays of values, and base64, converted to packed little-endian bytes.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -14,13 +14,13 @@ use crate::data::strings;
 use crate::model::DataType;
 use crate::shm::RegionBuilder;
 
-/// Standard alphabet; the padding may be left out.
+/// Standard alphabet; the padding is optional.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Characters of base64 that are decoded at once; a multiple of four.
+/// Characters of base64 decoded at a time; a multiple of four.
 const CHUNK: usize = 1 << 14;
 
 /// Reads an array of values of `datatype`, appends their bytes and returns how many there were.
@@ -168,7 +168,7 @@ fn numeric<'a>(lexer: &mut Lexer<'a>, datatype: DataType) -> Result<&'a str, Fau
     }
 }
 
-/// The word that perf_analyzer has for an element type in its messages.
+/// perf_analyzer's name of an element type in its messages.
 fn c_name(datatype: DataType) -> String {
     match datatype {
         DataType::Fp32 => "float".to_owned(),
@@ -187,7 +187,7 @@ fn brief(text: &str) -> String {
     }
 }
 
-/// Decodes base64 text and appends its bytes. Blanks in it are passed over, as encoders that break lines make them.
+/// Decodes base64 text and appends its bytes. Blanks in it are skipped, because some encoders break lines.
 pub fn read_base64(text: &str, out: &mut RegionBuilder) -> Result<(), String> {
     let joined: String;
     let text = if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
@@ -211,7 +211,7 @@ pub fn read_base64(text: &str, out: &mut RegionBuilder) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a piece of base64 that begins at character `start`, blanks not counted.
+/// The error in a piece of base64 that begins at character `start`, not counting blanks.
 fn base64_fault(error: &DecodeSliceError, start: usize) -> String {
     match error {
         DecodeSliceError::DecodeError(DecodeError::InvalidByte(at, byte)) => {

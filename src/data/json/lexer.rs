@@ -1,38 +1,38 @@
-//! A pull reader of JSON text, for input files of gigabytes.
+//! A pull parser for JSON text, for input files of gigabytes.
 //!
-//! Written here rather than taken from a crate because upstream's files may carry `NaN` and `Infinity`, which strict
-//! readers refuse, because numbers go straight from text to the tensor's own type, rounded once, and because every
-//! message tells line and column. Depth is bounded; nothing but strings with escapes is allocated.
+//! Written here rather than taken from a crate for three reasons: upstream's files may contain `NaN` and `Infinity`,
+//! which strict parsers refuse; numbers go straight from text to the tensor's own type, rounded once; and every message
+//! gives line and column. Depth is bounded; only strings with escapes are allocated.
 
 use std::borrow::Cow;
 
-/// Deepest nesting that is skipped over.
+/// Deepest nesting that is skipped.
 const MAX_DEPTH: usize = 128;
 
-/// What is wrong, and where in the text.
+/// An error and its place in the text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Offset in bytes.
     pub at: usize,
     /// What is wrong there.
     pub message: String,
-    /// Whether the text is no JSON, rather than JSON that does not fit.
+    /// Whether the text is not JSON, rather than JSON that does not fit.
     pub syntax: bool,
 }
 
 impl Fault {
-    /// JSON that does not fit what is asked for.
+    /// JSON that does not fit.
     pub fn rule(at: usize, message: impl Into<String>) -> Self {
         Self { at, message: message.into(), syntax: false }
     }
 
-    /// Text that is no JSON.
+    /// Text that is not JSON.
     pub fn syntax(at: usize, message: impl Into<String>) -> Self {
         Self { at, message: message.into(), syntax: true }
     }
 }
 
-/// What comes next in the text.
+/// The kind of the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -58,10 +58,10 @@ impl Kind {
     }
 }
 
-/// A key that nothing asks for, probably misspelt.
+/// An unused key, probably misspelt.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stray {
-    /// Where it is first.
+    /// Where it occurs first.
     pub at: usize,
     /// The key.
     pub key: String,
@@ -69,7 +69,7 @@ pub struct Stray {
     pub known: &'static str,
 }
 
-/// Most distinct keys that are remembered; a generated file may have millions.
+/// Limit on distinct keys that are kept; a generated file may have millions.
 const MOST_STRAYS: usize = 8;
 
 /// Position in a JSON text.
@@ -77,7 +77,7 @@ const MOST_STRAYS: usize = 8;
 pub struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
-    /// What was [passed over](Lexer::pass_over).
+    /// Keys that were [passed over](Lexer::pass_over).
     pub strays: Vec<Stray>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Lexer<'a> {
         Self::resume(text, if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 })
     }
 
-    /// Starts at an offset that [`Lexer::offset`] told.
+    /// Starts at an offset from [`Lexer::offset`].
     pub fn resume(text: &'a [u8], at: usize) -> Self {
         Self { text, at, strays: Vec::new() }
     }
@@ -118,7 +118,7 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// What the next value is, without taking it.
+    /// The kind of the next value, without consuming it.
     pub fn peek(&mut self) -> Result<Kind, Fault> {
         match self.next_byte() {
             Some(b'{') => Ok(Kind::Object),
@@ -133,7 +133,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A word that is none of JSON's, such as other languages have for their constants.
+    /// A word that is not JSON, such as another language's constant.
     #[cold]
     fn no_word(&self) -> Fault {
         const SHOWN: usize = 20;
@@ -142,13 +142,13 @@ impl<'a> Lexer<'a> {
         self.fault(format!("'{word}' is no value: words are true, false, null, NaN, Infinity and -Infinity"))
     }
 
-    /// Takes the `{` or `[` that was peeked at.
+    /// Consumes the `{` or `[` that was peeked at.
     pub fn enter(&mut self) {
         self.blanks();
         self.at += 1;
     }
 
-    /// Whether a further item follows in an array or object that `close` ends; takes the comma or the end.
+    /// Whether another item follows in an array or object that `close` ends; consumes the comma or the end.
     #[inline]
     pub fn more(&mut self, close: u8, first: &mut bool) -> Result<bool, Fault> {
         let was_first = std::mem::replace(first, false);
@@ -172,7 +172,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes the key of an object's member, and its colon.
+    /// Consumes the key of an object's member, and its colon.
     pub fn key(&mut self) -> Result<Cow<'a, str>, Fault> {
         let key = self.string()?;
         match self.next_byte() {
@@ -184,7 +184,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes a string.
+    /// Consumes a string.
     pub fn string(&mut self) -> Result<Cow<'a, str>, Fault> {
         if self.next_byte() != Some(b'"') {
             return Err(self.fault("expected a string"));
@@ -272,7 +272,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes a number, or one of `NaN`, `Inf`, `Infinity` with or without a minus, as text that Rust's parsers read.
+    /// Consumes a number, or one of `NaN`, `Inf`, `Infinity` with or without a minus, as text that Rust's parsers
+    /// accept.
     #[inline]
     pub fn number(&mut self) -> Result<&'a str, Fault> {
         self.blanks();
@@ -315,7 +316,7 @@ impl<'a> Lexer<'a> {
         word.map(|word| at + word.len()).ok_or_else(|| Self::resume(self.text, at).no_word())
     }
 
-    /// Takes `true` or `false`.
+    /// Consumes `true` or `false`.
     pub fn boolean(&mut self) -> Result<bool, Fault> {
         self.blanks();
         if self.word("true") {
@@ -335,7 +336,7 @@ impl<'a> Lexer<'a> {
         found
     }
 
-    /// Takes the value of `key`, which is none of those that are `known`, and remembers the key.
+    /// Skips the value of `key`, which is not among the `known` ones, and notes the key.
     pub fn pass_over(&mut self, key: &str, known: &'static str) -> Result<(), Fault> {
         let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.known == known);
         if is_new && self.strays.len() < MOST_STRAYS {
@@ -344,7 +345,7 @@ impl<'a> Lexer<'a> {
         self.skip()
     }
 
-    /// Takes any value and forgets it.
+    /// Skips any value.
     pub fn skip(&mut self) -> Result<(), Fault> {
         self.skip_below(MAX_DEPTH)
     }

@@ -1,10 +1,10 @@
 //! JSON input files: `{"data": [...], "validation_data": [...]}`.
 //!
-//! `data` holds steps (objects from input names to tensors), which all files add to stream 0, or streams (arrays of
+//! `data` holds steps (objects from input names to tensors), which all files append to stream 0, or streams (arrays of
 //! steps), which add up. A tensor is a flat array of one batch element's values, or an object with `content` (an array
-//! or `{"b64": ...}`) or `b64`, and `shape`. `validation_data` has the same form with the outputs' names; where a model is
-//! decoupled, a step may be an array of objects there, one for each response. Text goes straight into the memory that
-//! batches of one element are sent from.
+//! or `{"b64": ...}`) or `b64`, and `shape`. `validation_data` has the same structure with the outputs' names; for a
+//! decoupled model a step may be an array of objects there, one for each response. Text is converted straight into the
+//! memory that batches of one element are sent from.
 
 mod document;
 mod elements;
@@ -40,9 +40,9 @@ pub(crate) struct JsonReader<'a> {
     scratch: RegionBuilder,
     form: Option<Form>,
     streams: Vec<Stream>,
-    /// Shapes that steps gave, each once.
+    /// Shapes given by steps, each once.
     shapes: HashSet<Arc<[i64]>>,
-    /// Unknown keys of the file that is being read.
+    /// Unknown keys of the current file.
     strays: Vec<Stray>,
     warnings: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct JsonReader<'a> {
 /// Reads JSON files.
 ///
 /// # Errors
-/// Names file, line, stream, step, tensor and the rule that is broken.
+/// Names file, line, stream, step, tensor and the broken rule.
 pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
     let mut reader = JsonReader::new(target)?;
     for path in files {
@@ -77,7 +77,7 @@ impl<'a> JsonReader<'a> {
         })
     }
 
-    /// Forgets what was read.
+    /// Discards what was read.
     #[cfg(fuzzing)]
     pub(crate) fn reset(&mut self) {
         self.memory.truncate(0);
@@ -89,14 +89,14 @@ impl<'a> JsonReader<'a> {
         self.warnings.clear();
     }
 
-    /// Reads the text of one file. `done` is told up to where the text is not needed any more.
+    /// Reads the text of one file. `done` is called with the offset up to which the text is no longer needed.
     pub(crate) fn read(&mut self, path: &Path, text: &[u8], done: &dyn Fn(usize)) -> Result<()> {
         self.document(text, done).map_err(|fault| named(path, text, &fault))?;
         self.warn_of_strays(path, text);
         Ok(())
     }
 
-    /// perf_analyzer ignores keys that it does not know, and its users' files may hold such; but a key may be misspelt.
+    /// perf_analyzer ignores unknown keys, and its users' files may contain some; but a key may be misspelt.
     fn warn_of_strays(&mut self, path: &Path, text: &[u8]) {
         let named = self.strays.drain(..).map(|Stray { at, key, known }| {
             format!("{key:?} (line {}; known there: {known})", Lexer::position(text, at).0)
@@ -182,7 +182,7 @@ impl<'a> JsonReader<'a> {
         Ok(start)
     }
 
-    /// How many steps of stream 0, or streams, there are.
+    /// Number of steps of stream 0, or of streams.
     fn extent(&self) -> usize {
         match self.form {
             Some(Form::Steps) => self.streams[0].len(),
@@ -274,7 +274,7 @@ fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
     Error::input(format!("{}, line {line}, column {column}: {parse}{}", in_file(path), fault.message))
 }
 
-/// What a file that is not meant to be JSON is, and what to do with it.
+/// The format of a file that is not meant to be JSON, and what to do with it.
 fn other_format(text: &[u8]) -> Option<(&'static str, &'static str)> {
     const FORMATS: [(&[u8], &str, &str); 5] = [
         (
@@ -290,7 +290,7 @@ fn other_format(text: &[u8]) -> Option<(&'static str, &'static str)> {
     FORMATS.into_iter().find(|(magic, ..)| text.starts_with(magic)).map(|(_, what, remedy)| (what, remedy))
 }
 
-/// Takes the start of a value of the given kind.
+/// Consumes the start of a value of the given kind.
 fn expect(lexer: &mut Lexer<'_>, kind: Kind, rule: &str) -> Result<(), Fault> {
     match lexer.peek()? {
         got if got == kind => {
@@ -301,7 +301,7 @@ fn expect(lexer: &mut Lexer<'_>, kind: Kind, rule: &str) -> Result<(), Fault> {
     }
 }
 
-/// Passes over what is read later.
+/// Skips a value that is read later.
 fn skip_over(lexer: &mut Lexer<'_>, done: &dyn Fn(usize)) -> Result<(), Fault> {
     if lexer.peek()? != Kind::Array {
         return lexer.skip();

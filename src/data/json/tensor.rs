@@ -6,24 +6,24 @@ use crate::data::strings;
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
 
-/// Most dimensions that a shape may have.
+/// Maximum number of dimensions.
 const MAX_RANK: usize = 64;
 
-/// Appends the bytes of a tensor and returns the shape that it states, if it does.
+/// Appends the bytes of a tensor and returns the shape that it states, if any.
 pub(super) fn read_tensor(
     lexer: &mut Lexer<'_>,
     spec: &TensorSpec,
     out: &mut RegionBuilder,
 ) -> Result<Option<Vec<i64>>, Fault> {
     let named = |fault: Fault| Fault { message: format!("tensor {}: {}", spec.name, fault.message), ..fault };
-    // Where any number of documents may be, they say how many they are, and one may stand alone.
+    // If there may be any number of documents, a list gives them all, and a single one may stand alone.
     let documents = spec.datatype == DataType::Json && spec.shape.iter().any(|dim| *dim < 0);
     match lexer.peek()? {
         Kind::Array if documents => {
             read_array(lexer, spec.datatype, out).map(|count| Some(vec![count as i64])).map_err(named)
         }
         Kind::Object if documents => read_document(lexer, out).map(|()| Some(vec![1])).map_err(named),
-        // A string stands for a list of one.
+        // A string counts as a list of one.
         Kind::Text if spec.datatype == DataType::Bytes => {
             let text = lexer.string()?;
             let appended = strings::append(out, text.as_bytes());

@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::model::TensorSpec;
 use crate::shm::{RegionBuilder, map_text};
 
-/// The values of the UINT64 input `spec` of every step of JSON files, in order. All other tensors are passed over: what
-/// they may hold, the model says.
+/// The values of the UINT64 input `spec` of every step of JSON files, in order. All other tensors are skipped, because
+/// the model is not known yet.
 ///
 /// # Errors
-/// Names file, line, step and rule: no JSON, no steps, several streams, a step without that input or with another value
-/// than one whole number.
+/// Names file, line, step and rule: not JSON, no steps, several streams, a step without that input or with a value
+/// other than one integer.
 pub(crate) fn timestamps(files: &[PathBuf], spec: &TensorSpec) -> Result<Vec<u64>> {
     let mut reader = Reader { spec, memory: RegionBuilder::new()?, times: Vec::new() };
     for path in files {
@@ -33,7 +33,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self, text: &[u8]) -> Result<(), Fault> {
         const NO_DATA: &str = "The json file doesn't contain data field: it must be {\"data\": [...]}";
-        // NumPy's formats are good for input data, but not here.
+        // NumPy's formats are valid for input data, but not here.
         if let Some((what, _)) = other_format(text) {
             let form = r#"{"data": [{"INPUT": [...], "timestamp": [MILLISECONDS]}, ...]}"#;
             return Err(Fault::syntax(0, format!("{what}; a schedule and its data are JSON in UTF-8: {form}")));

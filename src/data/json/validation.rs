@@ -1,4 +1,4 @@
-//! `validation_data`: what must come out, in the form of `data`.
+//! `validation_data`: the expected outputs, in the structure of `data`.
 
 use std::sync::Arc;
 

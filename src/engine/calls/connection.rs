@@ -1,28 +1,28 @@
-//! [`MultiplexedConnection`]: a client's one connection and its calls: bytes in and out, its loss, its replacement.
+//! [`MultiplexedConnection`]: a client's one connection and its calls: reading, writing, losing and replacing it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::calls::events::{CallTable, Heard};
+use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::calls::status::{self, UNAVAILABLE};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{CallPlan, Method};
-use crate::engine::{ExchangeId, Exchanges, TalliedLine, Transport, late, wait_for};
+use crate::engine::{ExchangeId, Exchanges, TalliedConnection, Transport, late, wait_for};
 use crate::error::{Error, Result};
 use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
 
-/// Pause between attempts to connect again.
+/// Pause between attempts to reconnect.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Pause of requests that fail because there is no connection.
+/// Pause before requests fail that have no connection.
 const DEAD_PAUSE: Duration = Duration::from_millis(20);
-/// How long making a connection again may take: requests are due meanwhile.
+/// How long reconnecting may take: requests are due meanwhile.
 const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
-/// Looks at what came while a connection was idle.
+/// Limit on reads of what arrived while a connection was idle.
 const MOST_TAKES: u32 = 64;
-/// Buffers that are read before anything else is looked at: a server that never ends must not keep deadlines from being seen.
+/// Limit on consecutive reads: a server that never stops sending must not keep deadlines from being checked.
 const MOST_READS: u32 = 16;
 
 /// A client's one connection and its calls.
@@ -32,13 +32,13 @@ pub(super) struct MultiplexedConnection<M> {
     calls: CallTable,
     headers: Encoder,
     line: Option<Http2Socket>,
-    place: TalliedLine,
-    /// Why there is no line.
+    place: TalliedConnection,
+    /// Why there is no connection.
     lost: InferError,
     retry_at: Stamp,
-    /// Slots whose requests have no stream, because the server allows no more.
+    /// Slots whose requests wait for a stream, because the server allows no more.
     queued: VecDeque<usize>,
-    /// The TLS layer may hold bytes that no poll of the socket tells of.
+    /// The TLS layer may hold bytes that polling the socket does not show.
     unread: bool,
 }
 
@@ -54,7 +54,7 @@ impl<M: Method> MultiplexedConnection<M> {
             calls: CallTable::new(plan.route.limit.map(late)),
             headers: Encoder::new(&plan.fields),
             line: Some(line),
-            place: TalliedLine::new(&plan.route.tally),
+            place: TalliedConnection::new(&plan.route.tally),
             lost: status::error(UNAVAILABLE, "there is no connection"),
             retry_at: Stamp::default(),
             queued: VecDeque::new(),
@@ -64,7 +64,7 @@ impl<M: Method> MultiplexedConnection<M> {
         })
     }
 
-    /// Sends a request, or queues it, or ends it.
+    /// Sends a request, queues it, or ends it with an error.
     fn send(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
         if self.line.is_none() {
             exchanges.fail_later(slot, self.lost.clone(), DEAD_PAUSE);
@@ -92,7 +92,7 @@ impl<M: Method> MultiplexedConnection<M> {
         Ok(())
     }
 
-    /// The stream of the connection that a slot's request goes on; opened, unless it is open. `None` where it must wait.
+    /// The stream of the connection for a slot's request, opened if necessary. `None` if it must wait.
     fn stream_for(&mut self, slot: usize, exchanges: &Exchanges) -> Option<u32> {
         let line = self.line.as_mut().filter(|line| !line.h2.is_congested())?;
         let shared = self.calls.slots[slot].shared;
@@ -110,7 +110,7 @@ impl<M: Method> MultiplexedConnection<M> {
         Some(number)
     }
 
-    /// Opens streams for requests that wait for one.
+    /// Opens streams for queued requests.
     fn open_queued(&mut self, exchanges: &mut Exchanges) -> Result<()> {
         for _ in 0..self.queued.len() {
             if self.line.as_ref().is_some_and(|line| line.h2.is_congested())
@@ -126,7 +126,7 @@ impl<M: Method> MultiplexedConnection<M> {
         Ok(())
     }
 
-    /// Makes a new connection in place of one that is gone, if that was asked for.
+    /// Replaces a lost connection, if that was asked for.
     fn connect_again(&mut self) {
         if self.line.is_none() && self.plan.route.reconnect && Stamp::now() >= self.retry_at {
             self.replace_line();
@@ -163,7 +163,7 @@ impl<M: Method> MultiplexedConnection<M> {
         }
     }
 
-    /// Takes what has come, but no more than [`MOST_READS`] buffers; tells whether something has.
+    /// Reads what has arrived, but at most [`MOST_READS`] buffers; returns whether there was anything.
     fn take(&mut self, exchanges: &mut Exchanges) -> bool {
         let Some(line) = &mut self.line else { return false };
         let mut reads = 0;
@@ -174,7 +174,7 @@ impl<M: Method> MultiplexedConnection<M> {
                     reads += 1;
                     exchanges.now = Stamp::now();
                     let (calls, method) = (&mut self.calls, &mut self.method);
-                    if let Err(error) = line.process(&mut Heard { calls, method, exchanges }) {
+                    if let Err(error) = line.process(&mut CallEvents { calls, method, exchanges }) {
                         break Err(error);
                     }
                     if !line.may_hold_more() {
@@ -198,7 +198,8 @@ impl<M: Method> MultiplexedConnection<M> {
         reads > 0
     }
 
-    /// Acts on a server that takes no further streams, and on used-up stream numbers: what is under way ends first.
+    /// Retires the connection when the server accepts no further streams or stream numbers are used up; what is under
+    /// way ends first.
     fn retire_line(&mut self) {
         let Some(line) = &self.line else { return };
         let exhausted = line.h2.is_exhausted();

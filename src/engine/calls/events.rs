@@ -1,4 +1,4 @@
-//! [`Heard`]: what the events of a connection mean for the exchanges on it.
+//! [`CallEvents`]: applies a connection's events to its exchanges.
 
 use crate::backend::InferError;
 use crate::engine::calls::Method;
@@ -10,7 +10,7 @@ use crate::wire::coding;
 use crate::wire::grpc::{Arrived, MessageReader, Wish};
 use crate::wire::h2::{Events, HeaderList, Reset, Token};
 
-/// What is known of a slot's call.
+/// The state of a slot's call.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     /// Its HTTP/2 stream, for calls of their own.
@@ -28,7 +28,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Begins anew.
+    /// Resets the state for a new call.
     pub(super) fn begin(&mut self) {
         (self.stream, self.shared, self.ends) = (0, 0, None);
         (self.messages, self.encoding) = (0, Compression::None);
@@ -48,12 +48,12 @@ pub(crate) struct CallTable {
 }
 
 impl CallTable {
-    /// No calls yet. `late` is said of those that meet their deadline, whoever notices it first.
+    /// No calls yet. `late` is the error of calls that miss their deadline, whichever side notices first.
     pub(crate) fn new(late: Option<InferError>) -> Self {
         Self { slots: Vec::new(), streams: InferStreams::default(), broken: Vec::new(), late }
     }
 
-    /// Makes place for so many slots.
+    /// Makes room for `slots` slots.
     pub(crate) fn grow(&mut self, slots: usize) {
         while self.slots.len() < slots {
             self.slots.push(Call::default());
@@ -72,15 +72,16 @@ impl CallTable {
     }
 }
 
-/// Hears the events of a connection.
-pub(crate) struct Heard<'a, M> {
+/// Receives the events of a connection.
+pub(crate) struct CallEvents<'a, M> {
     pub(crate) calls: &'a mut CallTable,
     pub(crate) method: &'a mut M,
     pub(crate) exchanges: &'a mut Exchanges,
 }
 
-impl<M: Method> Heard<'_, M> {
-    /// Ends the requests on a stream with an error, or with a word for why they have no answer. Its number, if it was open.
+impl<M: Method> CallEvents<'_, M> {
+    /// Ends the requests on a stream with an error, or with a reason why they have no answer. Returns its number if it
+    /// was open.
     fn end_stream(&mut self, stream: usize, error: Option<InferError>) -> Option<u32> {
         let ended = || status::error(BROKEN, "the server ended the stream before all its answers");
         let error = error.unwrap_or_else(ended);
@@ -92,7 +93,7 @@ impl<M: Method> Heard<'_, M> {
         self.calls.streams.close(stream)
     }
 
-    /// Body of a call of its own.
+    /// Body of a request's own call.
     fn own_data(&mut self, slot: usize, bytes: &[u8]) -> Result<(), InferError> {
         if !bytes.is_empty() {
             self.exchanges.response_begins(slot);
@@ -114,7 +115,7 @@ impl<M: Method> Heard<'_, M> {
         self.method.answer(slot, unpacked.as_deref().or(arrived.bytes), self.exchanges)
     }
 
-    /// The server has said all about a call of its own.
+    /// The server has ended a request's own call.
     fn own_end(&mut self, slot: usize, trailers: Option<&HeaderList>) {
         let failed = self.exchanges.has_failed(slot);
         let streams = self.method.streams_answers();
@@ -152,13 +153,13 @@ impl<M: Method> Heard<'_, M> {
         outcome
     }
 
-    /// The slot of a call of its own that is still with the server.
+    /// The slot whose own call is still with the server.
     fn slot(&self, token: Token) -> Option<usize> {
         self.exchanges.find(ExchangeId(token.0))
     }
 }
 
-/// Calls `act` for every message that is complete with `bytes`.
+/// Calls `act` for every message that `bytes` completes.
 fn each_message(
     reader: &mut MessageReader,
     mut bytes: &[u8],
@@ -171,7 +172,7 @@ fn each_message(
     Ok(())
 }
 
-/// The decompressed form of a message that is compressed.
+/// Decompresses a message.
 fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<Option<Vec<u8>>, InferError> {
     if !arrived.compressed {
         return Ok(None);
@@ -184,7 +185,7 @@ fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<
         .map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
 }
 
-/// What response headers say: the encoding of compressed messages, or why there will be none.
+/// Reads the response headers: the encoding of compressed messages, or why there will be none.
 fn accepted(headers: &HeaderList) -> Result<Compression, InferError> {
     match headers.get(":status") {
         Some(b"200") | None => {}
@@ -201,7 +202,7 @@ fn is_informational(headers: &HeaderList) -> bool {
     headers.get(":status").is_some_and(|status| status.first() == Some(&b'1'))
 }
 
-impl<M: Method> Events for Heard<'_, M> {
+impl<M: Method> Events for CallEvents<'_, M> {
     fn headers(&mut self, token: Token, headers: &HeaderList, end: bool) {
         if is_informational(headers) && !end {
             return;

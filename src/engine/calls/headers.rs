@@ -10,7 +10,7 @@ use crate::wire::coding;
 /// Header fields, names in lower case.
 pub type Fields = Vec<(String, String)>;
 
-/// What the calls to one server have in common.
+/// What all calls to one server share.
 #[derive(Clone, Debug)]
 pub struct CallHeaders {
     service: String,
@@ -32,8 +32,8 @@ impl CallHeaders {
         Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
     }
 
-    /// The fields of a call to `method`. Without an `encoding` neither side compresses; with one, if only
-    /// [`Compression::None`], the server may, as it may with gRPC's libraries.
+    /// The header fields of a call to `method`. Without an `encoding` neither side compresses; with one, even
+    /// [`Compression::None`], the server may compress, as gRPC's libraries allow it to.
     pub fn fields(&self, method: &str, encoding: Option<Compression>, deadline: Option<Duration>) -> Fields {
         let accepted = if encoding.is_some() { "identity, deflate, gzip" } else { "identity" };
         let mut fields: Fields = [
@@ -59,7 +59,7 @@ impl CallHeaders {
     }
 }
 
-/// A duration as `grpc-timeout` writes it: at most eight digits and a unit. Rounded up.
+/// A duration in the format of `grpc-timeout`: at most eight digits and a unit. Rounded up.
 fn timeout(duration: Duration) -> String {
     const MOST: u128 = 99_999_999;
     let units = [("n", 1), ("u", 1_000), ("m", 1_000_000), ("S", 1_000_000_000)];
@@ -68,9 +68,9 @@ fn timeout(duration: Duration) -> String {
     format!("{value}{unit}")
 }
 
-/// A metadata entry whose name and value HTTP/2 can carry.
+/// Checks that HTTP/2 can carry the name and value of a metadata entry.
 fn checked((name, value): &(String, String)) -> Result<(String, String)> {
-    // Not shown: the value may be a credential.
+    // The value is not shown: it may be a credential.
     let refuse = |rule: &str| Err(Error::usage(format!("-H: {rule}")));
     let lower = name.to_ascii_lowercase();
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);

@@ -1,11 +1,10 @@
-//! gRPC: exchanges that share one HTTP/2 connection, each a call of its own or a message on a stream that stays open.
+//! gRPC: exchanges that share one HTTP/2 connection, each its own call or a message on a long-lived stream.
 //!
-//! All slots of a client share the connection. Answers that come in one read are all completed before anything is written, so
-//! that the requests which follow them leave in one write. With 16 outstanding against Triton on two cores, one connection was
-//! at least as fast as two, four or sixteen.
+//! All slots of a client share the connection. All answers of one read are completed before anything is written, so
+//! that the requests that follow them leave in one write. With 16 outstanding against Triton on two cores, one
+//! connection was at least as fast as two, four or sixteen.
 //!
-//! Of a stream that stays open nothing but the whole can be given up: there a request is cancelled only while it is the only
-//! one.
+//! A long-lived stream can only be given up as a whole, so a request on it is cancelled only while it is the only one.
 
 mod connection;
 pub(crate) mod events;
@@ -33,59 +32,59 @@ use crate::wire::grpc::Wish;
 
 /// A method of a service over gRPC: how requests become messages, and what messages mean.
 pub trait Method: Send {
-    /// Makes sure that there are so many slots.
+    /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
     /// Where there cannot be another.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
-    /// The body of a request, gRPC's prefix included: bytes to copy, then tensors by reference. On a stream that stays open,
+    /// The body of a request, gRPC's prefix included: bytes to copy, then tensors by reference. On a long-lived stream,
     /// the answers must name `id`, which is empty otherwise.
     ///
     /// # Errors
     /// Where the client is of no further use.
     fn encode(&mut self, slot: usize, request: Request, id: &[u8]) -> Result<(&[u8], &[Bytes])>;
 
-    /// Index of the model that a request is for: the same sequence id is another sequence where it is another model's.
+    /// Index of the model that a request is for: equal sequence ids of different models are different sequences.
     fn model_of(&self, request: Request) -> usize;
 
-    /// Whether a call of its own may have any number of messages for an answer; it is over when the server ends it.
+    /// Whether one call may be answered by any number of messages; it is over when the server ends it.
     fn streams_answers(&self) -> bool {
         false
     }
 
-    /// What is to be done with the answer of a call of its own.
+    /// What to do with the answer to a request's own call.
     fn wish(&self, slot: usize, exchanges: &Exchanges) -> Wish;
 
-    /// Most bytes of any answer.
+    /// Largest answer, in bytes.
     fn longest(&self) -> u64;
 
-    /// The answer of a call of its own has come, or a message of it; `None` where its bytes were not wanted.
+    /// The answer to a request's own call, or one message of it, has arrived; `None` if its bytes were not wanted.
     ///
     /// # Errors
     /// Why the request fails; its call is then given up.
     fn answer(&mut self, slot: usize, message: Option<&[u8]>, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
-    /// A message has come on a stream that stays open; [`parse_id`] says whose it is. The service ends the exchange with its
-    /// last one.
+    /// A message has arrived on a long-lived stream; [`parse_id`] says which request it belongs to. The service ends
+    /// the exchange with its last message.
     ///
     /// # Errors
     /// Why every request on the stream fails.
     fn stream_answer(&mut self, message: &[u8], exchanges: &mut Exchanges) -> Result<(), InferError>;
 }
 
-/// How a client calls.
+/// How a client makes its calls.
 #[derive(Clone)]
 pub struct CallPlan {
     /// How its connection is made.
     pub route: Route,
     /// Header fields of its calls.
     pub fields: Fields,
-    /// Whether requests go on streams that stay open, one for each slot.
+    /// Whether requests use long-lived streams, one for each slot.
     pub streaming: bool,
 }
 
-/// Connects, and lets go again: whether a server is there that speaks HTTP/2.
+/// Connects and disconnects, to check that there is a server that speaks HTTP/2.
 ///
 /// # Errors
 /// Why it cannot be reached within `limit`.

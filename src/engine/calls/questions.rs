@@ -1,4 +1,5 @@
-//! [`Questions`]: single calls beside the load: one at a time over a connection of their own, each waited for.
+//! [`Questions`]: single calls beside the load, such as metadata and statistics: one at a time over a separate
+//! connection, each waited for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::engine::calls::status::{self, BROKEN};
 use crate::wire::grpc::{self, MessageReader, Wish};
 use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
 
-/// Least time to connect in.
+/// Minimum time to connect.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
 
 /// Makes single calls.
@@ -25,7 +26,7 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// For calls with `headers` over connections that `connector` makes.
+    /// Calls use `headers` and connections made by `connector`.
     pub fn new(connector: Arc<Connector>, headers: CallHeaders) -> Self {
         Self { connector, headers, line: Mutex::new(None) }
     }
@@ -35,11 +36,11 @@ impl Questions {
         self.connector.endpoint().to_string()
     }
 
-    /// Calls `method` with a message and waits for the answer's, of at most `most` bytes, for at most `limit`, whatever bytes come
-    /// meanwhile.
+    /// Calls `method` with a message and waits for the answer, of at most `most` bytes, for at most `limit` in all,
+    /// even if bytes keep arriving.
     ///
     /// # Errors
-    /// What the server answers, or why it does not.
+    /// The server's error, or why there is no answer.
     pub fn ask(&self, method: &str, message: &[u8], most: u64, limit: Duration) -> Result<Vec<u8>, InferError> {
         let fields = self.headers.fields(method, None, Some(limit));
         let mut body = grpc::prefix(false, message.len()).to_vec();
@@ -47,7 +48,7 @@ impl Questions {
         let block = &Encoder::literal(&fields);
         let call = SingleCall { block, body: &body, most, deadline: Stamp::now().plus_duration(limit) };
         let mut held = self.line.try_lock_for(limit).ok_or_else(late)?;
-        // A connection that was idle may have been closed meanwhile; a fresh one tells the truth.
+        // An idle connection may have been closed meanwhile; retry on a fresh one before giving up.
         if let Some(mut line) = held.take() {
             match call.exchange(&mut line) {
                 Ok(answer) => {
@@ -74,14 +75,14 @@ fn late() -> InferError {
 struct SingleCall<'a> {
     block: &'a [u8],
     body: &'a [u8],
-    /// Bytes that its answer may have.
+    /// Largest answer, in bytes.
     most: u64,
     deadline: Stamp,
 }
 
 impl SingleCall<'_> {
-    /// Sends the request and waits until its stream has ended; the answer's message, or what is said in its place. An outer
-    /// error means that the connection is of no use.
+    /// Sends the request and waits until its stream has ended; returns the answer's message, or the error in its place.
+    /// An outer error means that the connection is of no further use.
     fn exchange(&self, line: &mut Http2Socket) -> Result<Result<Vec<u8>, InferError>, InferError> {
         if !line.h2.can_open() {
             return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
@@ -108,21 +109,21 @@ impl SingleCall<'_> {
                 break Err(late());
             }
         };
-        // Nothing happens where it has ended.
+        // Does nothing if the stream has ended.
         line.h2.reset(stream, h2::ErrorCode::CANCEL);
         line.flush(|_| ())?;
         outcome
     }
 }
 
-/// What is known of the one call.
+/// The state of the one call.
 #[derive(Default)]
 struct Reply {
     most: u64,
     reader: MessageReader,
     message: Option<Vec<u8>>,
     failure: Option<InferError>,
-    /// The message, or why there is none. Nothing that still comes changes it.
+    /// The message, or why there is none. Later events do not change it.
     outcome: Option<Result<Vec<u8>, InferError>>,
 }
 

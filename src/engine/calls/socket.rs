@@ -1,4 +1,4 @@
-//! A socket with the HTTP/2 connection on it. Never blocks, except where it is asked to wait.
+//! A socket with its HTTP/2 connection. Never blocks, except where it is asked to wait.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::engine::calls::status;
 use crate::engine::{Connector, Deadline, Stream, closed, failure};
 use crate::wire::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
 
-/// How long a connection may take to be made.
+/// How long connecting may take.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Bytes that one read may bring; more than the largest frame that must be complete to be understood.
+/// Bytes per read; more than the largest frame that must be complete to be parsed.
 const READ_BUFFER: usize = 4 * MAX_CONTROL;
 /// Slices of one vectored write.
 const SLICES: usize = 64;
 
-/// A socket with the HTTP/2 connection on it.
+/// A socket with its HTTP/2 connection.
 pub struct Http2Socket {
     stream: Stream,
     /// The connection's state: requests go in here.
     pub h2: Connection,
     buffer: Box<[u8]>,
     filled: usize,
-    /// The TLS layer holds bytes that the socket did not take.
+    /// The TLS layer holds bytes that the socket has not taken yet.
     unflushed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Http2Socket {
     /// Connects and waits for the server's settings, for at most `limit` in all.
     ///
     /// # Errors
-    /// Where nobody answers, or not in HTTP/2.
+    /// Addresses where nothing answers, or not in HTTP/2.
     pub fn connect(connector: &Connector, limit: Duration) -> Result<Self, InferError> {
         let to = |error: InferError| InferError {
             message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
@@ -57,7 +57,7 @@ impl Http2Socket {
             }
             let filled = self.fill().map_err(before_settings)?;
             if filled {
-                self.process(&mut Nobody)?;
+                self.process(&mut NoEvents)?;
             }
             unread = filled && self.may_hold_more();
             if !self.h2.is_settled() && Stamp::now() >= deadline {
@@ -68,7 +68,7 @@ impl Http2Socket {
         self.flush(|_| ())
     }
 
-    /// Writes what the socket takes. `sent` learns of messages that have left.
+    /// Writes as much as the socket takes. `sent` is called for messages that have left.
     ///
     /// # Errors
     /// Where the socket is broken.
@@ -94,10 +94,10 @@ impl Http2Socket {
         Ok(())
     }
 
-    /// Waits until there is something to read, room for what waits to be written, or the deadline has passed.
+    /// Waits until there is something to read, room for pending writes, or the deadline has passed.
     ///
     /// # Errors
-    /// Where the machine cannot wait.
+    /// Where the system cannot wait.
     pub fn wait(&self, deadline: Stamp) -> Result<(), InferError> {
         let mut interest = PollFlags::IN;
         if self.unflushed || !self.h2.out().is_empty() {
@@ -111,7 +111,7 @@ impl Http2Socket {
         }
     }
 
-    /// Reads what has come, at most a buffer. `false` where nothing has.
+    /// Reads what has arrived, at most one buffer. Returns `false` if there was nothing.
     ///
     /// # Errors
     /// Where the socket is broken, or the server closed it.
@@ -128,15 +128,15 @@ impl Http2Socket {
         }
     }
 
-    /// Why the connection is lost: what the server said before, or else how it was noticed.
+    /// Why the connection is lost: the server's own reason if it gave one, else `noticed`.
     fn lost(&self, noticed: InferError) -> InferError {
         self.h2.goaway().map_or(noticed, status::of_goaway)
     }
 
-    /// Acts on what was read.
+    /// Processes what was read.
     ///
     /// # Errors
-    /// Where the server broke the protocol; it has been told, if it listens.
+    /// The server broke the protocol; it has been told so, if it still reads.
     #[inline]
     pub fn process<E: Events>(&mut self, events: &mut E) -> Result<(), InferError> {
         match self.h2.receive(&self.buffer[..self.filled], events) {
@@ -147,7 +147,7 @@ impl Http2Socket {
             }
             Err(error) => {
                 self.h2.close(&error);
-                // The connection is lost either way; whether the server hears why does not matter.
+                // The connection is lost either way; whether the server learns the reason does not matter.
                 let _ = self.flush(|_| ());
                 Err(broken(&error))
             }
@@ -174,10 +174,10 @@ fn broken(error: &ConnectionError) -> InferError {
     status::error(status::BROKEN, error.to_string())
 }
 
-/// Hears events before any stream is open.
-struct Nobody;
+/// Receives events before any stream is open.
+struct NoEvents;
 
-impl Events for Nobody {
+impl Events for NoEvents {
     fn headers(&mut self, _: Token, _: &HeaderList, _: bool) {}
     fn data(&mut self, _: Token, _: &[u8], _: bool) {}
     fn reset(&mut self, _: Token, _: crate::wire::h2::Reset<'_>) {}

@@ -3,8 +3,8 @@
 use crate::backend::{ErrorCode, InferError};
 use crate::wire::h2::{self, GoAway, HeaderList, Reset};
 
-/// Words for the codes from 1. Where Triton has an error of the same meaning it is Triton's word, so that a failure has
-/// one name over every transport.
+/// Words for the codes from 1. If Triton has an error of the same meaning its word is used, so that a failure has one
+/// name over every transport.
 const WORDS: [&str; 16] = [
     "Cancelled",
     "Unknown",
@@ -28,17 +28,17 @@ const WORDS: [&str; 16] = [
 pub const BROKEN: &str = "Protocol error";
 /// The server does not have the method.
 pub const UNIMPLEMENTED: &str = WORDS[11];
-/// The server takes no calls.
+/// The server does not accept calls.
 pub const UNAVAILABLE: &str = WORDS[13];
 /// The server does not know the method.
 pub const UNSUPPORTED: &str = WORDS[11];
 
-/// An error of that kind.
+/// An error with that code.
 pub fn error(code: impl Into<ErrorCode>, message: impl Into<String>) -> InferError {
     InferError::new(code, message)
 }
 
-/// What one of gRPC's numbers means; `None` for one that it does not have.
+/// The meaning of a gRPC status number; `None` if gRPC does not define it.
 fn code(number: usize) -> Option<ErrorCode> {
     match number {
         1 => Some(ErrorCode::Cancelled),
@@ -47,7 +47,7 @@ fn code(number: usize) -> Option<ErrorCode> {
     }
 }
 
-/// What trailers say: `Ok` for success. `None` where they hold no status.
+/// The status in the trailers: `Ok` for success. `None` if they hold no status.
 pub fn of_trailers(headers: &HeaderList) -> Option<Result<(), InferError>> {
     let code = headers.get("grpc-status")?;
     if code == b"0" {
@@ -74,7 +74,7 @@ pub fn of_http(status: &[u8]) -> InferError {
     error(word, format!("HTTP status {} without a gRPC status", String::from_utf8_lossy(status)))
 }
 
-/// The server takes no requests any more on a connection.
+/// The error of requests on a connection on which the server accepts no more.
 pub fn of_goaway(goaway: &GoAway) -> InferError {
     let text = if goaway.text.is_empty() { "no reason given" } else { &goaway.text };
     let message = format!(
@@ -84,7 +84,7 @@ pub fn of_goaway(goaway: &GoAway) -> InferError {
     error(UNAVAILABLE, message)
 }
 
-/// What a stream that is gone means for its call.
+/// The error of a call whose stream was reset.
 pub fn of_reset(why: Reset<'_>) -> InferError {
     let code = match why {
         Reset::Code(code) => code,
@@ -100,7 +100,7 @@ pub fn of_reset(why: Reset<'_>) -> InferError {
     error(kind, format!("the server reset the stream with {code}"))
 }
 
-/// Undoes the escapes of `grpc-message`; what is no escape stays as it is.
+/// Undoes the escapes of `grpc-message`; invalid escapes stay as they are.
 fn percent_decoded(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! Streams that stay open for many requests: one per slot, opened at its first request.
+//! Long-lived streams for many requests: one per slot, opened at its first request.
 //!
 //! Triton answers the requests of one stream in the order in which they came, and promises no order between streams. So
-//! requests that have nothing to do with each other go on streams of their own, and those of a sequence all on one.
+//! independent requests go on separate streams, and all requests of a sequence on one.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::wire::h2::Token;
 
 /// Characters of a request's id on a stream: slot and generation in hexadecimal.
 pub const ID_LEN: usize = 17;
-/// Tells tokens of streams from those of requests, whose generations leave it free.
+/// Distinguishes tokens of streams from those of requests, whose generations leave this bit free.
 const STREAM: u64 = 1 << 63;
 
 /// A sequence: the index of its model, and its correlation ID.
@@ -22,23 +22,23 @@ pub type SequenceKey = (usize, u64);
 /// One stream.
 #[derive(Debug, Default)]
 pub struct InferStream {
-    /// Puts its messages together.
+    /// Assembles its messages.
     pub reader: MessageReader,
     /// Encoding of compressed messages.
     pub encoding: Compression,
-    /// Why its headers say that there will be no messages.
+    /// The reason, if its headers say that there will be no messages.
     pub rejected: Option<InferError>,
     /// Its number on the connection while it is open.
     number: Option<u32>,
-    /// The stream that takes its place where the server allows no more.
+    /// The stream used in its place if the server allows no more streams.
     via: Option<usize>,
     /// Sequences that it carries.
     sequences: u32,
-    /// Whether `free` names it.
+    /// Whether it is in `free`.
     listed: bool,
 }
 
-/// A sequence that is alive, or whose end has no answer yet: the same id may begin again, and must not overtake it.
+/// A sequence that is active, or whose end has no answer yet: the same id may begin again, and must not overtake it.
 #[derive(Debug)]
 struct Live {
     stream: usize,
@@ -50,15 +50,15 @@ struct Live {
 #[derive(Debug, Default)]
 pub struct InferStreams {
     list: Vec<InferStream>,
-    /// Those that are open.
+    /// The open ones.
     open: Vec<usize>,
-    /// Those without a sequence, and some that got one since.
+    /// Streams without a sequence, and some that have received one since.
     free: Vec<usize>,
     live: HashMap<SequenceKey, Live>,
 }
 
 impl InferStreams {
-    /// Makes place for the streams of so many slots.
+    /// Makes room for the streams of `slots` slots.
     pub fn grow(&mut self, slots: usize) {
         while self.list.len() < slots {
             self.free.push(self.list.len());
@@ -70,8 +70,8 @@ impl InferStreams {
         self.live.reserve(more(self.live.len()));
     }
 
-    /// The stream for a slot's request: the slot's own, or that of its sequence. A sequence that is new gets one that no
-    /// other has, the slot's own if it can be, or if there is none.
+    /// The stream for a slot's request: the slot's own, or that of its sequence. A new sequence gets a stream that no
+    /// other sequence uses, if possible the slot's own; the slot's own if there is none.
     pub fn assign(&mut self, slot: usize, model: usize, position: Option<SequencePosition>) -> usize {
         let Some(position) = position else { return slot };
         let key = (model, position.id);
@@ -116,21 +116,21 @@ impl InferStreams {
     }
 
     /// The open stream for what was assigned to `stream`, and its number: itself, or the one that carries its sequences
-    /// in its place. `None` where it must be opened.
+    /// in its place. `None` if it must be opened.
     pub fn find(&self, stream: usize) -> Option<(usize, u32)> {
         let at = |index: usize| self.list[index].number.map(|number| (index, number));
         let via = self.list[stream].via.filter(|_| self.list[stream].sequences > 0);
         at(stream).or_else(|| at(via?))
     }
 
-    /// An open stream in place of one that cannot be opened.
+    /// An open stream to use in place of one that cannot be opened.
     pub fn share(&mut self, stream: usize) -> Option<(usize, u32)> {
         let via = *self.open.get(stream % self.open.len().max(1))?;
         self.list[stream].via = Some(via);
         self.list[via].number.map(|number| (via, number))
     }
 
-    /// A stream was opened and has this number.
+    /// A stream was opened with this number.
     pub fn opened(&mut self, stream: usize, number: u32) {
         self.open.push(stream);
         let stream = &mut self.list[stream];
@@ -140,7 +140,7 @@ impl InferStreams {
         stream.rejected = None;
     }
 
-    /// A stream is over. Its number, where it was open.
+    /// A stream is over. Returns its number if it was open.
     pub fn close(&mut self, stream: usize) -> Option<u32> {
         let number = self.list[stream].number.take()?;
         self.open.retain(|&other| other != stream);
@@ -148,14 +148,14 @@ impl InferStreams {
         Some(number)
     }
 
-    /// All streams are over, as their connection is.
+    /// All streams are over, because their connection is.
     pub fn close_all(&mut self) {
         for stream in self.open.drain(..) {
             self.list[stream].number = None;
         }
     }
 
-    /// Whether a stream is open.
+    /// Whether any stream is open.
     pub fn any_open(&self) -> bool {
         !self.open.is_empty()
     }
@@ -171,12 +171,12 @@ impl InferStreams {
     }
 }
 
-/// What a stream is called in events.
+/// A stream's token in events.
 pub fn stream_token(stream: usize) -> Token {
     Token(STREAM | stream as u64)
 }
 
-/// The stream that a token names, if it names one.
+/// The stream of a token, if it is one of a stream.
 #[inline]
 pub fn stream_of(token: Token) -> Option<usize> {
     (token.0 & STREAM != 0).then_some((token.0 & !STREAM) as usize)

@@ -1,4 +1,4 @@
-//! `-H`: header fields of the user's own, and which of ours they replace.
+//! `-H`: the user's own header fields, and which of ours they replace.
 
 use crate::error::{Error, Result};
 use crate::plan::Compression;
@@ -25,27 +25,27 @@ impl Headers {
     /// Checks names and values.
     ///
     /// # Errors
-    /// A usage error for a name that is no token, a value with line breaks, and fields that frame the request.
+    /// A usage error for a name that is not a token, a value with line breaks, and fields that frame the request.
     pub fn new(given: &[(String, String)]) -> Result<Self> {
         let mut fields = Vec::with_capacity(given.len());
         for (name, value) in given {
             let value = value.trim();
-            // Not shown: a value may be a credential, and a torn one may stand where the name should.
+            // Not shown: a value may be a credential, and a mangled one may stand where the name should.
             check(name, value).map_err(|why| Error::usage(format!("-H: {why}")))?;
             fields.push((name.clone(), value.to_owned()));
         }
         Ok(Self { fields })
     }
 
-    /// Appends our own field, unless the user gave one of this name.
+    /// Appends our own field, unless the user gave one with this name.
     pub fn write_own(&self, out: &mut Vec<u8>, name: &str, value: &str) {
         if !self.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name)) {
             write_field(out, name, value);
         }
     }
 
-    /// Whether a reply may be compressed in this way, because the user's fields ask for it or, where these do not say,
-    /// `compression` does.
+    /// Whether a reply may be compressed with `encoding`: the user's fields decide, or, if they do not say,
+    /// `compression`.
     pub fn accept(&self, encoding: Encoding, compression: Compression) -> bool {
         let asked = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
         let mut asked = asked.map(|(_, codings)| codings.to_ascii_lowercase()).peekable();

@@ -1,7 +1,7 @@
-//! HTTP/1.1 for services: a dialogue whose answers are heads and bodies, and questions beside the load.
+//! HTTP/1.1 for services: a dialogue whose answers are heads and bodies, and queries beside the load.
 //!
-//! HTTP/1.1 answers in the order of requests, and a connection carries one request at a time: so the connection matches an
-//! answer to its request, and every request either completes with the one answer that came on its connection or fails.
+//! HTTP/1.1 answers in the order of requests, and our connections carry one request at a time. So the connection
+//! matches an answer to its request, and every request either completes with the one answer on its connection or fails.
 
 mod headers;
 mod questions;
@@ -22,16 +22,16 @@ use crate::wire::http1::{Head, ReplyReader};
 
 /// A service over HTTP/1.1: how a request becomes bytes, and what the answer means.
 pub trait HttpService: Send {
-    /// The field that says how long the first part of an answer's body is; empty where there is none.
+    /// The field that gives the length of the first part of an answer's body; empty if there is none.
     const PART_LENGTH: &'static str = "";
 
-    /// Makes sure that there are so many slots.
+    /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
     /// Where there cannot be another.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
-    /// Makes a request, its head included, ready to be sent in a slot; tells its length in bytes.
+    /// Prepares a request, including its head, for sending in a slot; returns its length in bytes.
     ///
     /// # Errors
     /// Why it cannot be sent.
@@ -40,13 +40,13 @@ pub trait HttpService: Send {
     /// As [`Dialogue::gather`].
     fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize;
 
-    /// The head of the answer has come.
+    /// The head of the answer has arrived.
     ///
     /// # Errors
-    /// Where nothing good can follow: the connection is then ended.
+    /// Where nothing useful can follow: the connection is then closed.
     fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError>;
 
-    /// A piece of the answer's body has come; with it, `total` bytes have.
+    /// A piece of the answer's body has arrived; with it, `total` bytes have.
     ///
     /// # Errors
     /// As [`HttpService::head`].
@@ -55,16 +55,16 @@ pub trait HttpService: Send {
     /// The answer is complete, with `total` bytes of body.
     ///
     /// # Errors
-    /// Why the request has failed; the connection is as good as before.
+    /// Why the request has failed; the connection stays usable.
     fn complete(&mut self, slot: usize, head: &Head, total: u64, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
-    /// Whether nothing is wanted of what may still come of the body: the answer is complete then, where its connection is good for
-    /// no other.
+    /// Whether the rest of the body is not needed: the answer is then complete if its connection cannot be reused
+    /// anyway.
     fn has_all(&self, _slot: usize) -> bool {
         false
     }
 
-    /// Whether an answer that the server has broken off within its body says all the same that it is whole.
+    /// Whether an answer is complete although the server closed the connection within its body.
     fn is_whole(&self, _slot: usize) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! [`Questions`]: questions to the server beside the load (metadata, statistics, shared memory), over a connection that is kept.
+//! [`Questions`]: queries to the server beside the load (metadata, statistics, shared memory), over a connection that
+//! is kept open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::plan::Compression;
 use crate::wire::http1::{Head, NOT_ASKED_FOR, ReplyReader, decompress};
 
-/// Longest answer that is taken, packed and unpacked: metadata of half a million tensors.
+/// Largest answer that is accepted, compressed or decompressed: metadata of half a million tensors.
 const MAX_ANSWER: u64 = 64 * 1024 * 1024;
-/// Bytes that one read takes at most.
+/// Bytes per read.
 const BUFFER: usize = 64 * 1024;
 
 /// How long an answer may take in all.
@@ -25,9 +26,9 @@ const BUFFER: usize = 64 * 1024;
 pub enum Patience {
     /// While a run is set up.
     Setup,
-    /// While a server is waited for, which may take this long.
+    /// While waiting for a server, which may take this long.
     Within(Duration),
-    /// Between windows, and when a run ends: a server that has died must not hold up the report.
+    /// Between windows, and when a run ends: a dead server must not hold up the report.
     Sample,
 }
 
@@ -41,43 +42,43 @@ impl Patience {
     }
 }
 
-/// Asks the server, over a connection that is kept until the server closes it. Questions that are asked at the same time
-/// have a connection each.
+/// Queries the server over a connection that is kept until the server closes it. Concurrent queries have a connection
+/// each.
 pub struct Questions {
     connector: Arc<Connector>,
     headers: Headers,
     idle: Mutex<Option<Stream>>,
 }
 
-/// What the bytes of an answer's body are given to.
+/// Receives the bytes of an answer's body.
 pub type Taker<'a> = dyn FnMut(&Head, &[u8]) -> Result<(), InferError> + 'a;
 
 /// Why there is no answer.
 struct Unanswered {
     error: InferError,
-    /// Not one byte of it came.
+    /// Whether not one byte of it arrived.
     unheard: bool,
 }
 
-/// A server's answer of whatever status.
+/// A server's answer with any status.
 #[derive(Debug)]
 pub struct Answer {
     /// Status code.
     pub status: u16,
-    /// Its body, unpacked.
+    /// Its body, decompressed.
     pub body: Vec<u8>,
     location: String,
 }
 
 impl Answer {
-    /// Why the server refused, if it did.
+    /// The server's reason for refusing, if it did.
     pub fn refusal(&self) -> Option<InferError> {
         (self.status != 200).then(|| refusal(self.status, &self.location, &self.body))
     }
 }
 
 impl Questions {
-    /// For questions with `headers` over connections that `connector` makes.
+    /// Queries use `headers` and connections made by `connector`.
     pub fn new(connector: Arc<Connector>, headers: Headers) -> Self {
         Self { connector, headers, idle: Mutex::new(None) }
     }
@@ -111,7 +112,7 @@ impl Questions {
     /// The JSON of a successful GET.
     ///
     /// # Errors
-    /// Where the server cannot be reached, refuses, or does not answer with such JSON; `what` is named.
+    /// Where the server cannot be reached, refuses, or does not answer with such JSON; the message names `what`.
     pub fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
         let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
         self.read_json(&answer, what)
@@ -133,15 +134,15 @@ impl Questions {
         })
     }
 
-    /// Gives the body of the answer to a GET to `take`, piece by piece. Returns its head.
+    /// Passes the body of the answer to a GET to `take`, piece by piece. Returns its head.
     ///
     /// # Errors
-    /// Why there is no answer, and whatever `take` finds wrong with it.
+    /// Why there is no answer, or the error of `take`.
     pub fn stream(&self, path: &str, patience: Patience, take: &mut Taker<'_>) -> Result<Head, InferError> {
         self.exchange(&self.render("GET", path, None), Deadline::within(patience.limit()), take)
     }
 
-    /// The error of a question about `what`.
+    /// The error of a query about `what`.
     pub fn error(&self, what: &str, error: &InferError) -> Error {
         Error::server(format!("HTTP server {}: {what}: {error}", self.connector.endpoint().http_url()))
     }
@@ -168,8 +169,8 @@ impl Questions {
         Ok(Answer { status: head.status, body, location: head.location })
     }
 
-    /// Sends a request and takes its answer, all of it until `deadline`. A connection that was kept may have been closed
-    /// meanwhile; then a new one is made.
+    /// Sends a request and reads its whole answer until `deadline`. If the kept connection has been closed meanwhile, a
+    /// new one is made.
     fn exchange(&self, request: &[u8], deadline: Deadline, take: &mut Taker<'_>) -> Result<Head, InferError> {
         if let Some(stream) = self.kept() {
             match self.converse(stream, request, deadline, take) {
@@ -183,7 +184,7 @@ impl Questions {
         self.converse(stream, request, deadline, take).map_err(|lost| lost.error)
     }
 
-    /// The connection of the last question, if it is still there. A server has nothing to say unasked, so one that can be read
+    /// The connection of the last query, if it is still open. A server sends nothing unasked, so a readable connection
     /// was closed.
     fn kept(&self) -> Option<Stream> {
         let stream = self.idle.lock().take()?;
@@ -219,7 +220,8 @@ impl Questions {
         Ok(head)
     }
 
-    /// Takes bytes of the answer, none at its end. Once it is complete: how many of them do not belong to it.
+    /// Processes bytes of the answer, none at its end. Once it is complete, returns how many of them do not belong to
+    /// it.
     fn feed(
         &self,
         reader: &mut ReplyReader,

@@ -1,14 +1,14 @@
-//! What a server says that does not answer what was asked.
+//! Turns a server's refusal into an error.
 
 use serde_json::Value;
 
 use crate::backend::{ErrorCode, InferError};
 
-/// Most bytes of a refusal that are kept for its text.
+/// Bytes of a refusal that are kept for its text.
 pub const KEPT_OF_REFUSAL: u64 = 64 * 1024;
-/// Under which names servers say why: Triton and most others, and those that are built on FastAPI.
+/// JSON keys under which servers give the reason: Triton and most others, and servers built on FastAPI.
 const WORDS: [&str; 2] = ["error", "detail"];
-/// Most characters of a text that is no JSON.
+/// Characters shown of a text that is not JSON.
 const SHOWN: usize = 300;
 
 /// The server's refusal in its own words.

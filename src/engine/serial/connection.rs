@@ -1,4 +1,4 @@
-//! [`SerialConnection`]: a connection, and how far the request on it has come.
+//! [`SerialConnection`]: a connection, and the progress of the request on it.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
@@ -7,33 +7,33 @@ use crate::backend::{ConnectionFault, InferError};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::{Dialogue, SLICES, Step};
-use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedLine, closed, failure, wait_for};
+use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedConnection, closed, failure, wait_for};
 
-/// How long a blocking read or write waits before the deadline is looked at again.
+/// How long a blocking read or write waits before the deadline is checked again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// How the next request gets a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// It is there, or we ended it ourselves, or the server announced that it would: made when needed.
+    /// Open, or closed by us, or closed by the server as announced: made when needed.
     Fresh,
     /// The server or the network ended it.
     Lost,
 }
 
-/// A connection, and how far the request on it has come.
+/// A connection, and the progress of the request on it.
 pub(super) struct SerialConnection {
     /// Its number among the client's.
     number: usize,
     stream: Option<Stream>,
     link: Link,
-    place: TalliedLine,
-    /// The request is not out yet.
+    place: TalliedConnection,
+    /// Whether the request is not fully sent yet.
     sending: bool,
-    /// Bytes of it that the connection has taken, and all of them.
+    /// Bytes of it that the connection has taken, and the total.
     written: usize,
     total: usize,
-    /// An answer is complete.
+    /// Whether an answer is complete.
     answered: bool,
 }
 
@@ -43,7 +43,7 @@ impl SerialConnection {
     /// # Errors
     /// As the connection fails.
     pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
-        let place = TalliedLine::new(&common.route.tally);
+        let place = TalliedConnection::new(&common.route.tally);
         let (stream, link) = (None, Link::Fresh);
         let mut line = Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false };
         line.connect(common, limit)?;
@@ -70,7 +70,8 @@ impl SerialConnection {
         self.attach(common.poller.as_ref())
     }
 
-    /// Makes the socket wait as its client does: for a tick at most, or never, watched by the poller.
+    /// Configures the socket's blocking as its client needs: for a tick at most, or nonblocking and watched by the
+    /// poller.
     pub(super) fn attach(&mut self, poller: Option<&Poller>) -> io::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         match poller {
@@ -83,7 +84,7 @@ impl SerialConnection {
         }
     }
 
-    /// Whether a request would have to fail at once, because its connection was lost and is not to be made again.
+    /// Whether a request must fail at once, because its connection was lost and will not be remade.
     fn is_dead(&self, common: &Common) -> bool {
         self.stream.is_none() && self.link == Link::Lost && !common.route.reconnect
     }
@@ -96,7 +97,8 @@ impl SerialConnection {
         }
     }
 
-    /// Begins to send the slot's request, which has started, of `total` bytes, on a new connection where the old one is gone.
+    /// Begins to send the slot's request, which has started, of `total` bytes, on a new connection if the old one is
+    /// gone.
     ///
     /// # Errors
     /// Why it has failed.
@@ -118,7 +120,7 @@ impl SerialConnection {
         self.send(common, dialogue, slot, exchanges)
     }
 
-    /// A connection may have waited for its first request for long.
+    /// Checks a connection that may have waited long for its first request.
     #[cold]
     fn look_before_first_use(&mut self) {
         if wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
@@ -166,7 +168,8 @@ impl SerialConnection {
         Ok(())
     }
 
-    /// A server that refuses a request may hang up before it has read all of it; its answer then stands in the socket.
+    /// A server that refuses a request may hang up before it has read all of it; its answer is then waiting in the
+    /// socket.
     fn receive_early<D: Dialogue>(
         &mut self,
         dialogue: &mut D,
@@ -189,7 +192,7 @@ impl SerialConnection {
         Err(self.lose(failure(error)))
     }
 
-    /// Reads what has come.
+    /// Reads what has arrived.
     ///
     /// # Errors
     /// Why the request has failed. The connection is then gone.
@@ -240,8 +243,8 @@ impl SerialConnection {
         }
     }
 
-    /// Something came while no request was under way: the server hung up, or talks unasked. Either way the connection
-    /// is of no further use.
+    /// Something arrived while no request was under way: the server hung up, or sends unasked. Either way the
+    /// connection is of no further use.
     pub(super) fn disturbed(&mut self, buffer: &mut [u8]) {
         let Some(stream) = &mut self.stream else { return };
         match stream.read(buffer) {
@@ -253,8 +256,8 @@ impl SerialConnection {
         }
     }
 
-    /// The slot is free; the connection stays if the server keeps it open after a complete answer, and nothing of the request is
-    /// left.
+    /// Frees the slot; the connection stays if the server keeps it open after a complete answer, and the request was
+    /// fully sent.
     pub(super) fn release(&mut self, keeps_open: bool) {
         if !self.answered || !keeps_open || self.sending {
             self.hang_up();
@@ -262,7 +265,7 @@ impl SerialConnection {
         self.sending = false;
     }
 
-    /// Ends the connection ourselves; the next request makes another.
+    /// Closes the connection ourselves; the next request makes another.
     pub(super) fn hang_up(&mut self) {
         if let Some(mut stream) = self.stream.take() {
             stream.shutdown();
@@ -277,7 +280,7 @@ impl SerialConnection {
     }
 }
 
-/// Writes what is left of a request, of which so many bytes are `written`.
+/// Writes the rest of a request, of which `written` bytes have been sent.
 fn write_out<D: Dialogue>(
     stream: &mut Stream,
     dialogue: &D,

@@ -1,15 +1,15 @@
-//! Connections that carry one exchange at a time: each slot has its own, or they are fewer, and requests wait for one.
+//! Connections that carry one exchange at a time: each slot has its own, or there are fewer, and requests wait for one.
 //!
-//! With one slot its socket blocks: a request costs one `writev` and one `read`. With more, all sockets are watched by one
-//! epoll.
+//! With one slot its socket blocks: a request costs one `writev` and one `read`. With more, one epoll watches all
+//! sockets.
 //!
-//! What becomes of a request when its connection breaks: it completes with an error that says how. A connection that the
-//! *server or the network* ended is made again only with `--reconnect`; without, every later request in that slot completes
-//! with `Connection lost`, each after a short pause, so that a load whose server is gone neither spins nor hangs. A
-//! connection that *we* ended (after a cancelled request or a malformed answer), and one whose end the server announced, is
-//! made again with the next request, whose latency includes it.
+//! When a connection breaks, its request completes with an error that says how. A connection that the *server or the
+//! network* ended is remade only with `--reconnect`; without it, every later request in that slot completes with
+//! `Connection lost`, each after a short pause, so that a load whose server is gone neither spins nor hangs. A
+//! connection that *we* ended (after a cancelled request or a malformed answer), or whose end the server announced, is
+//! remade for the next request, whose latency includes that.
 //!
-//! To give up a request is to hang up: there is no other way.
+//! Giving up a request means closing its connection: there is no other way.
 
 mod common;
 mod connection;
@@ -27,56 +27,56 @@ use crate::engine::serial::seats::Seats;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
 
-/// Bytes that one read takes at most. Answers that are larger are passed over in pieces of this size.
+/// Bytes per read. Larger answers are passed on in pieces of this size.
 const BUFFER: usize = 1024 * 1024;
 /// How long the first connection of a slot may take.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
-/// Time between failures that cost nothing: of slots without a connection.
+/// Pause before the failure of slots without a connection, which would otherwise cost no time.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Buffers of one `writev`.
 pub const SLICES: usize = 16;
 
-/// What came of sending or receiving.
+/// Progress of sending or receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is more to come.
     Partly,
-    /// All of it.
+    /// It is complete.
     Whole,
 }
 
-/// A service whose connections carry one exchange at a time: how a request becomes bytes, and what the bytes of an answer mean.
-/// What it makes of them it says to the [`Exchanges`]; an exchange ends where it says [`Step::Whole`].
+/// A service whose connections carry one exchange at a time: how a request becomes bytes, and what the bytes of an
+/// answer mean. It reports to the [`Exchanges`]; an exchange ends when it returns [`Step::Whole`].
 pub trait Dialogue: Send {
-    /// Makes sure that there are so many slots.
+    /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
     /// Where there cannot be another.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
-    /// Makes a request ready to be sent in a slot; tells its length in bytes.
+    /// Prepares a request for sending in a slot; returns its length in bytes.
     ///
     /// # Errors
     /// Why it cannot be sent.
     fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError>;
 
-    /// Fills `slices` with what comes after the first `skip` bytes of the slot's request, as far as there is room. Returns how
-    /// many are used.
+    /// Fills `slices` with what follows the first `skip` bytes of the slot's request, as far as there is room. Returns
+    /// how many are used.
     fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize;
 
-    /// Takes bytes of the answer to the slot's request.
+    /// Processes bytes of the answer to the slot's request.
     ///
     /// # Errors
     /// Where they break the protocol: the connection is then of no further use.
     fn receive(&mut self, slot: usize, bytes: &[u8], exchanges: &mut Exchanges) -> Result<Step, InferError>;
 
-    /// The server has closed the connection: whether that ends the answer.
+    /// The server has closed the connection: succeeds if that ends the answer.
     ///
     /// # Errors
     /// What is missing.
     fn end(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
-    /// Whether the connection of the answer that was complete last takes another request.
+    /// Whether the connection accepts another request after its last complete answer.
     fn keeps_open(&self, slot: usize) -> bool;
 }
 
@@ -102,9 +102,9 @@ pub fn open<D: Dialogue + 'static>(
 struct Connections<D> {
     common: Common,
     lines: Vec<SerialConnection>,
-    /// Most of them.
+    /// Their maximum number.
     most: usize,
-    /// Who has which; where there is none, each slot has that of its number.
+    /// Which slot has which connection; if `None`, each slot has the connection of its number.
     seats: Option<Seats>,
     buffer: Vec<u8>,
     dialogue: D,
@@ -115,7 +115,7 @@ impl<D: Dialogue> Connections<D> {
         Error::server(format!("{}: {}", self.common.route.connector.endpoint().http_url(), failure(error)))
     }
 
-    /// Goes over from one blocking socket to many that do not block.
+    /// Switches from one blocking socket to many nonblocking ones.
     fn watch_all(&mut self) -> std::io::Result<()> {
         let poller = Poller::new()?;
         self.lines.iter_mut().try_for_each(|line| line.attach(Some(&poller)))?;
@@ -123,7 +123,7 @@ impl<D: Dialogue> Connections<D> {
         Ok(())
     }
 
-    /// Goes on with a connection whose socket is ready.
+    /// Makes progress on a connection whose socket is ready.
     fn advance(&mut self, number: usize, exchanges: &mut Exchanges) {
         let Self { common, lines, buffer, dialogue, seats, .. } = self;
         let line = &mut lines[number];
@@ -180,7 +180,7 @@ impl<D: Dialogue> Connections<D> {
 }
 
 impl<D: Dialogue> Connections<D> {
-    /// Sends a slot's request on a connection. Of one that `waited` for it, the time has begun already.
+    /// Sends a slot's request on a connection. If it `waited` for one, its time has started already.
     fn begin(&mut self, (slot, number): (usize, usize), waited: bool, exchanges: &mut Exchanges) {
         let Self { common, lines, dialogue, .. } = self;
         let line = &mut lines[number];
@@ -247,7 +247,7 @@ impl<D: Dialogue> Transport for Connections<D> {
         Ok(())
     }
 
-    /// What waits for a connection leaves on those that are free again.
+    /// Sends waiting requests on connections that are free again.
     fn flush(&mut self, exchanges: &mut Exchanges) {
         while let Some((slot, number)) = self.seats.as_mut().and_then(|seats| seats.next(exchanges)) {
             self.lines[number].enter();

@@ -1,23 +1,24 @@
-//! [`Seats`]: which slot has which connection, where there are fewer connections than slots.
+//! [`Seats`]: assigns connections to slots where there are fewer connections than slots.
 
 use std::collections::VecDeque;
 
 use crate::engine::{ExchangeId, Exchanges};
 
-/// Which slot has which connection. Who finds none free waits, and the one that has waited longest gets the next.
+/// Assigns connections to slots. A request that finds none free waits, and the one that has waited longest gets the
+/// next.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     /// Each slot's connection.
     lines: Vec<Option<usize>>,
     /// Each connection's slot.
     slots: Vec<Option<usize>>,
-    /// Connections that nobody has, the one that rested longest in front.
+    /// Free connections, the one that has been idle longest in front.
     free: VecDeque<usize>,
     waiting: VecDeque<ExchangeId>,
 }
 
 impl Seats {
-    /// There are so many slots and connections now.
+    /// Sets the numbers of slots and connections.
     pub(super) fn grow(&mut self, slots: usize, lines: usize) {
         self.lines.resize(slots.max(self.lines.len()), None);
         self.free.extend(self.slots.len()..lines);
@@ -25,7 +26,7 @@ impl Seats {
         self.waiting.reserve(slots.saturating_sub(self.waiting.len()));
     }
 
-    /// A connection for the slot; without one free, it waits for one.
+    /// Takes a connection for the slot; without a free one, the slot waits.
     pub(super) fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
         let line = if self.waiting.is_empty() { self.free.pop_front() } else { None };
         match line {
@@ -37,7 +38,7 @@ impl Seats {
 
     /// The slot that has waited longest, and its connection, where one is free.
     pub(super) fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
-        // Requests that were given up meanwhile wait no more.
+        // Requests that were given up meanwhile no longer wait.
         while self.waiting.front().is_some_and(|id| !exchanges.is_current(*id)) {
             self.waiting.pop_front();
         }
@@ -62,7 +63,7 @@ impl Seats {
         self.slots[line]
     }
 
-    /// The slot's request is over; tells which connection it had.
+    /// The slot's request is over; returns the connection that it had.
     pub(super) fn leave(&mut self, slot: usize) -> Option<usize> {
         let line = self.lines[slot].take()?;
         self.slots[line] = None;

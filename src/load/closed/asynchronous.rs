@@ -1,7 +1,7 @@
 //! Several requests outstanding on one worker, each followed by the next inside its own completion.
 //!
 //! With a backend that completes on the server's threads, the worker sends its first requests and then sleeps: the load
-//! goes on inside the server's callbacks, with no hand-over to another thread.
+//! goes on inside the server's callbacks, without a hand-over to another thread.
 
 use std::sync::Arc;
 
@@ -23,12 +23,13 @@ impl Policy for Reissue {
         if flight.control.may_send() {
             return Next::Issue(flight.context.feed.next(lane));
         }
-        // Ended at once, and not when all slots are idle: the server may hold back another slot's sequence until this ends.
+        // Ended at once, not when all slots are idle: the server may hold back another slot's sequence until this one
+        // ends.
         flight.context.feed.close(lane).map_or(Next::Idle, Next::Issue)
     }
 }
 
-/// A worker's whole life.
+/// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare) -> Result<()> {
     let numbers = Numbers { first: share.first_lane, stride: 1 };
     let (policy, slots) = (Reissue, share.slots);
@@ -44,7 +45,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &W
 fn send_first(issuer: &mut Issuer<Reissue>) -> Result<()> {
     for slot in (0..issuer.slots as u32).map(SlotId) {
         let lane = issuer.flight.numbers.of(slot);
-        // A slot that is not used stays where it is: at the end of those that are free.
+        // An unused slot stays at the end of the free list.
         if !issuer.flight.control.may_send() {
             return Ok(());
         }

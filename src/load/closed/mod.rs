@@ -1,4 +1,4 @@
-//! The closed loop: a number of requests is kept outstanding; a slot sends its next one when its last one is over.
+//! The closed loop keeps a number of requests outstanding: a slot sends its next request when its last one is over.
 
 mod asynchronous;
 mod synchronous;
@@ -17,15 +17,15 @@ use crate::load::worker::{self, Worker, WorkerShare};
 pub struct ClosedLoop {
     /// Requests outstanding.
     pub concurrency: usize,
-    /// Threads that issue them at most, where one thread may have several outstanding; see [`issuing_threads`].
+    /// Limit on the threads that issue them, if one thread may have several outstanding; see [`issuing_threads`].
     pub max_threads: usize,
-    /// Each request has a thread of its own that waits for it.
+    /// Whether each request has its own thread, which waits for it.
     pub synchronous: bool,
 }
 
-/// How many threads should issue where each may have several requests outstanding, at most `max_threads`. One that also
-/// drives the backend's connections is woken by every answer, so more of them than there are `processors` for the client
-/// only switch between each other: 16 of them on two processors cost gRPC five times the processor time of one.
+/// How many threads should issue if each may have several requests outstanding, at most `max_threads`. A thread that
+/// also drives the backend's connections is woken by every answer, so more threads than there are `processors` for the
+/// client only switch between each other: 16 of them on two processors cost gRPC five times the processor time of one.
 pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usize) -> usize {
     match threading {
         Threading::Own => max_threads,
@@ -35,7 +35,7 @@ pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usi
 }
 
 impl ClosedLoop {
-    /// Deals the requests to workers, the first ones getting one more where they do not divide evenly.
+    /// Deals the requests to workers; the first ones get one more if they do not divide evenly.
     pub(in crate::load) fn shares(self) -> Vec<WorkerShare> {
         let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
         let (each, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
@@ -50,10 +50,10 @@ impl ClosedLoop {
     }
 }
 
-/// Starts the workers; they open their clients and wait to be let go.
+/// Starts the workers; they open their clients and wait for the start signal.
 ///
 /// # Errors
-/// Where a thread cannot be had; those before it are among `workers`.
+/// Where a thread cannot be started; the ones before it are in `workers`.
 pub(super) fn spawn(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,

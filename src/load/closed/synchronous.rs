@@ -1,7 +1,8 @@
-//! A synchronous worker: one thread, one request, and the wait for its answer.
+//! A synchronous worker: one thread that sends one request and waits for its answer.
 //!
-//! A request ends with its last response, as in every load; the time from then until the thread goes on, the wake-up, is
-//! recorded apart. `--latency-to wakeup` makes it part of the latency, because that is what a caller waits for.
+//! A request ends with its last response, as in every load; the time from then until the thread runs again, the
+//! wake-up, is recorded separately. `--latency-to wakeup` makes it part of the latency, because that is what a caller
+//! waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ struct SyncSink {
     answer: CachePadded<Answer>,
     error: Mutex<Option<InferError>>,
     trace: Mutex<Option<RequestTrace>>,
-    // Not the load's whole context: that holds the server, which must not be dropped by one of its own threads.
+    // Not the load's whole context, which holds the server: one of the server's own threads must not drop it.
     observer: Option<Arc<dyn Observer>>,
     recorder: Arc<Recorder>,
     /// When the request's latest response came; 0 before the first.
@@ -40,8 +41,8 @@ struct SyncSink {
     entry: AtomicUsize,
 }
 
-/// The answer and the signal that it is there, in one cache line. Written before the signal is raised and read after it, so
-/// relaxed loads and stores are enough.
+/// The answer and the signal that announces it, in one cache line. The answer is written before the signal is raised
+/// and read after it, so relaxed loads and stores are enough.
 struct Answer {
     signal: Signal,
     failed: AtomicBool,
@@ -122,20 +123,20 @@ impl CompletionSink for SyncSink {
 }
 
 impl SyncSink {
-    /// A request is about to be sent, whose responses are watched.
+    /// A request with watched responses is about to be sent.
     fn expect(&self, entry: usize) {
         self.entry.store(entry, Ordering::Relaxed);
         self.before.store(0, Ordering::Relaxed);
     }
 
-    /// What the server told of the request that is over, where it was traced.
+    /// Takes the trace of the finished request, if it was traced.
     #[cold]
     fn take_trace(&self) -> Option<RequestTrace> {
         self.answer.traced.store(false, Ordering::Relaxed);
         self.trace.lock().take()
     }
 
-    /// The answer that the signal told of.
+    /// Takes the answer that the signal announced.
     #[inline]
     fn take(&self) -> Reply {
         let answer = &*self.answer;
@@ -163,36 +164,36 @@ struct Worker<'a> {
     sink: Arc<SyncSink>,
     client: Box<dyn Client>,
     driven: bool,
-    /// End of the last request, and when the worker went on.
+    /// When the last request ended, and when the worker ran again.
     ended: Option<Stamp>,
     before: Option<Stamp>,
     sent: u64,
     completed: u64,
     failed: u64,
-    /// The last answer, while it is not recorded; and when the worker had it, where it looked at the clock.
+    /// The last answer, until it is recorded; and when the worker received it, if it read the clock.
     unbooked: Option<(Request, Reply, Option<Stamp>)>,
     times_wakeups: WakeupTimes,
 }
 
-/// Whose wake-ups are timed.
+/// Which wake-ups are timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WakeupTimes {
-    /// Nobody asks.
+    /// None.
     None,
-    /// One of [`WAKEUP_SAMPLE`]: a spinning thread sees its answer sooner than it reads the clock.
+    /// One in [`WAKEUP_SAMPLE`]: a spinning thread sees its answer sooner than it could read the clock.
     Some,
-    /// Every one's.
+    /// All.
     All,
 }
 
-/// The share of wake-ups that spinning threads time.
+/// Spinning threads time one wake-up in this many.
 const WAKEUP_SAMPLE: u64 = 16;
 
 const SLOT: SlotId = SlotId(0);
-/// A worker that waits for a driven backend, or for a cancellation, looks at least so often whether it should go on.
+/// How often a worker that waits for a driven backend, or for a cancellation, checks whether it should go on.
 const WAIT_LIMIT: Duration = Duration::from_millis(100);
 
-/// A worker's whole life.
+/// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &WorkerShare) -> Result<()> {
     let lane = share.first_lane;
     context.reserve_observed(lane + 1);
@@ -241,19 +242,21 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
 }
 
 impl Worker<'_> {
-    /// Sends one request after the other, and at last one that ends the sequence that is open.
+    /// Sends one request after the other, and finally one that ends the open sequence.
     fn run(&mut self, control: &Control) -> Result<()> {
         let lane = self.share.first_lane;
         while control.may_send() {
             if !self.infer(self.context.feed.next(lane), control)? {
-                // The slot still has that request, so nothing else can be sent in it, an end of its sequence neither.
+                // The slot still holds that request, so nothing else can be sent in it, not even the end of its
+                // sequence.
                 return Ok(());
             }
         }
         self.context.feed.close(lane).map_or(Ok(()), |last| self.infer(last, control).map(drop))
     }
 
-    /// Sends a request and waits for its answer. `false`: the load was stopped and the answer did not come in time.
+    /// Sends a request and waits for its answer. Returns `false` if the load was stopped and the answer did not come in
+    /// time.
     #[inline]
     fn infer(&mut self, request: Request, control: &Control) -> Result<bool> {
         self.sent += 1;
@@ -261,7 +264,7 @@ impl Worker<'_> {
             self.sink.expect(self.context.source(self.share.worker, request.payload).entry);
         }
         let submitted = self.client.submit(SLOT, request);
-        // Books are kept while the server works: it is quicker to take a request while it has not gone to sleep.
+        // Record while the server works: a signal is received faster by a thread that has not gone to sleep yet.
         self.catch_up();
         submitted?;
         if !self.wait(control)? {
@@ -288,7 +291,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Records the last answer, if that has not been done.
+    /// Records the last answer, if that is still to be done.
     #[inline]
     fn catch_up(&mut self) {
         if let Some((request, reply, awake)) = self.unbooked.take() {
@@ -305,7 +308,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for the answer. `false`: the load was stopped and the answer did not come in time.
+    /// Waits for the answer. Returns `false` if the load was stopped and the answer did not come in time.
     #[inline]
     fn wait(&mut self, control: &Control) -> Result<bool> {
         if !self.driven && self.context.cancel_after.is_none() {
@@ -317,7 +320,7 @@ impl Worker<'_> {
         self.drive(control)
     }
 
-    /// Waits for a backend that has to be driven, and cancels the request when its time is up.
+    /// Waits for a backend that must be driven, and cancels the request when its time is up.
     fn drive(&mut self, control: &Control) -> Result<bool> {
         let mut cancel_at = self.context.cancel_after.map(|after| Stamp::now().plus_duration(after));
         while !self.sink.answer.signal.is_raised() {
@@ -344,7 +347,7 @@ impl Worker<'_> {
     fn record(&mut self, request: Request, reply: &Reply, awake: Option<Stamp>) {
         let until_wakeup = self.context.recorder.spec().until_wakeup;
         let end = awake.filter(|_| until_wakeup).unwrap_or(reply.last_response);
-        // Where every wake-up is timed, it is known better than the turn-around, of which there are samples.
+        // If every wake-up is timed, that is more exact than the turn-around, which is only sampled.
         let over = awake.filter(|_| self.times_wakeups == WakeupTimes::All).unwrap_or(end);
         let before = self.before.replace(over);
         self.ended = Some(end);

@@ -1,8 +1,8 @@
 //! How a synchronous worker waits for its answer.
 //!
 //! Sleeping gives the processor to the server and costs a wake-up, 3 to 20 us depending on where the scheduler puts the
-//! thread; spinning answers within 0.1 us and takes a core away from the server. The default sleeps: on the machines
-//! measured (docs/performance.md) it loses least where client and server share cores.
+//! thread; spinning responds within 0.1 us and takes a core away from the server. The default sleeps: on the machines
+//! measured (docs/performance.md) it loses least if client and server share cores.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
@@ -14,7 +14,7 @@ use crate::plan::Wait;
 /// How long a hybrid wait spins before it sleeps.
 const SPIN_NS: u64 = 20_000;
 
-/// How often a sleeping waiter looks whether it should give up.
+/// How often a sleeping waiter checks whether it should give up.
 const GIVE_UP_POLL: Duration = Duration::from_millis(100);
 
 /// A flag that one thread waits for and another raises.
@@ -29,7 +29,7 @@ impl Signal {
         Self { raised: AtomicBool::new(false), waiter: thread::current() }
     }
 
-    /// Raises it. Touches nothing of the signal once the waiter may have gone on, but for its own thread handle.
+    /// Raises it. Once the waiter may have gone on, touches nothing of the signal except its own thread handle.
     #[inline]
     pub fn raise(&self, wait: Wait) {
         self.raised.store(true, Ordering::Release);
@@ -38,7 +38,7 @@ impl Signal {
         }
     }
 
-    /// Waits until it is raised, and lowers it. `false` if `given_up` became true before that.
+    /// Waits until it is raised, and lowers it. Returns `false` if `given_up` became true before that.
     #[inline]
     pub fn wait(&self, wait: Wait, given_up: impl Fn() -> bool) -> bool {
         let spinning = match wait {
@@ -78,12 +78,12 @@ impl Signal {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// Takes it down again.
+    /// Lowers it again.
     pub fn lower(&self) {
         self.raised.store(false, Ordering::Relaxed);
     }
 
-    /// Spins for a while; whether it was raised.
+    /// Spins for a while; returns whether it was raised.
     fn spin(&self) -> bool {
         let started = Stamp::now();
         loop {

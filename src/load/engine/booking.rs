@@ -1,4 +1,4 @@
-//! How a request that is over is recorded: one way for all loads.
+//! Records a finished request: one place for all loads.
 
 use crate::backend::{InferError, Request, RequestTrace};
 use crate::clock::Stamp;
@@ -6,11 +6,11 @@ use crate::data::PayloadId;
 use crate::load::context::LoadContext;
 use crate::record::{Finished, Sample, Source, TracedRequest};
 
-/// A request that is over.
+/// A finished request.
 pub(in crate::load) struct Over<'a> {
     /// What it carried.
     pub(in crate::load) payload: PayloadId,
-    /// Where its record comes from, and what observers know its place by.
+    /// The source of its record, by which observers know its slot.
     pub(in crate::load) number: usize,
     /// Its times.
     pub(in crate::load) sample: Sample,
@@ -19,7 +19,7 @@ pub(in crate::load) struct Over<'a> {
 }
 
 impl LoadContext {
-    /// Records a request that is over, then shows it, with all that `request` tells of it, to whoever else wants to see it.
+    /// Records a finished request, then shows it to the observer with the details from `request`.
     #[inline(always)]
     pub(in crate::load) fn book(&self, over: &Over<'_>, request: impl FnOnce() -> Request) {
         let Over { payload, number, sample, error } = over;
@@ -34,7 +34,7 @@ impl LoadContext {
         }
     }
 
-    /// Keeps what the server told of a traced request.
+    /// Keeps the trace of a traced request.
     #[cold]
     pub(in crate::load) fn keep_trace(&self, trace: &RequestTrace, intended: Option<Stamp>, awake: Option<Stamp>) {
         if let Some(traces) = &self.traces {
@@ -42,7 +42,8 @@ impl LoadContext {
         }
     }
 
-    /// A request that failed, of whose lane no other is under way: if it should have started a sequence, the next one ends it.
+    /// Handles a failed request on a lane with no other under way: if it should have started a sequence, the next
+    /// request ends it.
     #[cold]
     pub(in crate::load) fn cut_short(&self, request: Request, lane: usize) {
         if request.sequence.is_some_and(|position| position.start) {

@@ -1,4 +1,4 @@
-//! Which requests have been under way for too long (`--cancel-after-us`).
+//! Finds requests that have been under way for too long (`--cancel-after-us`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -8,21 +8,22 @@ use crate::backend::{Client, SlotId};
 use crate::clock::Stamp;
 use crate::load::engine::slots::SlotTable;
 
-/// How often all slots are looked through, where completions issue requests.
+/// How often all slots are scanned, if completions issue requests.
 const SCAN_EVERY: Duration = Duration::from_micros(100);
 
-/// How requests that are overdue are found.
+/// How overdue requests are found.
 pub(super) enum Overdue {
-    /// None is cancelled.
+    /// Nothing is cancelled.
     Never,
-    /// All requests are issued by this thread: those that may have to be cancelled, and when they were issued; in that order.
+    /// This thread issues all requests: keeps those that may have to be cancelled and when they were issued, in that
+    /// order.
     InOrder(Duration, VecDeque<(SlotId, Stamp)>),
-    /// Completions issue requests: all slots are looked at.
+    /// Completions issue requests: scans all slots.
     Scan(Duration),
 }
 
 impl Overdue {
-    /// Requests are cancelled `after` so long, if at all; `reissued` where completions issue them.
+    /// Requests are cancelled `after` this long, if at all; `reissued` if completions issue them.
     pub(super) fn new(after: Option<Duration>, reissued: bool) -> Self {
         match after {
             None => Self::Never,
@@ -49,7 +50,7 @@ impl Overdue {
         }
     }
 
-    /// Cancels what is overdue among the first `count` slots.
+    /// Cancels overdue requests in the first `count` slots.
     pub(super) fn cancel(&mut self, slots: &SlotTable, count: usize, client: &mut dyn Client) {
         match self {
             Self::Never => {}
@@ -73,9 +74,9 @@ fn scan(slots: &SlotTable, slot: SlotId, after: Duration, client: &mut dyn Clien
     let (state, now) = (slots.get(slot), Stamp::now());
     let issued = state.issued.load(Ordering::Acquire);
     let overdue = issued != 0 && now >= Stamp(issued).plus_duration(after);
-    // Where it cannot be given up yet, the next look asks again.
+    // If it cannot be cancelled yet, the next scan asks again.
     if overdue && client.cancel(slot, now) {
-        // Unless the slot's next request has put its own there.
+        // Unless the slot's next request has stored its own time there.
         let _ = state.issued.compare_exchange(issued, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! The requests of one worker that are under way: what their completions do.
+//! The outstanding requests of one worker, and what their completions do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::record::Sample;
 pub(in crate::load) struct Numbers {
     /// Number of its first slot.
     pub(in crate::load) first: usize,
-    /// From one slot to the next.
+    /// Distance from one slot's number to the next.
     pub(in crate::load) stride: usize,
 }
 
@@ -28,22 +28,22 @@ impl Numbers {
     }
 }
 
-/// What the issuing thread and the completions of its requests share.
+/// State shared by the issuing thread and the completions of its requests.
 pub(in crate::load) struct InFlight<P> {
     pub(in crate::load) context: Arc<LoadContext>,
     pub(in crate::load) control: Arc<Control>,
     pub(in crate::load) policy: P,
     pub(in crate::load) numbers: Numbers,
     pub(super) slots: SlotTable,
-    /// No other request of a lane is under way when one is over.
+    /// Whether a lane has never more than one request under way.
     alone: bool,
-    /// The issuing thread sleeps until something happens.
+    /// Whether the issuing thread sleeps until something happens.
     waiting: AtomicBool,
     issuer: Thread,
 }
 
 impl<P: Policy> InFlight<P> {
-    /// Those of the calling thread.
+    /// The requests of the calling thread.
     pub(super) fn of_this_thread(
         (context, control): (&Arc<LoadContext>, &Arc<Control>),
         policy: P,
@@ -69,7 +69,7 @@ impl<P: Policy> InFlight<P> {
         self.slots.get(slot).lane.load(Ordering::Relaxed) as usize
     }
 
-    /// Wakes the issuing thread, where it sleeps until something happens.
+    /// Wakes the issuing thread, if it sleeps until something happens.
     #[inline]
     pub(in crate::load) fn wake(&self) {
         if self.waiting.load(Ordering::SeqCst) {
@@ -77,10 +77,10 @@ impl<P: Policy> InFlight<P> {
         }
     }
 
-    /// Announces that the issuing thread is about to sleep until something happens, or that it goes on.
+    /// Announces that the issuing thread is about to sleep until something happens, or that it continues.
     pub(super) fn set_waiting(&self, waiting: bool) {
-        // Sequentially consistent, as the push to the list of free slots is: either the completion sees that the issuer
-        // waits, or the issuer, which looks again after this, sees the slot.
+        // Sequentially consistent, as is the push to the list of free slots: either the completion sees that the issuer
+        // waits, or the issuer, which checks again after this, sees the slot.
         self.waiting.store(waiting, Ordering::SeqCst);
     }
 
@@ -92,7 +92,7 @@ impl<P: Policy> InFlight<P> {
         }
     }
 
-    /// Remembers what is about to be sent in a slot.
+    /// Stores the request that is about to be sent in a slot.
     #[inline]
     pub(super) fn remember(&self, state: &Slot, request: Request, issued: impl FnOnce() -> Stamp) {
         state.remember(request);
@@ -123,7 +123,7 @@ impl<P: Policy> InFlight<P> {
 
 impl<P: Policy> CompletionSink for InFlight<P> {
     fn response(&self, slot: SlotId, response: &Response<'_>) {
-        // An error is no response; the request ends with it.
+        // An error is not a response; the request ends with it.
         if !response.empty && response.error.is_none() {
             let state = self.slots.get(slot);
             let before = state.last_response.swap(response.at.0, Ordering::Relaxed);

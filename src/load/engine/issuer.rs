@@ -1,4 +1,4 @@
-//! A worker's thread: opens the client, issues requests, waits for them, and accounts for them at the end.
+//! A worker's thread: opens the client, issues requests, waits for them, and settles the counts at the end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,30 +15,31 @@ use crate::load::engine::cancel::Overdue;
 use crate::load::engine::slots::Slot;
 use crate::load::engine::{InFlight, Numbers, Policy};
 
-/// A thread that waits for its requests looks at least so often whether it should go on.
+/// How often a thread that waits for its requests checks whether it should go on.
 const WAIT_LIMIT: Duration = Duration::from_millis(10);
-/// The shortest sleep: waking up takes as long.
+/// The shortest sleep: waking up takes about as long.
 const LEAST_SLEEP: Duration = Duration::from_micros(50);
 
-/// What a worker begins with.
+/// Parameters of a worker.
 pub(in crate::load) struct Setup<P> {
-    /// When its slots send, and what.
+    /// Decides when its slots send, and what.
     pub(in crate::load) policy: P,
     /// How its slots are numbered.
     pub(in crate::load) numbers: Numbers,
-    /// Its number among the workers, and how many these are.
+    /// Its number among the workers, and their number.
     pub(in crate::load) worker: (usize, usize),
-    /// Slots that it opens its client with.
+    /// Number of slots that it opens its client with.
     pub(in crate::load) slots: usize,
-    /// No other request of a lane is under way when one is over.
+    /// Whether a lane has never more than one request under way.
     pub(in crate::load) alone: bool,
-    /// Completions issue requests, too.
+    /// Whether completions issue requests, too.
     pub(in crate::load) reissues: bool,
-    /// The policy looks at responses.
+    /// Whether the policy looks at responses.
     pub(in crate::load) watches: bool,
 }
 
-/// A worker's whole life: `run` issues what the plan says and returns when nothing is under way any more, or is waited for.
+/// The body of a worker's thread: `run` issues what the plan says and returns when nothing is under way any more, or
+/// nothing is worth waiting for.
 ///
 /// # Errors
 /// Where the client cannot be opened, or breaks.
@@ -74,17 +75,17 @@ pub(in crate::load) fn work<P: Policy + 'static>(
 pub(in crate::load) struct Issuer<P> {
     pub(in crate::load) flight: Arc<InFlight<P>>,
     pub(in crate::load) client: Box<dyn Client>,
-    /// Its client makes progress only while it is driven.
+    /// Whether its client makes progress only while it is driven.
     pub(in crate::load) driven: bool,
-    /// Slots that are known to be free, the one that has been free longest in front.
+    /// Slots known to be free, the one that has been free longest in front.
     pub(in crate::load) free: VecDeque<SlotId>,
-    /// Slots that there are.
+    /// Number of slots.
     pub(in crate::load) slots: usize,
     overdue: Overdue,
 }
 
 impl<P: Policy> Issuer<P> {
-    /// Sends a request, that comes from `lane`, in a slot that was free; it is `now`.
+    /// Sends a request from `lane` in a free slot; the current time is `now`.
     #[inline]
     pub(in crate::load) fn submit(&mut self, slot: SlotId, request: Request, lane: usize, now: Stamp) -> Result<()> {
         let state = self.flight.slots.get(slot);
@@ -94,7 +95,7 @@ impl<P: Policy> Issuer<P> {
         self.client.submit(slot, request)
     }
 
-    /// The same where it has a time at which it should be sent.
+    /// The same for a request with an intended time.
     #[inline]
     pub(in crate::load) fn submit_due(
         &mut self,
@@ -111,7 +112,7 @@ impl<P: Policy> Issuer<P> {
         self.submit(slot, request, lane, now)
     }
 
-    /// A slot that is free.
+    /// Takes a free slot.
     #[inline]
     pub(in crate::load) fn take_free(&mut self) -> Option<SlotId> {
         if self.free.is_empty() {
@@ -120,7 +121,7 @@ impl<P: Policy> Issuer<P> {
         self.free.pop_front()
     }
 
-    /// Makes so many slots in all.
+    /// Adds slots up to a total of `slots`.
     pub(in crate::load) fn grow(&mut self, slots: usize) -> Result<()> {
         self.flight.grow(slots);
         self.client.grow(slots)?;
@@ -135,7 +136,7 @@ impl<P: Policy> Issuer<P> {
         self.free.len() == self.slots
     }
 
-    /// When overdue requests are to be looked for.
+    /// When to look for overdue requests.
     pub(in crate::load) fn next_look(&self) -> Stamp {
         self.overdue.next_look()
     }
@@ -145,13 +146,13 @@ impl<P: Policy> Issuer<P> {
         self.overdue.cancel(&self.flight.slots, self.slots, self.client.as_mut());
     }
 
-    /// Drives the client, or sleeps, until a slot may have come back or something else `happened` that wakes the thread; a
-    /// moment at the most.
+    /// Drives the client, or sleeps, until a slot may have come back or something else has `happened` that wakes the
+    /// thread; only for a moment.
     pub(in crate::load) fn rest(&mut self, happened: impl Fn() -> bool) -> Result<()> {
         self.rest_until(Stamp::NEVER, happened)
     }
 
-    /// The same, until `due` at the most.
+    /// The same, at most until `due`.
     pub(in crate::load) fn rest_until(&mut self, due: Stamp, happened: impl Fn() -> bool) -> Result<()> {
         self.cancel_overdue();
         let until = due.min(self.next_look()).min(Stamp::now().plus_duration(WAIT_LIMIT));
@@ -168,7 +169,7 @@ impl<P: Policy> Issuer<P> {
         Ok(())
     }
 
-    /// Waits until no request is outstanding, or the load's patience ends.
+    /// Waits until no request is outstanding, or the load gives up.
     pub(in crate::load) fn settle(&mut self) -> Result<()> {
         while !self.is_idle() && !self.flight.control.has_given_up() {
             self.rest(|| false)?;
@@ -176,7 +177,7 @@ impl<P: Policy> Issuer<P> {
         Ok(())
     }
 
-    /// Says what became of all requests.
+    /// Reports the final counts.
     fn report(&self) {
         let slots = (0..self.slots as u32).map(|slot| self.flight.slots.get(SlotId(slot)));
         let total = |counter: fn(&Slot) -> &AtomicU64| -> u64 {
@@ -184,7 +185,7 @@ impl<P: Policy> Issuer<P> {
         };
         let [sent, completed, failed] =
             [total(|slot| &slot.sent), total(|slot| &slot.completed), total(|slot| &slot.failed)];
-        // A thread that sleeps for its last answers wakes a little later than they come.
+        // A thread that sleeps for its last answers wakes a little after they have come.
         let last = slots.clone().map(|slot| slot.end.load(Ordering::Acquire)).max().filter(|end| *end > 0);
         let ended = last.filter(|_| sent == completed + failed).map_or_else(Stamp::now, |end| Stamp(end).plus(1));
         self.flight.control.report_end(sent, completed, failed, ended);

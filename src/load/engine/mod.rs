@@ -1,9 +1,9 @@
-//! What every load has in common: slots, recording, cancelling, waiting, draining, and the account of its requests.
+//! What every load has in common: slots, recording, cancelling, waiting, draining, and counting its requests.
 //!
-//! A load is a [`Policy`] and a plan for it. The engine owns the requests under way ([`InFlight`], the completion side, on
-//! whichever thread that runs) and the thread that issues ([`Issuer`]); a policy decides *when a slot sends, and what*: at once
-//! when its request is over, by a schedule, or when others have made progress. Requests of synchronous loads are recorded
-//! by the thread that waited for them, with the same [`booking`](self::booking::Over).
+//! A load is a [`Policy`] and a plan for it. The engine owns the outstanding requests ([`InFlight`], the completion
+//! side, on whichever thread that runs) and the thread that issues ([`Issuer`]); a policy decides *when a slot sends,
+//! and what*: at once when its request is over, by a schedule, or when others have made progress. In synchronous loads
+//! the waiting thread records requests, with the same [`booking`](self::booking::Over).
 
 mod booking;
 mod cancel;
@@ -18,14 +18,16 @@ pub(super) use issuer::{Issuer, Setup, work};
 use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
 
-/// When a load sends, and what. Called on whichever thread completes a request; never waits and never allocates.
+/// Decides when a load sends, and what. Called on whichever thread completes a request; never waits and never
+/// allocates.
 pub(super) trait Policy: Send + Sync + Sized {
     /// Whether requests have times at which they should be sent.
     const SCHEDULED: bool = false;
 
-    /// The slot's request is over: what is sent in it at once, if anything; else it is free until its worker takes it again.
+    /// The slot's request is over. Returns the request to send in it at once, if any; otherwise the slot is free until
+    /// its worker takes it again.
     fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next;
 
-    /// A response with data came at `at`, `gap_ns` after the one before it.
+    /// A response with data arrived at `at`, `gap_ns` after the one before it.
     fn responded(&self, _flight: &InFlight<Self>, _slot: SlotId, _at: Stamp, _gap_ns: Option<u64>) {}
 }

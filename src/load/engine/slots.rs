@@ -1,9 +1,9 @@
-//! The slots of a worker, whose number may grow: a table that callbacks read while it grows, and the
-//! list of slots that are free.
+//! The slots of a worker, whose number may grow: a table that callbacks read while it grows, and the list of free
+//! slots.
 //!
-//! The issuing thread alone grows the table and takes free slots; completions, on any thread, give slots back. Nobody
-//! waits: the table is made of [`Chunks`], and the list is a stack of slot numbers that completions push to and the issuing
-//! thread takes as a whole, so no slot number can come round under a push (the ABA fault has no room).
+//! Only the issuing thread grows the table and takes free slots; completions, on any thread, give slots back. Nobody
+//! waits: the table is made of [`Chunks`], and the list is a stack of slot numbers that completions push to and the
+//! issuing thread takes as a whole, so that no slot number can reappear under a push (there is no ABA problem).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use crate::chunks::Chunks;
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 
-/// What a slot remembers of its request, and what became of those before. Calls for one slot never overlap, so relaxed loads
-/// and stores are enough; the list of free slots hands it back to the issuing thread. What every request touches is in
-/// the first 64 bytes.
+/// A slot's state: its request, and the counts of earlier ones. Calls for one slot never overlap, so relaxed loads and
+/// stores are enough; the list of free slots hands it back to the issuing thread. What every request touches is in the
+/// first 64 bytes.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Slot {
@@ -25,14 +25,14 @@ pub(super) struct Slot {
     request: AtomicU64,
     /// When its request should have been sent, in open loops.
     pub(super) intended: AtomicU64,
-    /// When its request was issued, where that is noted; tells a later request in the slot from an earlier one. 0 where none
-    /// is outstanding.
+    /// When its request was issued, if that is recorded; distinguishes a later request in the slot from an earlier one.
+    /// 0 if none is outstanding.
     pub(super) issued: AtomicU64,
-    /// When its latest response came; 0 where none has.
+    /// When its latest response arrived; 0 before the first.
     pub(super) last_response: AtomicU64,
-    /// End of its request before this one; 0 before the first.
+    /// End of its previous request; 0 before the first.
     pub(super) end: AtomicU64,
-    /// Requests that were sent in it, that succeeded, and that failed.
+    /// Number of requests sent in it, and how many succeeded and failed.
     pub(super) sent: AtomicU64,
     pub(super) completed: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -43,7 +43,7 @@ pub(super) struct Slot {
     next_free: AtomicU32,
 }
 
-/// In `request`, above the payload.
+/// Flag in `request`, above the payload.
 const IN_SEQUENCE: u64 = 1 << 32;
 const STARTS: u64 = 1 << 33;
 const ENDS: u64 = 1 << 34;
@@ -55,7 +55,7 @@ impl Slot {
         Stamp(self.intended.load(Ordering::Relaxed))
     }
 
-    /// Remembers the request that is about to be sent.
+    /// Stores the request that is about to be sent.
     #[inline]
     pub(super) fn remember(&self, request: Request) {
         let mut word = u64::from(request.payload.0);
@@ -79,7 +79,7 @@ impl Slot {
         self.request.load(Ordering::Relaxed) & ENDS != 0
     }
 
-    /// The request that was remembered.
+    /// The stored request.
     #[inline]
     pub(super) fn request(&self) -> Request {
         let word = self.request.load(Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Slot {
     }
 }
 
-/// Adds one to a counter that one thread at a time writes.
+/// Increments a counter that has one writer at a time.
 #[inline]
 pub(super) fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -108,7 +108,7 @@ pub(super) struct SlotTable {
 }
 
 impl SlotTable {
-    /// A table of so many slots.
+    /// A table of `slots` slots.
     pub(super) fn of(slots: usize) -> Self {
         Self { slots: Chunks::of(slots), freed: AtomicU32::new(NONE) }
     }
@@ -127,7 +127,7 @@ impl SlotTable {
         self.slots.get(slot.index())
     }
 
-    /// Gives a slot back; any thread.
+    /// Gives a slot back; callable on any thread.
     #[inline]
     pub(super) fn free(&self, slot: SlotId) {
         let state = self.get(slot);
@@ -141,7 +141,7 @@ impl SlotTable {
         }
     }
 
-    /// Appends the slots that were given back to `free`, the one that was given back first in front. One thread only.
+    /// Appends the slots that were given back to `free`, in that order. One thread only.
     pub(super) fn take_freed(&self, free: &mut VecDeque<SlotId>) {
         // A thread that drives its client asks at every turn, and mostly there is nothing.
         if self.freed.load(Ordering::SeqCst) == NONE {

@@ -1,12 +1,12 @@
-//! The open loop: requests leave when the schedule says, whatever became of those before them.
+//! The open loop: requests leave when the schedule says, whatever happens to those before them.
 //!
-//! Each worker has a client of its own and plays its share of the schedule: it waits for the intended time, takes a free
-//! slot (a new one if none is free), submits and goes on. It never waits for an answer, in synchronous mode either, where
-//! perf_analyzer's workers do and so cannot exceed one request per thread and latency. A request whose time has passed
-//! leaves at once and keeps its intended time; none is left out, and the schedule is never moved.
+//! Each worker has its own client and plays its share of the schedule: it waits for the intended time, takes a free
+//! slot (a new one if none is free), submits and goes on. It never waits for an answer, not even in synchronous mode;
+//! perf_analyzer's workers do and so cannot exceed one request per thread and latency. A request that is late leaves at
+//! once and keeps its intended time; none is left out, and the schedule is never shifted.
 //!
-//! Two things can hold a request back, and both are counted and reported ([`super::LoadReport::held_back`]): the bound on
-//! outstanding requests, and, with serial sequences, that no sequence is without an outstanding request.
+//! Two things can hold a request back, and both are counted and reported ([`super::LoadReport::held_back`]): the limit
+//! on outstanding requests, and, with serial sequences, that every sequence has an outstanding request.
 
 mod player;
 
@@ -24,20 +24,20 @@ use crate::load::schedule::{Arrivals, Schedule};
 use crate::load::worker::{self, Worker};
 use crate::ranks::Part;
 
-/// Slots that a worker begins with; more are added as outstanding requests pile up.
+/// Initial slots of a worker; more are added as outstanding requests pile up.
 const FIRST_SLOTS: usize = 64;
-/// The same where a slot may be a connection of its own.
+/// The same where each slot may be its own connection.
 const FIRST_DRIVEN_SLOTS: usize = 8;
 
-/// Outstanding requests that are allowed where nothing else is said.
+/// Default limit on outstanding requests.
 pub const DEFAULT_MAX_OUTSTANDING: usize = 65_536;
-/// What a slot takes beside its outputs: its own state and the server's request.
+/// Memory of a slot beside its outputs: its own state and the server's request.
 const SLOT_BYTES: u64 = 8192;
 
-/// Sends a second that one thread is trusted with, where the backend completes on threads of its own; a submission to the
-/// server in the same process takes a few microseconds.
+/// Sends per second that one thread can handle if the backend completes on its own threads; a submission to the server
+/// in the same process takes a few microseconds.
 const RATE_PER_THREAD: f64 = 100_000.0;
-/// The same where the thread also drives the backend's connections.
+/// The same if the thread also drives the backend's connections.
 const RATE_PER_DRIVING_THREAD: f64 = 20_000.0;
 
 /// The shape of an open loop.
@@ -49,27 +49,27 @@ pub struct OpenLoop {
     pub seed: u64,
     /// Threads that issue requests; see [`issuing_threads`].
     pub threads: usize,
-    /// Requests outstanding at most, over all threads. Serial sequences bound them by their number instead.
+    /// Limit on outstanding requests, over all threads. Serial sequences bound them by their number instead.
     pub max_outstanding: usize,
     /// At most one request of a sequence outstanding; each lane of the feed is a sequence.
     pub serial: bool,
-    /// No request that is due so long after the start, or later, is sent.
+    /// Requests due at this offset from the start, or later, are not sent.
     pub until: Option<Duration>,
-    /// Which part of the schedule is sent here: every `size`-th request, of the workers of all processes in turn.
+    /// Which part of the schedule is sent here: every `size`-th request; the workers of all processes take turns.
     pub part: Part,
     /// How long before its time a thread stops sleeping and spins; see [`super::pace`].
     pub spin: Duration,
 }
 
-/// How many requests may be outstanding where the user sets no bound, if each has outputs of `output_bytes` of its own: no more
-/// than half of the `free` bytes hold, because a server that falls behind would take all memory otherwise.
+/// Default limit on outstanding requests, if each has its own `output_bytes` of outputs: what half of the `free` bytes
+/// can hold, because a server that falls behind would otherwise take all memory.
 pub fn default_outstanding(output_bytes: u64, free: Option<u64>) -> usize {
     let fit = free.map_or(u64::MAX, |free| free / 2 / output_bytes.saturating_add(SLOT_BYTES));
     DEFAULT_MAX_OUTSTANDING.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
 }
 
-/// How many threads should issue a rate (requests a second), at most `max_threads`: as few as can, because each of them
-/// spins before a send and takes its processor from the server.
+/// How many threads should issue a rate (requests a second), at most `max_threads`: as few as possible, because each of
+/// them spins before a send and takes its processor from the server.
 pub fn issuing_threads(rate: f64, max_threads: usize, threading: Threading) -> usize {
     let each = match threading {
         Threading::Own => RATE_PER_THREAD,
@@ -85,9 +85,9 @@ struct OpenShare {
     workers: usize,
     /// Lanes of the feed: `worker`, `worker + workers`, ….
     lanes: usize,
-    /// Requests outstanding at most.
+    /// Limit on outstanding requests.
     slots: usize,
-    /// Its number among the workers of all processes, and how many these are.
+    /// Its number among the workers of all processes, and their number.
     turn: (usize, usize),
 }
 
@@ -105,25 +105,25 @@ impl OpenShare {
 }
 
 impl OpenLoop {
-    /// Requests outstanding at most, over all threads.
+    /// Limit on outstanding requests, over all threads.
     fn bound(&self, lanes: usize) -> usize {
         if self.serial { lanes } else { self.max_outstanding }
     }
 
-    /// Slots with which its clients are opened at most.
+    /// Maximum number of slots that its clients are opened with.
     pub(super) fn first_slots(&self, lanes: usize) -> usize {
         let first = if self.serial { lanes } else { self.threads.saturating_mul(FIRST_SLOTS) };
         first.min(self.bound(lanes))
     }
 
-    /// Which turn at the schedule each worker has, of how many, and how many of `count` requests these are.
+    /// Each worker's turn at the schedule, out of how many, and its number of requests out of `count`.
     #[cfg(test)]
     pub(super) fn turns(&self, lanes: usize, count: u64) -> Vec<(usize, usize, u64)> {
         let turn = |share: &OpenShare| (share.turn.0, share.turn.1, share.part_of(count));
         self.shares(lanes).iter().map(turn).collect()
     }
 
-    /// Deals lanes and outstanding requests to workers. Each has at least one of both.
+    /// Deals lanes and outstanding requests to workers. Each gets at least one of both.
     fn shares(&self, lanes: usize) -> Vec<OpenShare> {
         let bound = self.bound(lanes);
         let workers = self.threads.min(lanes).min(bound).max(1);
@@ -140,10 +140,10 @@ impl OpenLoop {
     }
 }
 
-/// Starts the workers; they open their clients and wait to be let go.
+/// Starts the workers; they open their clients and wait for the start signal.
 ///
 /// # Errors
-/// Where a thread cannot be had; those before it are among `workers`.
+/// Where a thread cannot be started; the ones before it are in `workers`.
 pub(super) fn spawn(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,
@@ -161,7 +161,7 @@ pub(super) fn spawn(
     Ok(())
 }
 
-/// A worker's whole life.
+/// The body of a worker's thread.
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, share: OpenShare) -> Result<()> {
     let serial = shape.serial;
     let first = match context.backend.capabilities().threading {
@@ -174,8 +174,8 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, sh
     let setup = Setup { policy: Scheduled, numbers, worker, slots, alone: serial, reissues: false, watches: false };
     let pacer = Pacer::for_this_thread(shape.spin);
     engine::work(context, control, setup, |issuer| {
-        // Each worker sends its own part of a counted load, as it has its own part of the data: no step is left out because
-        // another worker was ahead.
+        // Each worker sends its own part of a counted load, as it has its own part of the data, so no step is left out
+        // because another worker was ahead.
         let count = context.quota.map_or(u64::MAX, |quota| share.part_of(quota));
         let (turn, turns) = share.turn;
         let schedule = Schedule::share(&shape.arrivals, shape.seed, turn, turns);

@@ -1,4 +1,4 @@
-//! Playing a schedule: waits for intended times, and sends.
+//! Plays a schedule: waits for intended times, and sends.
 
 use std::iter;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::load::engine::{InFlight, Issuer, Policy};
 use crate::load::open::OpenShare;
 use crate::load::pace::{Pacer, Wake};
 
-/// A thread that drives its client looks at least so often whether the load is over.
+/// How often a thread that drives its client checks whether the load is over.
 const WAIT_LIMIT: Duration = Duration::from_millis(10);
 
 /// A slot is free when its request is over; the schedule says when it is used again.
@@ -25,13 +25,13 @@ impl Policy for Scheduled {
     }
 }
 
-/// One worker's way through its part of the schedule.
+/// One worker's progress through its part of the schedule.
 pub(super) struct Player<'a> {
     pub(super) issuer: &'a mut Issuer<Scheduled>,
     pub(super) pacer: Pacer,
     pub(super) share: OpenShare,
     pub(super) serial: bool,
-    /// Requests issued, for going round the lanes.
+    /// Number of requests issued, to cycle through the lanes.
     pub(super) sent: u64,
     /// First and last send.
     pub(super) sends: Option<(Stamp, Stamp)>,
@@ -43,7 +43,7 @@ impl Player<'_> {
     /// Plays the schedule to its end, or until the load is over.
     pub(super) fn play(&mut self, schedule: &mut impl Iterator<Item = u64>, start: Stamp) -> Result<()> {
         for offset in schedule {
-            // A load that has a length is stopped from outside; until then nothing is due any more.
+            // A load with a fixed length is stopped from outside; until then nothing is due any more.
             let intended = if offset < self.until { start.plus(offset) } else { Stamp::NEVER };
             if self.wait_until(intended)? == Wake::Stopped {
                 return Ok(());
@@ -67,12 +67,12 @@ impl Player<'_> {
         self.issuer.submit_due(slot, request, lane, (intended, now))
     }
 
-    /// The lane whose turn it is. Serial sequences are bound to slots, so that a free slot is a sequence at rest.
+    /// The lane whose turn it is. Serial sequences are bound to slots, so a free slot is an idle sequence.
     fn lane(&self, slot: SlotId) -> usize {
         self.share.lane(if self.serial { slot.index() } else { (self.sent % self.share.lanes as u64) as usize })
     }
 
-    /// Waits for a moment, driving the backend where it has to be driven and cancelling requests whose time is up.
+    /// Waits for a moment; meanwhile drives the backend if it must be driven, and cancels overdue requests.
     fn wait_until(&mut self, moment: Stamp) -> Result<Wake> {
         loop {
             let next = moment.min(self.issuer.next_look());
@@ -89,7 +89,7 @@ impl Player<'_> {
         }
     }
 
-    /// Makes progress at least once, and until a moment or until nothing is left to make progress with.
+    /// Drives the backend at least once, and until a moment or until there is nothing left to drive.
     fn drive_until(&mut self, moment: Stamp) -> Result<Wake> {
         let nap_end = self.pacer.nap_end(moment);
         loop {
@@ -109,7 +109,7 @@ impl Player<'_> {
         }
     }
 
-    /// A slot to issue in: one that has come back, else a new one, else the next that comes back. `None`: the load is over.
+    /// A slot to issue in: a returned one, else a new one, else the next that returns. `None` if the load is over.
     fn free_slot(&mut self) -> Result<Option<SlotId>> {
         if let Some(slot) = self.issuer.take_free() {
             return Ok(Some(slot));
@@ -137,7 +137,7 @@ impl Player<'_> {
         self.issuer.grow((slots + more).min(self.share.slots))
     }
 
-    /// Ends every open sequence, and waits for all that is outstanding.
+    /// Ends every open sequence, and waits for all outstanding requests.
     pub(super) fn finish(&mut self) -> Result<()> {
         if self.serial {
             return self.finish_serial();
@@ -152,7 +152,7 @@ impl Player<'_> {
         self.issuer.settle()
     }
 
-    /// A slot that comes back; `None` where the load's patience ends before one does.
+    /// Waits for a slot to return; `None` if the load gives up before one does.
     fn returned(&mut self) -> Result<Option<SlotId>> {
         loop {
             let slot = self.issuer.take_free();
@@ -163,8 +163,8 @@ impl Player<'_> {
         }
     }
 
-    /// Ends every sequence as it comes to rest, without waiting for the others: the server may hold the start of one back
-    /// until another ends.
+    /// Ends every sequence as it becomes idle, without waiting for the others: the server may hold back the start of
+    /// one until another ends.
     fn finish_serial(&mut self) -> Result<()> {
         let mut at_rest = Vec::with_capacity(self.issuer.slots);
         while at_rest.len() < self.issuer.slots && !self.issuer.flight.control.has_given_up() {

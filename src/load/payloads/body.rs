@@ -1,4 +1,4 @@
-//! [`Body`]: what the requests to one model carry, before the entries of a mix have a share in it.
+//! [`Body`]: what the requests to one model carry, before it is shared by the entries of a mix.
 
 use crate::data::{Corpus, Packing, Payload, PayloadId};
 use crate::error::Result;

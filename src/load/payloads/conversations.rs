@@ -1,4 +1,4 @@
-//! `--session-concurrency`: which payloads are turns of which session, as the input data say.
+//! `--session-concurrency`: groups payloads into the turns of sessions, as the input data say.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::load::Turn;
 
 /// The input that names a payload's session.
 const SESSION: &str = "session_id";
-/// The input that says how long a session rests after a turn, in milliseconds.
+/// The input that says how long a session pauses after a turn, in milliseconds.
 const DELAY: &str = "delay";
-/// Turns beyond these are reported with the last of them.
+/// Turns beyond this number are reported together with the last.
 const MOST_TURNS: usize = 32;
 
-/// The sessions of `payloads`, in the order in which they begin. Each payload's model becomes the number of its turn, so that
-/// turns are reported apart.
+/// The sessions of `payloads`, in the order in which they begin. Each payload's model becomes the number of its turn,
+/// so that turns are reported separately.
 ///
 /// # Errors
-/// Where there are fewer sessions than are to be under way at a time.
+/// Where there are fewer sessions than should run at a time.
 pub fn group(payloads: &mut [Payload], concurrency: u32) -> Result<Vec<Vec<Turn>>> {
     let (mut sessions, mut known) = (Vec::<Vec<Turn>>::new(), HashMap::new());
     for (index, payload) in payloads.iter_mut().enumerate() {
@@ -47,7 +47,7 @@ fn bytes(input: &InputTensor) -> Result<Vec<u8>> {
     input.region.bytes(input.offset, input.len).map(std::borrow::Cow::into_owned)
 }
 
-/// How turns are named in reports, each with its share of all; empty where no session has several.
+/// Names of the turns in reports, each with its share of all; empty if no session has several.
 pub fn turns(sessions: &[Vec<Turn>]) -> Vec<(String, f64)> {
     let all: usize = sessions.iter().map(Vec::len).sum();
     let longest = sessions.iter().map(Vec::len).max().unwrap_or(0).min(MOST_TURNS);

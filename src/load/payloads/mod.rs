@@ -1,4 +1,4 @@
-//! Payloads of a run: those of every entry of a mix in one table, and where each entry's are.
+//! The payloads of a run: those of every entry of a mix in one table, and where each entry's are.
 
 mod body;
 pub mod conversations;
@@ -21,9 +21,9 @@ use crate::shm::Allowance;
 /// What requests may carry.
 #[derive(Default)]
 pub struct Payloads {
-    /// What was asked of the data and had no effect.
+    /// Settings of the data that had no effect.
     pub warnings: Vec<String>,
-    /// The line that says what was read for the first model, where files were.
+    /// The line that says what was read for the first model, if it came from files.
     pub announcement: Option<String>,
     /// Whether files say how long sequences are.
     pub from_files: bool,
@@ -33,9 +33,9 @@ pub struct Payloads {
     pub table: Vec<Payload>,
     /// Which of them are an entry's.
     pub indexes: Vec<PayloadIndex>,
-    /// Conversations, where the load plays such.
+    /// Conversations, if the load plays them.
     pub sessions: Vec<Vec<Turn>>,
-    /// When each payload is due, where the data say so.
+    /// When each payload is due, if the data say so.
     pub offsets_ms: Vec<u64>,
 }
 
@@ -102,7 +102,7 @@ impl Payloads {
         }
         self.models.push(model.clone());
         self.indexes.push(body.index);
-        // There may be millions, which are not to be in memory twice.
+        // There may be millions, which must not be in memory twice.
         match self.table.is_empty() {
             true => self.table = body.payloads,
             false => self.table.append(&mut body.payloads),
@@ -118,7 +118,7 @@ fn load(
     recorded: &Recorded,
 ) -> Result<Corpus> {
     let has = |model: &ModelSpec, name: &str| model.inputs.iter().any(|input| input.name == name);
-    // Of several models, each takes what is meant for it; what is meant for none is refused.
+    // Each of several models takes the settings meant for it; a setting meant for none is refused.
     let meant = |name: &str| has(model, name) || !models.iter().any(|other| has(other, name));
     let mut shapes: Vec<_> = plan.data.shapes.iter().filter(|(name, _)| meant(name)).cloned().collect();
     let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|range| meant(&range.input)).cloned().collect();

@@ -1,7 +1,7 @@
-//! `--trace-replay` with token counts: what each row of the trace makes of a request.
+//! `--trace-replay` with token counts: turns each row of the trace into a request.
 //!
-//! Data are generated once, as long as the longest row needs; a shorter row sends their beginning. So memory does not
-//! grow with the number of rows, and there is one payload per distinct pair of lengths.
+//! Data are generated once, as long as the longest row needs; a shorter row sends a prefix. So memory does not grow
+//! with the number of rows, and there is one payload per distinct pair of lengths.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ fn length(input: &TokenInput, row: &TokenCounts) -> u64 {
     row.context.clamp(1, input.longest)
 }
 
-/// The shape of the input that all rows' requests can be cut from; `None` where the model lacks it, which a rule refuses.
+/// The shape of the input that all rows' requests can be cut from; `None` if the model lacks it, which a rule refuses.
 pub fn longest_shape(model: &ModelSpec, input: &TokenInput, rows: &[TokenCounts]) -> Option<(String, Vec<i64>)> {
     let longest = rows.iter().map(|row| length(input, row)).max().unwrap_or(1) as i64;
     let found = model.inputs.iter().find(|known| known.name == input.name)?;
@@ -25,7 +25,7 @@ pub fn longest_shape(model: &ModelSpec, input: &TokenInput, rows: &[TokenCounts]
     Some((input.name.clone(), shape))
 }
 
-/// The distinct request bodies of the rows, and which of them each row has.
+/// The distinct request bodies of the rows, and the number of each row's body.
 ///
 /// # Errors
 /// Where the payloads lack the input.
@@ -60,13 +60,13 @@ pub fn by_row(
     Ok((payloads, cycle))
 }
 
-/// Cuts an input, generated `longest` long, to `length`. Generated elements are all of one size and their values have no
-/// order, so the first ones do, whichever dimension the free one is.
+/// Cuts an input, generated `longest` long, to `length`. Generated elements all have one size and their order means
+/// nothing, so a prefix will do, whichever dimension is the free one.
 fn shorten(payload: &mut Payload, model: &ModelSpec, name: &str, (length, longest): (u64, u64)) -> Result<()> {
     let lacking = || Error::input(format!("--trace-input {name}: the input data lack this input"));
     let spec = model.inputs.iter().find(|input| input.name == name).ok_or_else(lacking)?;
     let tensor = payload.inputs.iter_mut().find(|tensor| &*tensor.name == name).ok_or_else(lacking)?;
-    // A batch dimension stands before the model's own.
+    // A batch dimension precedes the model's own.
     let before = tensor.shape.len() - spec.shape.len();
     let free = spec.shape.iter().position(|&dim| dim < 0).ok_or_else(lacking)?;
     let mut shape = tensor.shape.to_vec();

@@ -1,4 +1,4 @@
-//! `--fixed-schedule`: the input data say when each request is due, in an input of their own that is not sent.
+//! `--fixed-schedule`: an additional input in the data, which is not sent, says when each request is due.
 
 use std::path::PathBuf;
 
@@ -33,10 +33,10 @@ pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
     times.and_then(|times| Arrivals::fixed_ms(&times).map_err(named)).map_err(|error| error.context("--fixed-schedule"))
 }
 
-/// The model with the schedule's input, so that data files may hold it.
+/// The model with the schedule's input added, so that data files may contain it.
 ///
 /// # Errors
-/// Where the model has an input of that name already: the data could not say which of both they mean.
+/// Where the model already has an input of that name: the data would be ambiguous.
 pub fn with_input(model: &ModelSpec) -> Result<ModelSpec> {
     if model.inputs.iter().any(|input| input.name == TIMESTAMP) {
         return Err(Error::usage(format!(
@@ -50,7 +50,7 @@ pub fn with_input(model: &ModelSpec) -> Result<ModelSpec> {
     Ok(model)
 }
 
-/// Takes the schedule's input out of every payload; its values, in order.
+/// Takes the schedule's input out of every payload; returns its values, in order.
 ///
 /// # Errors
 /// Where a payload has none.

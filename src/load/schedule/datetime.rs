@@ -1,4 +1,4 @@
-//! Timestamps of traces: `2023-11-16 18:17:03.9799600`, with `T` for the blank and a zone (`Z`, `+02:00`) if need be.
+//! Timestamps of traces: `2023-11-16 18:17:03.9799600`, optionally with `T` for the blank and a zone (`Z`, `+02:00`).
 
 use std::borrow::Cow;
 
@@ -10,8 +10,9 @@ static PARSER: DateTimeParser = DateTimeParser::new();
 /// Digits of a nanosecond.
 const DIGITS: usize = 9;
 
-/// Nanoseconds since 1970-01-01T00:00:00Z; `None` where `text` has another form or names no moment. Times without a zone are
-/// taken as UTC. Digits beyond the nanosecond are cut off; a leap second (`:60`) counts as the second before it.
+/// Nanoseconds since 1970-01-01T00:00:00Z; `None` if `text` has another form or is not a valid moment. Times without a
+/// zone are taken as UTC. Digits beyond the nanosecond are cut off; a leap second (`:60`) counts as the second before
+/// it.
 pub(super) fn parse(text: &str) -> Option<i128> {
     let (date, clock) = text.trim().split_once([' ', 'T'])?;
     let clock = to_nanoseconds(clock).replace(' ', "");
@@ -25,7 +26,7 @@ pub(super) fn parse(text: &str) -> Option<i128> {
     Some(zone.to_timestamp(pieces.date().to_datetime(pieces.time()?)).ok()?.as_nanosecond())
 }
 
-/// `text` without the digits that no parser takes.
+/// `text` without the digits that no parser accepts.
 fn to_nanoseconds(text: &str) -> Cow<'_, str> {
     let Some((whole, rest)) = text.split_once('.') else { return text.into() };
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

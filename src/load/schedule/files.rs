@@ -1,4 +1,4 @@
-//! `--request-intervals FILE`: microseconds, one number a line.
+//! `--request-intervals FILE`: microseconds, one number per line.
 
 use std::path::Path;
 
@@ -22,10 +22,10 @@ pub fn read_intervals(path: &Path) -> Result<Arrivals> {
     parse_intervals(&text).map_err(|error| error.context(format_args!("--request-intervals {}", path.display())))
 }
 
-/// Reads intervals: one a line, in microseconds, fractions allowed. Blank lines may end the text and stand nowhere else.
+/// Parses intervals: one per line, in microseconds, fractions allowed. Blank lines are allowed only at the end.
 ///
 /// # Errors
-/// Where a line is blank, no number, negative or above a year, or all of them are zero, or there is none.
+/// Where a line is blank, not a number, negative or above a year, or all of them are zero, or there is none.
 pub fn parse_intervals(text: &str) -> Result<Arrivals> {
     let gaps: Result<Vec<u64>> = text.trim_end().lines().enumerate().map(|(at, line)| interval(at + 1, line)).collect();
     Arrivals::looped(gaps?)

@@ -1,13 +1,15 @@
 //! When requests are meant to leave: a sequence of intended offsets, fixed before the level starts.
 //!
-//! A [`Schedule`] is made of a plan and a seed and of nothing else. It has no way to learn of responses, so it cannot be
-//! re-based, cannot skip and cannot slow down with the server: that is what keeps coordinated omission out.
+//! A [`Schedule`] is made from a plan and a seed and nothing else. It has no way to learn about responses, so it cannot
+//! be re-based, cannot skip and cannot slow down with the server: that keeps coordinated omission out.
 //!
-//! Offsets are nanoseconds from the start of the level and never decrease. Generated schedules (rates) never end and take
-//! constant memory; the first request leaves at offset 0. Interval lists loop for ever and start one interval after the
-//! level does, as the example in perf_analyzer's documentation does. Fixed schedules and traces are played once.
+//! Offsets are nanoseconds from the start of the level and never decrease. Generated schedules (rates) never end and
+//! take constant memory; the first request leaves at offset 0. Interval lists repeat for ever and start one interval
+//! after the level does, as in the example of perf_analyzer's documentation. Fixed schedules and traces are played
+//! once.
 //!
-//! Several threads can issue one schedule: [`Schedule::share`] gives thread `t` of `T` the entries `t, t + T, t + 2T, …`.
+//! Several threads can issue one schedule: [`Schedule::share`] gives thread `t` of `T` the entries `t, t + T, t + 2T,
+//! …`.
 
 mod datetime;
 mod files;
@@ -29,7 +31,7 @@ pub use trace::{Trace, parse_trace, read_trace};
 const NS_PER_SECOND: f64 = 1e9;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// How the intended times of a level come about.
+/// How the intended times of a level are generated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
     /// Request `i` at `i / rate`, rounded to a nanosecond: no drift, however long the level.
@@ -44,7 +46,7 @@ pub enum Arrivals {
         /// Shape; the variance of a gap is `1 / (rate² · shape)`.
         shape: f64,
     },
-    /// Gaps from a list, in nanoseconds, over and over. Not empty, not all zero.
+    /// Gaps from a list, in nanoseconds, repeated. Not empty, not all zero.
     Looped(Arc<[u64]>),
     /// Offsets in nanoseconds, in order, once. Not empty.
     Once(Arc<[u64]>),
@@ -75,7 +77,7 @@ impl Arrivals {
         Ok(Self::Gamma { rate, shape })
     }
 
-    /// Gaps in nanoseconds, played over and over.
+    /// Gaps in nanoseconds, repeated.
     ///
     /// # Errors
     /// Where the list is empty, all zero, or so long that one round does not fit 64 bits of nanoseconds.
@@ -91,7 +93,7 @@ impl Arrivals {
         }
     }
 
-    /// Timestamps in milliseconds from the start of the level, played once with the offsets that they have.
+    /// Timestamps in milliseconds from the start of the level, played once.
     ///
     /// # Errors
     /// Where there is none, or one is earlier than the one before it.
@@ -121,8 +123,8 @@ impl Arrivals {
         Ok(Self::Once(offsets.into()))
     }
 
-    /// The first `count` entries of a schedule that is played once, and the others, with the offsets that they have. `None`
-    /// where it is played for ever or one of the parts would be empty.
+    /// The first `count` entries of a schedule that is played once, and the others, with their offsets unchanged.
+    /// `None` if it repeats for ever or one of the parts would be empty.
     pub fn split(&self, count: usize) -> Option<(Self, Self)> {
         let Self::Once(offsets) = self else { return None };
         let (before, after) = offsets.split_at_checked(count)?;
@@ -130,8 +132,8 @@ impl Arrivals {
         once(before).zip(once(after))
     }
 
-    /// Mean rate in requests a second. Of a schedule that is played once: its gaps by the time from the first entry to the
-    /// last, 0 where all entries are due at one moment.
+    /// Mean rate in requests a second. For a schedule that is played once: its gaps by the time from the first entry to
+    /// the last, 0 if all entries are due at one moment.
     pub fn mean_rate(&self) -> f64 {
         let per_second = |gaps: usize, span_ns: u64| match span_ns {
             0 => 0.0,
@@ -144,8 +146,8 @@ impl Arrivals {
         }
     }
 
-    /// Standard deviation of the gaps as a multiple of their mean, for judging whether a rate was reached by chance or not;
-    /// 0 for constant rates and, because they are fixed, for lists.
+    /// Standard deviation of the gaps as a multiple of their mean, to judge whether chance explains a missed rate; 0
+    /// for constant rates and, because they are fixed, for lists.
     pub fn gap_variation(&self) -> f64 {
         match self {
             Self::Gamma { shape, .. } => shape.sqrt().recip(),
@@ -153,7 +155,7 @@ impl Arrivals {
         }
     }
 
-    /// How many requests the schedule holds; `None` where it never ends.
+    /// Number of requests in the schedule; `None` if it never ends.
     pub fn len(&self) -> Option<usize> {
         match self {
             Self::Once(offsets) => Some(offsets.len()),
@@ -161,7 +163,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether the schedule holds no request. It never does: constructors refuse that.
+    /// Whether the schedule is empty, which constructors refuse.
     pub fn is_empty(&self) -> bool {
         self.len() == Some(0)
     }
@@ -171,7 +173,7 @@ impl Arrivals {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     source: Source,
-    /// Entry of the whole schedule that comes next.
+    /// The next entry of the whole schedule.
     index: u64,
     /// Distance to the entry after it: how many threads share the schedule.
     stride: u64,
@@ -221,7 +223,7 @@ impl Schedule {
         Self { source, index: thread as u64, stride: threads as u64 }
     }
 
-    /// Number in the whole schedule of the entry that comes next.
+    /// Number of the next entry in the whole schedule.
     pub fn position(&self) -> u64 {
         self.index
     }
@@ -246,8 +248,8 @@ impl Iterator for Schedule {
     }
 }
 
-/// Random gaps, drawn one by one. Threads that share a schedule each draw all of it, a few nanoseconds an entry, so that
-/// they need not talk to each other.
+/// Random gaps, drawn one by one. Threads that share a schedule each draw all of it, at a few nanoseconds per entry, so
+/// that they need no communication.
 #[derive(Clone, Debug)]
 struct Draw {
     random: Xoshiro256PlusPlus,

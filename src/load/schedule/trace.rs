@@ -1,9 +1,9 @@
-//! `--trace-replay FILE`: the times, and where given the token counts, of recorded traffic.
+//! `--trace-replay FILE`: the times, and optionally the token counts, of recorded traffic.
 //!
-//! The file is CSV with a header. Its times stand in a column `TIMESTAMP` (dates with clock times, as in the
+//! The file is CSV with a header. Its times are in a column `TIMESTAMP` (dates with clock times, as in the
 //! AzurePublicDataset's traces of language models) or `offset_ms` (milliseconds, fractions allowed); only differences
-//! matter: the first row is due at offset 0. Columns `ContextTokens` and `GeneratedTokens` are read where they are there.
-//! Names of columns are compared without regard to case.
+//! matter: the first row is due at offset 0. Columns `ContextTokens` and `GeneratedTokens` are optional. Column names
+//! are case-insensitive.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +21,7 @@ const MAX_SPAN_NS: f64 = 100.0 * 365.25 * 86_400e9;
 pub struct Trace {
     /// When each row is due, divided by the speed.
     pub arrivals: Arrivals,
-    /// Sizes, one per row; empty where the file has no such columns.
+    /// Sizes, one per row; empty if the file has no such columns.
     pub tokens: Vec<TokenCounts>,
 }
 
@@ -83,7 +83,7 @@ enum TimeColumn {
 
 impl Columns {
     fn find(header: &csv::StringRecord) -> Result<Self> {
-        // A byte order mark would make the first name another one.
+        // A byte order mark would become part of the first name.
         let find = |name: &str| {
             header.iter().position(|column| column.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name))
         };
@@ -101,7 +101,7 @@ impl Columns {
         Ok(Self { time, tokens: find("contexttokens").zip(find("generatedtokens")) })
     }
 
-    /// Time of a row in nanoseconds from some moment that all rows share.
+    /// Time of a row in nanoseconds from an origin that all rows share.
     fn time(&self, record: &csv::StringRecord, line: u64) -> Result<i128> {
         let (at, parsed) = match self.time {
             TimeColumn::DateTime(at) => (at, datetime::parse(&record[at])),

@@ -1,4 +1,4 @@
-//! GPUs: their driver, and who else has them.
+//! GPUs: their driver, and their other users.
 
 use crate::machine::fitness::Finding;
 
@@ -7,13 +7,13 @@ const FIRST_DRIVER: u32 = 525;
 /// A GPU that is busier than this while nothing is measured has other users.
 const BUSY_PERCENT: u32 = 5;
 
-/// What `nvidia-smi --query-gpu` is asked for, in this order.
+/// The fields of `nvidia-smi --query-gpu`, in this order.
 pub const QUERY: &str = "index,name,persistence_mode,mig.mode.current,compute_mode,utilization.gpu";
 
-/// The driver, by `/proc/driver/nvidia/version`.
+/// Checks the driver, from `/proc/driver/nvidia/version`.
 pub fn driver(version: &str) -> Finding {
     let words = version.lines().next().unwrap_or_default().split_ascii_whitespace();
-    // 550.54.15, among words and years.
+    // Finds 550.54.15 among words and years.
     let number =
         words.into_iter().find(|word| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok()));
     let major = number.and_then(|number| number.split('.').next()?.parse::<u32>().ok());
@@ -27,7 +27,7 @@ pub fn driver(version: &str) -> Finding {
     }
 }
 
-/// Whether CUDA's multi-process service runs, by the names of all processes.
+/// Whether CUDA's multi-process service runs, from the names of all processes.
 pub fn sharing<'a>(mut processes: impl Iterator<Item = &'a str>) -> Finding {
     // The kernel keeps 15 bytes of a name.
     if processes.any(|name| name.starts_with("nvidia-cuda-mps")) {
@@ -40,7 +40,7 @@ pub fn sharing<'a>(mut processes: impl Iterator<Item = &'a str>) -> Finding {
     Finding::good("CUDA MPS: does not run")
 }
 
-/// One GPU, by its line of `nvidia-smi --query-gpu=`[`QUERY`]` --format=csv,noheader,nounits`.
+/// Checks one GPU, from its line of `nvidia-smi --query-gpu=`[`QUERY`]` --format=csv,noheader,nounits`.
 pub fn gpu(line: &str) -> Vec<Finding> {
     let fields: Vec<&str> = line.split(", ").map(str::trim).collect();
     let [index, name, persistence, mig, mode, busy] = fields[..] else { return Vec::new() };

@@ -1,21 +1,22 @@
-//! How many threads, mappings and files a process may have.
+//! Limits on threads, mappings and files of a process.
 
 use crate::machine::fitness::Finding;
 
-/// What the kernel allows by default, and what some 10 000 threads take.
+/// The kernel's default, enough for some 10 000 threads.
 const USUAL_MAPS: u64 = 65_530;
-/// A server with many models, and synchronous requests with a thread each.
+/// Enough for a server with many models, and synchronous requests with a thread each.
 const MANY_THREADS: u64 = 4_096;
-/// A connection for each outstanding request over HTTP, and a file for each region.
+/// Enough for a connection for each outstanding request over HTTP, and a file for each region.
 const MANY_FILES: u64 = 4_096;
 
-/// The soft limit `name` by `/proc/self/limits`: outer `None` where it is not told, inner `None` where there is none.
+/// The soft limit `name` from `/proc/self/limits`: the outer `None` means that it is not listed, the inner one that
+/// there is no limit.
 pub fn soft(limits: &str, name: &str) -> Option<Option<u64>> {
     let value = limits.lines().find_map(|line| line.strip_prefix(name))?.split_ascii_whitespace().next()?;
     Some(value.parse().ok())
 }
 
-/// Mappings that a process may have.
+/// Checks the limit on mappings.
 pub fn mappings(max_map_count: Option<u64>) -> Finding {
     match max_map_count {
         Some(most) if most < USUAL_MAPS => Finding::warning(
@@ -27,7 +28,7 @@ pub fn mappings(max_map_count: Option<u64>) -> Finding {
     }
 }
 
-/// Threads that there may be: of the user, of the control group, and of the machine, as far as these are limited.
+/// Checks the limits on threads: of the user, of the control group, and of the machine, if there are any.
 pub fn threads(rooms: [Option<u64>; 3]) -> Finding {
     match rooms.into_iter().flatten().min() {
         Some(most) if most < MANY_THREADS => Finding::note(
@@ -39,7 +40,7 @@ pub fn threads(rooms: [Option<u64>; 3]) -> Finding {
     }
 }
 
-/// Files that a process may have open.
+/// Checks the limit on open files.
 pub fn files(limits: &str) -> Finding {
     match soft(limits, "Max open files") {
         Some(Some(most)) if most < MANY_FILES => Finding::note(

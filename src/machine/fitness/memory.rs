@@ -1,16 +1,16 @@
-//! Memory that is shared, locked, or put together in huge pages.
+//! Shared memory, locked memory and huge pages.
 
 use crate::machine::fitness::Finding;
 
-/// What regions of a large model's tensors take in `/dev/shm`, with those of a python backend.
+/// Space in `/dev/shm` for the regions of a large model's tensors, and those of a python backend.
 const SHARED_BYTES: u64 = 1 << 30;
-/// Less of it stops a python backend with a few instances: what docker gives by default.
+/// Docker's default, which is too little for a python backend with a few instances.
 const SCARCE_BYTES: u64 = 64 << 20;
-/// What staging buffers of network cards and GPUs take when they are locked.
+/// Space for locked staging buffers of network cards and GPUs.
 const LOCKED_BYTES: u64 = 64 << 20;
 
-/// The file system of shared memory: its bytes in all and free; `None` where it is not there. Mounted without a limit, it has
-/// none.
+/// Checks the file system of shared memory from its total and free bytes; `None` if it does not exist. Without a size
+/// limit, the total is 0.
 pub fn shared(space: Option<(u64, u64)>) -> Finding {
     const ADVICE: &str = "--shared-memory system and python models keep tensors there, and fail where it is full; \
         mount -o remount,size=8G /dev/shm, or docker run --shm-size=8g";
@@ -26,7 +26,7 @@ pub fn shared(space: Option<(u64, u64)>) -> Finding {
     }
 }
 
-/// Bytes of memory that may be locked, by `/proc/self/limits`.
+/// Checks the limit on locked memory, from `/proc/self/limits`.
 pub fn locked(limits: &str) -> Finding {
     let value = crate::machine::fitness::limits::soft(limits, "Max locked memory");
     match value {
@@ -40,7 +40,7 @@ pub fn locked(limits: &str) -> Finding {
     }
 }
 
-/// The kernel's choice for huge pages, such as `always [madvise] never`.
+/// Checks the kernel's setting for huge pages, such as `always [madvise] never`.
 pub fn huge_pages(enabled: &str) -> Finding {
     let chosen = enabled.split(['[', ']']).nth(1).unwrap_or("not told");
     let what = format!("transparent huge pages: {chosen}");

@@ -1,5 +1,5 @@
-//! What makes a machine unfit for measuring. Each check is a function of what the kernel tells, and says the value found, why it
-//! matters, and what to do.
+//! What makes a machine unfit for measuring. Each check is a function of what the kernel reports, and gives the value
+//! found, why it matters, and what to do.
 
 pub mod gpu;
 pub mod limits;
@@ -20,14 +20,14 @@ pub enum Grade {
     Warning,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How much it matters.
     pub grade: Grade,
-    /// What was looked at, and its value.
+    /// What was checked, and its value.
     pub what: String,
-    /// Why it matters, and what to do; empty where it is good.
+    /// Why it matters, and what to do; empty if it is good.
     pub advice: String,
 }
 

@@ -1,4 +1,4 @@
-//! Processors: how many, how fast, shared with whom.
+//! Processors: their number, frequency and sharing.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::machine::fitness::Finding;
 use crate::machine::processors::Times;
 use crate::machine::{frequency, processors, read};
 
-/// Of the processors' time, the hypervisor may have taken this share since the start.
+/// Acceptable steal time since the start, as a share of the processors' time.
 const QUIET_STEAL: f64 = 0.01;
 
-/// How many there are for this process.
+/// Checks the number of processors for this process.
 pub fn count(available: usize) -> Finding {
     let what = format!("processors: {available}");
     match available {
@@ -23,7 +23,7 @@ pub fn count(available: usize) -> Finding {
     }
 }
 
-/// Who sets their frequency: the names of the governors of all of them.
+/// Checks who sets their frequency, from the names of all governors.
 pub fn governor(names: &[String]) -> Finding {
     let mut others: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "performance").collect();
     others.sort_unstable();
@@ -44,7 +44,7 @@ pub fn governors(of: &[usize]) -> Vec<String> {
     of.iter().filter_map(|processor| frequency::governor(*processor)).collect()
 }
 
-/// Whether processors that threads are pinned to share a core: `siblings` lists, for each, those of its core.
+/// Checks whether processors that threads are pinned to share a core: `siblings` lists, for each, those of its core.
 pub fn siblings(pinned: &[usize], siblings: &BTreeMap<usize, Vec<usize>>) -> Finding {
     let on = siblings.values().any(|core| core.len() > 1);
     let together = |processor: &&usize| {
@@ -69,7 +69,7 @@ pub fn cores(of: &[usize]) -> BTreeMap<usize, Vec<usize>> {
     of.iter().filter_map(|processor| Some((*processor, processors::list(&read(file(processor))?)))).collect()
 }
 
-/// The quota of the control groups in processors, where there is one.
+/// Checks the control groups' quota in processors, if there is one.
 pub fn quota(quota: Option<f64>) -> Finding {
     match quota {
         None => Finding::good("processor quota: none"),
@@ -81,7 +81,7 @@ pub fn quota(quota: Option<f64>) -> Finding {
     }
 }
 
-/// What the hypervisor took since the machine was started.
+/// Checks the steal time since the machine was started.
 pub fn steal(times: &BTreeMap<usize, Times>) -> Finding {
     let all = times.values().fold(Times::default(), |sum, one| sum.plus(one));
     let share = all.stolen.as_secs_f64() / (all.busy + all.stolen).as_secs_f64().max(f64::MIN_POSITIVE);

@@ -4,15 +4,15 @@ use crate::clock::Stamp;
 use crate::machine::fitness::Finding;
 use crate::machine::read;
 
-/// Sources that the kernel reads without a call into itself.
+/// Sources that can be read without a system call.
 const FAST: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
-/// Reading the clock takes no longer where it is done without such a call.
+/// Maximum time to read such a clock.
 const FAST_NS: u64 = 100;
-/// Readings that the price is the mean of, and rounds of which the quickest counts.
+/// Readings per round; the cost is the mean of the fastest round.
 const READINGS: u32 = 10_000;
 const ROUNDS: u32 = 5;
 
-/// The clock's source, as the kernel names it; empty where it does not.
+/// Checks the clock's source, by the kernel's name for it; empty if there is none.
 pub fn source(name: &str) -> Finding {
     match name {
         "" => Finding::note("clock source: not told", "the price of reading the clock, below, says how good it is"),
@@ -30,7 +30,7 @@ pub fn current_source() -> String {
     read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default()
 }
 
-/// What reading the clock costs.
+/// Checks the cost of reading the clock.
 pub fn price(ns: u64) -> Finding {
     let what = format!("reading the clock: {ns} ns");
     match ns {
@@ -42,7 +42,7 @@ pub fn price(ns: u64) -> Finding {
     }
 }
 
-/// Nanoseconds that a reading of the clock takes now.
+/// Nanoseconds that reading the clock takes now.
 pub fn current_price() -> u64 {
     let round = |_| {
         let start = Stamp::now();

@@ -1,5 +1,5 @@
-//! Windows of so many requests of a load that several processes share. How many there are is known only by what all tell, so they tell
-//! it while the window is open; it ends a moment after all know that it has them.
+//! Windows of a number of requests, of a load that several processes share. Only all of them together know how many
+//! there are, so they report while the window is open; it ends a moment after all know that it is complete.
 
 use std::collections::VecDeque;
 use std::thread;

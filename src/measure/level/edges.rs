@@ -1,4 +1,4 @@
-//! What comes before a level's first window, and after its last one.
+//! What happens before a level's first window, and after its last one.
 
 use std::thread;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! A level whose load several processes share: windows at stamps that all have agreed on, judged by what all have told.
+//! A level whose load several processes share: windows at agreed stamps, judged from everybody's values.
 //!
-//! Windows abut and nobody waits: while window `k + 1` runs, all tell each other of window `k`, and each decides by the same sums.
-//! So all load until the last window that counts has ended everywhere; what comes after it is left out.
+//! Windows are adjacent and nobody waits: while window `k + 1` runs, all exchange their values of window `k`, and each
+//! decides from the same sums. So the load runs everywhere until the last window that counts has ended; what comes
+//! after it is dropped.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

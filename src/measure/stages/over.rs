@@ -1,4 +1,4 @@
-//! [`FinishedStage`]: a stage whose time is over, and what it comes to.
+//! [`FinishedStage`]: a stage whose time is over, and its results.
 
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;

@@ -1,7 +1,8 @@
-//! Stages that several processes share: they begin at stamps that all have agreed on, and each is summed up by what all have told.
+//! Stages that several processes share: they begin at agreed stamps, and each is summed up from everybody's values.
 //!
-//! A stage of so much time begins where the one before it ends, on rank 0's clock. Where the end is not known before, because it comes
-//! with the last of so many requests or after a rest, the next begins a moment after all have said that they are done.
+//! A stage with a fixed time begins where the one before it ends, on rank 0's clock. If the end is not known
+//! beforehand, because it comes with the last of a number of requests or after a pause, the next begins a moment after
+//! all have reported that they are done.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

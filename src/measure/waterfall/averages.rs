@@ -1,4 +1,4 @@
-//! A breakdown from averages alone: what the client measured of every request, and the server's counters.
+//! A breakdown from averages alone: the client's measurements of every request, and the server's counters.
 
 use crate::measure::breakdown::{Breakdown, RequestStage, Source};
 use crate::measure::precision::PERCENTILES;

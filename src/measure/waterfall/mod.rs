@@ -1,4 +1,4 @@
-//! Where the time of a level's requests went: of traced requests one by one, else from the server's averages.
+//! Where a level's requests spent their time: from traced requests one by one, otherwise from the server's averages.
 
 mod averages;
 mod stages;

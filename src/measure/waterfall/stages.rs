@@ -1,4 +1,4 @@
-//! From traces to stages: every trace is cut into the stages of its way, and each stage's times over all traces are a column.
+//! From traces to stages: every trace is cut into its stages, and each stage's times over all traces form a column.
 
 use std::collections::HashMap;
 

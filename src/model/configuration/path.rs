@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::schema::{CONFIG, Kind, Shape};
 
-/// Where a setting is in a configuration.
+/// The location of a setting in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     text: String,
@@ -22,7 +22,7 @@ enum Step {
     Element(usize),
 }
 
-/// Short names for what is searched most.
+/// Short names for the settings that are searched most.
 const SHORT: [(&str, &str); 4] = [
     ("instances", "instance_group[].count"),
     ("instance_count", "instance_group[].count"),
@@ -30,7 +30,7 @@ const SHORT: [(&str, &str); 4] = [
     ("max_queue_delay_microseconds", "dynamic_batching.max_queue_delay_microseconds"),
 ];
 
-/// Largest index of an element: no configuration has lists as long.
+/// Largest index of an element: no configuration has lists this long.
 const MOST_INDEX: usize = 255;
 
 impl Path {
@@ -42,7 +42,7 @@ impl Path {
         let long = SHORT.iter().find(|(short, _)| *short == text).map_or(text, |(_, long)| long);
         let rule = || "it must be a path such as max_batch_size or instance_group[].count".to_owned();
         let mut steps = Vec::new();
-        // A parameter's name may hold dots.
+        // A parameter's name may contain dots.
         let parts: Vec<&str> = match long.strip_prefix("parameters.") {
             Some(name) => vec!["parameters", name],
             None => long.split('.').collect(),
@@ -68,8 +68,8 @@ impl Path {
         Ok(Self { text: long.to_owned(), steps })
     }
 
-    /// What its values are, by the form of a model's configuration; none of messages, of parameters, and of fields that only a newer
-    /// server may know.
+    /// The type of its values, by the schema of a model's configuration; `None` for messages, parameters, and fields
+    /// that only a newer server may know.
     pub fn kind(&self) -> Option<Kind> {
         let (mut kind, mut shape) = (Kind::Nested(CONFIG), Shape::One);
         for step in &self.steps {
@@ -88,7 +88,7 @@ impl Path {
         Some(kind).filter(|kind| shape == Shape::One && !matches!(kind, Kind::Nested(_)))
     }
 
-    /// The value that is in force, where all that the path means agree.
+    /// The value in force, if all places that the path covers agree.
     pub fn get(&self, configuration: &Value) -> Option<Value> {
         let mut found = Vec::new();
         collect(configuration, &self.steps, &mut found);
@@ -97,7 +97,7 @@ impl Path {
         found.iter().all(|other| **other == *found[0]).then_some(value)
     }
 
-    /// Sets the value, and makes what it is in where that is not there. `null` takes the setting away.
+    /// Sets the value, creating the messages around it if necessary. `null` removes the setting.
     pub fn set(&self, configuration: &mut Value, value: &Value) {
         match value {
             Value::Null => take(configuration, &self.steps),
@@ -132,7 +132,7 @@ pub fn equal(one: &Value, other: &Value) -> bool {
     one == other || plain(one) == plain(other)
 }
 
-/// The index of an element; none where it is no number.
+/// The index of an element; `None` if it is not a number.
 fn element(text: &str) -> Option<Result<usize, String>> {
     let is_number = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     let index = text.parse().ok().filter(|index| *index <= MOST_INDEX);
@@ -177,7 +177,7 @@ fn put(target: &mut Value, steps: &[Step], value: &Value) {
     elements.for_each(|(_, element)| put(element, rest, value));
 }
 
-/// Takes a setting away; what it would be in is not made for that.
+/// Removes a setting; the messages around it are not created for that.
 fn take(target: &mut Value, steps: &[Step]) {
     match (steps, target) {
         ([Step::Field(name)], Value::Object(members)) => drop(members.remove(name)),

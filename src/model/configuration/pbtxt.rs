@@ -1,15 +1,15 @@
-//! The text form of a configuration: nested messages in braces, repeated fields in brackets, words of enumerations bare, other
-//! texts quoted.
+//! The text form of a configuration: nested messages in braces, repeated fields in brackets, enumeration words bare,
+//! other texts quoted.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// What a reader looks for first.
+/// Fields that a reader looks for first.
 const FIRST: [&str; 8] =
     ["name", "platform", "backend", "max_batch_size", "input", "output", "instance_group", "dynamic_batching"];
-/// Fields whose value is a word of an enumeration, which stands without quotes. These tables name fields of Triton's `model_config.proto` by
-/// their path from its `ModelConfig`; `*` is the value of a map.
+/// Fields whose value is an enumeration word, which is written without quotes. These tables name fields of Triton's
+/// `model_config.proto` by their path from its `ModelConfig`; `*` is the value of a map.
 const WORDS: [&str; 16] = [
     "input.data_type",
     "input.format",
@@ -69,7 +69,7 @@ const NUMBERS: [&str; 21] = [
     "model_metrics.metric_control.histogram_options.buckets",
 ];
 
-/// `config.pbtxt` for a configuration in JSON. What is empty or zero, as the server fills in, is left out.
+/// `config.pbtxt` for a configuration in JSON. Empty and zero values are left out, because the server fills them in.
 pub fn text(configuration: &Value) -> String {
     let mut text = String::new();
     let mut fields: Vec<(&String, &Value)> = configuration.as_object().into_iter().flatten().collect();
@@ -79,7 +79,7 @@ pub fn text(configuration: &Value) -> String {
     text
 }
 
-/// Writes the field `name`, which is at `path` and so deep.
+/// Writes the field `name`, which is at `path`, indented by `depth`.
 fn field(text: &mut String, (depth, path): (usize, &str), name: &str, value: &Value) {
     let indent = "  ".repeat(depth);
     let key = |key: &String| if NUMBERED.contains(&path) { key.clone() } else { quoted(key) };

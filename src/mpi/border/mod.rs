@@ -1,9 +1,9 @@
-//! The few functions of an MPI library that are used, found by name at run time, and the three binary interfaces that such
-//! libraries have.
+//! The few functions of an MPI library that are used, looked up by name at run time, and the three binary interfaces of
+//! such libraries.
 //!
-//! Handles are 32-bit integers in MPICH and its kin, pointers in Open MPI, and integers as wide as pointers in the standard
-//! interface of MPI 5.0. The values of the constants are those of `mpi.h` of Open MPI 5.0 and MPICH 5.0, and of the standard
-//! (MPI 5.0, chapter 20).
+//! Handles are 32-bit integers in MPICH and its relatives, pointers in Open MPI, and integers as wide as pointers in
+//! the standard interface of MPI 5.0. The values of the constants are those of `mpi.h` of Open MPI 5.0 and MPICH 5.0,
+//! and of the standard (MPI 5.0, chapter 20).
 
 mod pending;
 
@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 
 pub use pending::{Operations, Pending};
 
-/// Bytes of the text that a library says of itself; every library asks for fewer.
+/// Size of the buffer for a library's version text; every library needs less.
 const VERSION_BYTES: usize = 8192;
-/// Bytes of a status; every library's is smaller.
+/// Size of a status in words; every library's is smaller.
 const STATUS_WORDS: usize = 32;
 
 /// Which binary interface a library has.
@@ -35,8 +35,8 @@ pub(super) enum Abi {
 }
 
 impl Abi {
-    /// The interface of a library that says `version` of itself and answers the question for the standard one with `standard`.
-    pub(super) fn told(version: &str, standard: Option<c_int>) -> Option<Self> {
+    /// The interface of a library with this `version` text and this answer to the query for the standard interface.
+    pub(super) fn of_library(version: &str, standard: Option<c_int>) -> Option<Self> {
         match version {
             _ if standard.is_some_and(|major| major >= 1) => Some(Self::Standard),
             text if text.starts_with("Open MPI") => Some(Self::OpenMpi),
@@ -51,34 +51,34 @@ impl Abi {
     }
 }
 
-/// What a request is waited for with; the buffers belong to it until it is done.
+/// A started operation; its buffers belong to it until it is done.
 pub(super) trait Operation {
-    /// Makes progress, and tells whether the request is done.
+    /// Makes progress, and returns whether the operation is done.
     fn is_done(&mut self) -> Result<bool>;
 }
 
-/// An MPI library, with handles of whichever kind.
+/// An MPI library, with any kind of handles.
 pub(super) trait Calls {
     /// Joins the other processes.
     fn enter(&self) -> Result<()>;
-    /// This process' number, and how many there are.
+    /// This process' number, and the number of processes.
     fn place(&self) -> Result<(usize, usize)>;
     /// Begins to give `send` to all and to collect theirs, `send.len()` bytes each, in `receive`.
     ///
     /// # Safety
     /// `receive` has room for all; neither buffer moves or goes away before the operation is done.
     unsafe fn gather_to_all(&self, send: &[u8], receive: &mut [u8]) -> Result<Box<dyn Operation>>;
-    /// Begins to give what `root` has in `buffer` to all.
+    /// Starts to send the content of `root`'s `buffer` to all.
     ///
     /// # Safety
     /// The buffer does not move or go away before the operation is done.
     unsafe fn broadcast(&self, buffer: &mut [u8], root: usize) -> Result<Box<dyn Operation>>;
-    /// Begins to send to one process.
+    /// Starts to send to one process.
     ///
     /// # Safety
     /// As for [`Calls::broadcast`].
     unsafe fn send(&self, buffer: &[u8], to: usize) -> Result<Box<dyn Operation>>;
-    /// Begins to receive from one process.
+    /// Starts to receive from one process.
     ///
     /// # Safety
     /// As for [`Calls::broadcast`].
@@ -118,20 +118,20 @@ struct Functions<H> {
     finalize: unsafe extern "C" fn() -> c_int,
 }
 
-/// A library that was opened.
+/// An opened library.
 pub(super) struct Opened {
     pub(super) calls: Box<dyn Calls>,
-    /// What it says of itself, in one line.
+    /// Its version text, in one line.
     pub(super) version: String,
 }
 
-/// Opens the library `name`: a path, or a name that the loader looks for. `None`: there is none of that name.
+/// Opens the library `name`: a path, or a name that the loader searches for. `None` if there is none of that name.
 ///
 /// # Errors
-/// It is no MPI library of a known interface, or lacks functions.
+/// It is not an MPI library with a known interface, or lacks functions.
 pub(super) fn open(name: &Path) -> Result<Option<Opened>> {
     let shown = name.display();
-    // SAFETY: loading runs the library's initialisers; a process that is told to use MPI wants that. GLOBAL, because Open MPI
+    // SAFETY: loading runs the library's initialisers; a process asked to use MPI wants that. GLOBAL, because Open MPI
     // looks for its own symbols in plugins.
     let library = match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL | libc::RTLD_NODELETE) } {
         Ok(library) => library,
@@ -139,7 +139,7 @@ pub(super) fn open(name: &Path) -> Result<Option<Opened>> {
         Err(error) => return Err(Error::machine(format!("cannot load {shown}: {error}"))),
     };
     let version = version(&library, name)?;
-    let functions = Abi::told(&version, standard(&library)).map(|abi| (abi, &library));
+    let functions = Abi::of_library(&version, standard(&library)).map(|abi| (abi, &library));
     let line = version.lines().next().unwrap_or_default().trim().to_owned();
     let calls: Box<dyn Calls> = match functions {
         Some((abi @ Abi::OpenMpi, library)) => {
@@ -160,7 +160,8 @@ pub(super) fn open(name: &Path) -> Result<Option<Opened>> {
     Ok(Some(Opened { calls, version: line }))
 }
 
-/// Whether the loader found no file of that name; anything else is a library that does not load, or one that it needs.
+/// Whether the loader found no file of that name; anything else is a library, or a dependency of it, that does not
+/// load.
 fn is_absent(error: &libloading::Error, name: &Path) -> bool {
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     text.starts_with(&format!("{}: cannot open shared object file", name.display()))
@@ -174,7 +175,7 @@ fn find<T: Copy>(library: &Library, name: &Path, symbol: &str) -> Result<T> {
     found.map(|symbol| *symbol).map_err(lacking)
 }
 
-/// What the library says of itself.
+/// The library's version text.
 fn version(library: &Library, name: &Path) -> Result<String> {
     type Ask = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
     let ask: Ask = find(library, name, "MPI_Get_library_version")?;
@@ -185,8 +186,8 @@ fn version(library: &Library, name: &Path) -> Result<String> {
     Ok(text.to_string_lossy().into_owned())
 }
 
-/// The major version of the standard interface that the library has; negative where it has another, none where it does not
-/// know the question.
+/// The major version of the library's standard interface; negative if it has another interface, `None` if it does not
+/// support the query.
 fn standard(library: &Library) -> Option<c_int> {
     type Ask = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let ask: Ask = find(library, Path::new(""), "MPI_Abi_get_version").ok()?;
@@ -233,13 +234,14 @@ impl<H: Copy + 'static> Functions<H> {
     fn begin(&self, what: &'static str, call: impl FnOnce(*mut H) -> c_int) -> Result<Box<dyn Operation>> {
         let mut request = std::mem::MaybeUninit::<H>::zeroed();
         check(call(request.as_mut_ptr()), what)?;
-        // SAFETY: handles are numbers or pointers that are never looked at; all zeros is one, and the call has set it.
+        // SAFETY: handles are numbers or pointers that are never dereferenced; all zeros is a valid value, and the call
+        // has set it.
         let request = unsafe { request.assume_init() };
         Ok(Box::new(Begun { test: self.test, request, is_done: false, what }))
     }
 }
 
-/// An operation that was begun, by its request.
+/// A started operation, by its request.
 struct Begun<H> {
     test: Test<H>,
     request: H,
@@ -263,7 +265,7 @@ fn check(code: c_int, what: &str) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Error::machine(format!("{what} failed with code {code}"))) }
 }
 
-/// A length as MPI counts.
+/// A length in MPI's integer type.
 fn count(bytes: &[u8]) -> Result<c_int> {
     let failed = |_| Error::machine(format!("a message of {} bytes is longer than MPI counts", bytes.len()));
     c_int::try_from(bytes.len()).map_err(failed)
@@ -342,12 +344,12 @@ mod tests {
 
     #[test]
     fn libraries_are_told_by_what_they_say() {
-        assert_eq!(Abi::told("Open MPI v5.0.11, package: x", None), Some(Abi::OpenMpi));
-        assert_eq!(Abi::told("MPICH Version:      5.0.2\n", Some(-1)), Some(Abi::Mpich));
-        assert_eq!(Abi::told("MPICH Version:      5.0.2\n", Some(1)), Some(Abi::Standard));
-        assert_eq!(Abi::told("Intel(R) MPI Library 2021.12", None), Some(Abi::Mpich));
-        assert_eq!(Abi::told("MVAPICH Version: 3.0", None), Some(Abi::Mpich));
-        assert_eq!(Abi::told("Some MPI 1.0", None), None);
+        assert_eq!(Abi::of_library("Open MPI v5.0.11, package: x", None), Some(Abi::OpenMpi));
+        assert_eq!(Abi::of_library("MPICH Version:      5.0.2\n", Some(-1)), Some(Abi::Mpich));
+        assert_eq!(Abi::of_library("MPICH Version:      5.0.2\n", Some(1)), Some(Abi::Standard));
+        assert_eq!(Abi::of_library("Intel(R) MPI Library 2021.12", None), Some(Abi::Mpich));
+        assert_eq!(Abi::of_library("MVAPICH Version: 3.0", None), Some(Abi::Mpich));
+        assert_eq!(Abi::of_library("Some MPI 1.0", None), None);
         assert_eq!((Abi::Mpich.funneled(), Abi::Standard.funneled()), (1, 1024));
     }
 

@@ -1,4 +1,4 @@
-//! Operations under way, and the buffers that MPI reads and writes meanwhile: safe to begin, to look at and to forget.
+//! Operations in progress, and the buffers that MPI reads and writes meanwhile: safe to start, to poll and to abandon.
 
 use std::cell::Cell;
 use std::mem;
@@ -7,13 +7,13 @@ use std::rc::Rc;
 use crate::error::Result;
 use crate::mpi::border::{Calls, Operation};
 
-/// What begins operations, and counts those under way.
+/// Starts operations, and counts those in progress.
 pub struct Operations {
     calls: Box<dyn Calls>,
     under_way: Rc<Cell<usize>>,
 }
 
-/// An operation under way, and its buffers. One that is dropped before it is done leaves them to MPI.
+/// An operation in progress, and its buffers. If it is dropped before it is done, the buffers are left to MPI.
 pub struct Pending {
     operation: Option<Box<dyn Operation>>,
     sent: Vec<u8>,
@@ -26,8 +26,8 @@ impl Operations {
         Self { calls, under_way: Rc::default() }
     }
 
-    /// Begins to give `bytes` to all, and to collect those of all `size` processes, of the same length, in the order of their
-    /// numbers.
+    /// Starts to send `bytes` to all, and to collect those of all `size` processes, of the same length, in the order of
+    /// their numbers.
     ///
     /// # Errors
     /// MPI refuses.
@@ -38,7 +38,7 @@ impl Operations {
         self.begin(bytes, room, |sent, received| unsafe { self.calls.gather_to_all(sent, received) })
     }
 
-    /// Begins to give the bytes of `root` to all; the others' are overwritten, and as many.
+    /// Starts to send the bytes of `root` to all; the others' bytes, of the same number, are overwritten.
     ///
     /// # Errors
     /// MPI refuses.
@@ -47,7 +47,7 @@ impl Operations {
         self.begin(Vec::new(), bytes, |_, buffer| unsafe { self.calls.broadcast(buffer, root) })
     }
 
-    /// Begins to send `bytes` to one process.
+    /// Starts to send `bytes` to one process.
     ///
     /// # Errors
     /// MPI refuses.
@@ -56,7 +56,7 @@ impl Operations {
         self.begin(bytes, Vec::new(), |sent, _| unsafe { self.calls.send(sent, to) })
     }
 
-    /// Begins to receive so many bytes from one process.
+    /// Starts to receive that many bytes from one process.
     ///
     /// # Errors
     /// MPI refuses.
@@ -82,8 +82,8 @@ impl Operations {
         self.calls.abort(code);
     }
 
-    /// Leaves the others, for whom it waits: all must come here. Does nothing where an operation is under way, which may never
-    /// be done.
+    /// Leaves the others, and waits for them: all must come here. Does nothing if an operation is in progress, because
+    /// it may never be done.
     ///
     /// # Errors
     /// MPI refuses.
@@ -93,7 +93,7 @@ impl Operations {
 }
 
 impl Pending {
-    /// Makes progress; tells whether the operation is done.
+    /// Makes progress; returns whether the operation is done.
     ///
     /// # Errors
     /// MPI reports a failure.
@@ -107,7 +107,7 @@ impl Pending {
         Ok(done)
     }
 
-    /// What has come.
+    /// The received bytes.
     ///
     /// # Panics
     /// Where the operation is not done.
@@ -120,7 +120,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if self.operation.is_some() {
-            // MPI may yet read the one and write into the other.
+            // MPI may still read the one and write to the other.
             mem::forget((mem::take(&mut self.sent), mem::take(&mut self.received)));
         }
     }

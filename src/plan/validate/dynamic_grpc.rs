@@ -7,7 +7,7 @@ fn is_it(draft: &Draft) -> bool {
     draft.plan.target.service == ServiceKind::DynamicGrpc
 }
 
-/// Flags that say what these services know nothing of.
+/// Flags about things that these services do not know.
 const FOREIGN: &[&str] = &[
     "-x",
     "--model-mix",

@@ -1,8 +1,8 @@
-//! What several rules ask about a draft.
+//! Queries on a draft that several rules share.
 
 use crate::plan::{Draft, LoadMode};
 
-/// Flags that each ask for a load of their own.
+/// Flags that each define a load.
 pub const LOADS: [&str; 9] = [
     "--concurrency-range",
     "--request-rate-range",
@@ -15,10 +15,10 @@ pub const LOADS: [&str; 9] = [
     "--session-concurrency",
 ];
 
-/// Older flags that say a concurrency.
+/// Older flags that define a concurrency.
 const OLD: &[&str] = &["-t", "-d", "-c"];
 
-/// Loads that were asked for; the older `-t`, `-d` and `-c` together ask for one of a concurrency.
+/// The loads that were asked for; the older `-t`, `-d` and `-c` together define one of a concurrency.
 pub fn loads(draft: &Draft) -> Vec<&'static str> {
     let mut loads = draft.given.among(&LOADS);
     loads.extend(draft.given.among(OLD).first());

@@ -1,4 +1,5 @@
-//! Flags that have no effect in a run, and why. They are named and never refused: tools that call us pass defaults of theirs.
+//! Flags that have no effect in a run, and why. They are reported but never refused: tools that call us pass their own
+//! defaults.
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
@@ -14,9 +15,9 @@ struct Row {
 
 /// When flags have no effect.
 enum Idle {
-    /// That the flags tell.
+    /// The flags alone decide.
     Plan(fn(&Draft) -> bool),
-    /// That no model of the run is such a one.
+    /// No model of the run has this property.
     Unless(fn(&ModelSpec) -> bool),
 }
 
@@ -152,13 +153,14 @@ const TABLE: &[Row] = &[
     },
 ];
 
-/// What is said of flags without effect, each named once: what the flags themselves tell, and what depends on the model.
+/// Notes on flags without effect, each named once: those that follow from the flags, and those that depend on the
+/// model.
 pub fn notes(draft: &Draft) -> (Vec<String>, Vec<ModelNote>) {
     let (mut said, mut known, mut open) = (Vec::new(), Vec::new(), Vec::new());
     let left = |row: &Row, said: &[&str]| -> Vec<&'static str> {
         draft.given.among(row.flags).into_iter().filter(|flag| !said.contains(flag)).collect()
     };
-    // What is certain comes first, so that the model has no say in it.
+    // Certain cases come first, so that the model does not matter for them.
     for row in TABLE {
         if let Idle::Plan(idle) = row.idle
             && idle(draft)

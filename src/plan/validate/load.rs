@@ -186,8 +186,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// How many requests have a thread that waits for each, where there may not be so many connections; the largest number where a range
-/// has no end.
+/// How many requests have a waiting thread each, if there may be fewer connections than that; the largest number if a
+/// range has no end.
 fn waits_on_connections(draft: &Draft) -> Option<u32> {
     let load = &draft.plan.load;
     let most = load.max_connections?;

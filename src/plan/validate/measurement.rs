@@ -206,7 +206,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// A picture that the run's result has nothing for, whatever it comes to: variants have rounds in place of levels.
+/// A picture that the run's result cannot contain, whatever the outcome: variants have rounds in place of levels.
 fn foreign_picture(draft: &Draft) -> Option<Picture> {
     let compares = draft.plan.rounds.is_some();
     let mut figures = draft.plan.output.pages.figures.iter().map(|file| file.figure);
@@ -217,9 +217,9 @@ fn has_range(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })
 }
 
-/// How many threads share a rate, where that is more than there are warm-up requests: perf_analyzer deals requests to its
-/// threads, and one that gets none never ends. Loads of a concurrency have fewer threads then, and schedules that are played
-/// once are warmed up by their first entries, however few.
+/// How many threads share a rate, if that is more than there are warm-up requests: perf_analyzer deals requests to its
+/// threads, and one that gets none never ends. A load of a concurrency has fewer threads in that case, and a schedule
+/// that is played once is warmed up by its first entries, however few.
 fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
     let (load, requests) = (&draft.plan.load, draft.plan.measurement.warmup_requests);
     let rate = matches!(load.mode, LoadMode::RequestRate { .. } | LoadMode::Intervals(_) | LoadMode::Sweep { .. });
@@ -228,7 +228,7 @@ fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
     (rate && requests > 0 && requests < threads).then_some(threads)
 }
 
-/// Whether the load itself says how many requests there are.
+/// Whether the load itself fixes the number of requests.
 fn has_own_length(mode: &LoadMode) -> bool {
     matches!(mode, LoadMode::Periodic(_) | LoadMode::Stages { .. } | LoadMode::Sweep { .. })
 }

@@ -1,4 +1,4 @@
-//! Rules that hold between flags, as tables. What a single flag may be is checked where it is read.
+//! Rules between flags, as tables. The values of a single flag are checked where it is parsed.
 
 mod dynamic_grpc;
 mod facts;
@@ -16,17 +16,17 @@ use crate::plan::{Draft, Plan};
 pub use facts::LOADS;
 use idle::notes;
 
-/// One rule: when it is broken, and what is said then. `see --help` is added to each message.
+/// One rule: when it is broken, and the message. `see --help` is appended to each message.
 struct Rule {
     broken: fn(&Draft) -> bool,
     message: fn(&Draft) -> String,
 }
 
 impl Draft {
-    /// Holds the draft against every rule that can be checked before the model is known.
+    /// Checks the draft against every rule that does not need the model.
     ///
     /// # Errors
-    /// The message of the first rule that is broken: the flags, their values, the rule.
+    /// The message of the first broken rule: the flags, their values, the rule.
     pub fn validate(mut self) -> Result<Plan> {
         check(&self)?;
         let (known, open) = notes(&self);
@@ -36,7 +36,7 @@ impl Draft {
     }
 }
 
-/// Says the first rule that a draft breaks.
+/// Reports the first rule that a draft breaks.
 ///
 /// # Errors
 /// Where a rule is broken.

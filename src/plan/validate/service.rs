@@ -7,7 +7,7 @@ use crate::plan::validate::facts::on_network;
 use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
 use crate::shm::Placement;
 
-/// A request parameter without sign for which a signed one has no room.
+/// An unsigned request parameter that does not fit a signed one.
 fn beyond_signed(draft: &Draft) -> Option<&Parameter> {
     let mixed = draft.plan.target.mix.iter().flat_map(|entry| &entry.parameters);
     let too_large =
@@ -236,8 +236,8 @@ pub(super) const SERVER_RULES: &[Rule] = &[
     },
 ];
 
-/// Flags that only an embedded server has. `--triton-server-directory` and `--model-repository` are not among them,
-/// because perf_analyzer takes and ignores them elsewhere.
+/// Flags that apply only to an embedded server. `--triton-server-directory` and `--model-repository` are not among
+/// them, because perf_analyzer accepts and ignores them elsewhere.
 const EMBEDDED_ONLY: &[&str] = &[
     "--backend-directory",
     "--backend-config",
@@ -267,8 +267,8 @@ const EMBEDDED_ONLY: &[&str] = &[
     "--exit-timeout-secs",
 ];
 
-/// Flags that only a server on the network has. Those of addresses, headers and TLS are not among them, because
-/// perf_analyzer takes and ignores them elsewhere.
+/// Flags that apply only to a server on the network. Those of addresses, headers and TLS are not among them, because
+/// perf_analyzer accepts and ignores them elsewhere.
 const NETWORK_ONLY: &[&str] = &[
     "--http-compression",
     "--server-wait",
@@ -287,7 +287,7 @@ const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, S
 const TRITON_AND_OPENAI: &[ServiceKind] =
     &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::OpenAi];
 
-/// Flags that only some kinds of service have, and which.
+/// Flags that apply only to some kinds of service, with these kinds.
 const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--grpc-method", "--proto", "--proto-include"], &[ServiceKind::DynamicGrpc]),
     (&["--model-signature-name"], &[ServiceKind::TfServing]),
@@ -313,10 +313,11 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     ),
 ];
 
-/// Flags that perf_analyzer ignores where the service is another one; so does the program under its name, with a note.
+/// Flags that perf_analyzer ignores for other services; under its name the program does the same, with a note.
 const IGNORED: &[&str] = &["--model-signature-name", "--endpoint"];
 
-/// The first flag that is not for the draft's kind of service, and the kinds that it is for. One that asks for nothing is for all.
+/// The first flag that does not apply to the draft's kind of service, and the kinds that it applies to. A flag whose
+/// value asks for nothing applies to all.
 fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
     let service = draft.plan.target.service;
     let asks = |flag: &str| {
@@ -329,7 +330,7 @@ fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
     rows.flat_map(|&(flags, kinds)| flags.iter().map(move |&flag| (flag, kinds))).find(|&(flag, _)| asks(flag))
 }
 
-/// Whether versions may have other names than numbers.
+/// Whether versions may have names that are not numbers.
 fn has_labels(service: ServiceKind) -> bool {
     matches!(service, ServiceKind::TfServing | ServiceKind::TorchServe)
 }

@@ -4,7 +4,7 @@ use crate::plan::Draft;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 
-/// Flags that mean nothing without encryption. perf_analyzer goes on in plaintext, and sends its headers so.
+/// Flags that mean nothing without encryption. perf_analyzer continues in plaintext, and sends its headers that way.
 const FLAGS: &[&str] = &[
     "--ssl-grpc-root-certifications-file",
     "--ssl-grpc-private-key-file",
@@ -18,7 +18,7 @@ const FLAGS: &[&str] = &[
     "--ssl-https-private-key-type",
 ];
 
-/// Asks for encryption by itself, but only over gRPC.
+/// Requests encryption by itself, but only over gRPC.
 const USE: &str = "--ssl-grpc-use-ssl";
 
 /// Rules of encryption.
@@ -40,7 +40,7 @@ fn asking(draft: &Draft) -> Vec<&'static str> {
     flags
 }
 
-/// Whether any connection is: that of the requests, or that of the metrics, which takes the same flags.
+/// Whether any connection is encrypted: that of the requests, or that of the metrics, which takes the same flags.
 fn is_encrypted(draft: &Draft) -> bool {
     let target = &draft.plan.target;
     let metrics = target.metrics.as_ref().and_then(|metrics| metrics.url.as_deref());

@@ -7,7 +7,7 @@ fn is_embedded(draft: &Draft) -> bool {
     draft.plan.target.service.is_embedded() && draft.plan.matrix.is_none()
 }
 
-/// Whether the run has a server on the network trace, whose file may be read.
+/// Whether the run makes a server on the network trace, into a file that may be readable here.
 fn lets_server_trace(draft: &Draft) -> bool {
     let levels = draft.plan.target.trace.as_ref().and_then(|trace| trace.levels.as_deref());
     let timestamps = levels.is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));

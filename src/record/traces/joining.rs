@@ -1,8 +1,8 @@
-//! The join of a server's own traces with the client's times of the same requests.
+//! Matches a server's own traces with the client's times of the same requests.
 //!
-//! A trace names the slot that its request was sent in. A slot has one request under way at a time, so the trace is of the one between
-//! whose start and end the server took it up. That needs the times of all requests, because nobody knows beforehand which of them the
-//! server traces; their number is bounded.
+//! A trace names the slot that its request was sent in. A slot has one request under way at a time, so the trace
+//! belongs to the one between whose start and end the server began it. That needs the times of all requests, because it
+//! is not known in advance which ones the server traces; their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use crate::record::traces::{KeptTrace, TracedRequest};
 use crate::seed;
 use crate::stdio::note;
 
-/// So many requests wait at most to be put with the others.
+/// Capacity of the queue of requests.
 const ROOM: usize = 1 << 16;
-/// More than these, 40 MiB, are not kept of a level: then one of two stands for both.
+/// Limit on the requests of a level, 40 MiB; beyond it, one of two stands for both.
 const MOST_REQUESTS: usize = 1 << 19;
 
 /// The client's times of a request.
@@ -49,7 +49,7 @@ impl From<&TracedRequest> for ClientRequest {
 }
 
 impl ClientRequest {
-    /// Whether it is the one of so many, a power of two, that is kept.
+    /// Whether it is the one in `one_in`, a power of two, that is kept.
     fn is_drawn(&self, one_in: u64) -> bool {
         seed::hash(self.slot, self.sent.0).is_multiple_of(one_in)
     }
@@ -73,7 +73,7 @@ impl ClientRequest {
 /// The requests of a level.
 struct Requests {
     all: Vec<ClientRequest>,
-    /// Of so many, one is in `all`, drawn at random: the server traces every n-th.
+    /// One in this many is in `all`, drawn at random, because the server traces every n-th.
     one_in: u64,
 }
 
@@ -95,7 +95,7 @@ impl Requests {
         }
     }
 
-    /// The requests that were traced, and how many traces are of none that is known.
+    /// The requests that were traced, and the number of traces that match no known request.
     fn join(mut self, traces: &[ServerTrace]) -> (Vec<KeptTrace>, u64) {
         self.all.sort_unstable_by_key(|request| (request.slot, request.sent));
         let begun = self.all.iter().map(|request| request.sent).min().unwrap_or(Stamp::NEVER);
@@ -103,14 +103,15 @@ impl Requests {
         for trace in traces {
             let Some(start) = trace.models.first().and_then(|model| model.at(Moment::RequestStart)) else { continue };
             match self.place(trace, start) {
-                // What is sent again after its connection broke has an earlier trace, too: the answer is to the last.
+                // A request that was resent after its connection broke has an earlier trace, too; the answer belongs to
+                // the last.
                 Some(place) => {
                     let latest = found.entry(place).or_insert((start, trace));
                     if latest.0 < start {
                         *latest = (start, trace);
                     }
                 }
-                // Traces of the level before come late, and requests that stand for several are not all known.
+                // Traces of the previous level arrive late, and with sampling not all requests are known.
                 None => unknown += u64::from(start >= begun && self.one_in == 1),
             }
         }
@@ -120,24 +121,24 @@ impl Requests {
         (joined, unknown)
     }
 
-    /// The request that a trace is of, which the server began with at `start`.
+    /// The request of a trace that the server began at `start`.
     fn place(&self, trace: &ServerTrace, start: Stamp) -> Option<usize> {
         let after = self.all.partition_point(|request| (request.slot, request.sent) <= (trace.slot, start));
         let place = after.checked_sub(1)?;
         let request = &self.all[place];
-        // One that the server had before this one was sent is that of a request that was given up.
+        // A request that the server had before this one was sent is one that was given up.
         let fits =
             request.slot == trace.slot && start < request.last_response && trace.transit.received >= request.sent;
         fits.then_some(place)
     }
 }
 
-/// A server that writes its traces itself, and the requests that these may be of.
+/// A server that writes its traces itself, and the requests that they may belong to.
 pub(super) struct Joining {
     server: Box<dyn ServerTraces>,
     queue: ArrayQueue<ClientRequest>,
     requests: Mutex<Requests>,
-    /// Why there are none has been said.
+    /// Whether the reason for missing traces has been reported.
     is_said: AtomicBool,
 }
 
@@ -147,7 +148,7 @@ impl Joining {
         Self { server, queue, requests, is_said: AtomicBool::new(false) }
     }
 
-    /// A request is over. Where there is no room for it, its trace will be one of a request that is not known.
+    /// Notes a finished request. If there is no room for it, its trace will match no known request.
     pub(super) fn keep(&self, request: &TracedRequest) {
         let _ = self.queue.push(ClientRequest::from(request));
     }
@@ -159,13 +160,14 @@ impl Joining {
         }
     }
 
-    /// Forgets all requests so far.
+    /// Drops all requests so far.
     pub(super) fn forget(&self) {
         self.empty();
         *self.requests.lock() = Requests::default();
     }
 
-    /// Joins the requests so far with what the server has written, and forgets them. Also returns how many traces are of none of them.
+    /// Matches the requests so far with the server's traces, and drops them. Also returns the number of traces that
+    /// match none of them.
     pub(super) fn join(&self) -> (Vec<KeptTrace>, u64) {
         self.empty();
         let requests = std::mem::take(&mut *self.requests.lock());
@@ -219,7 +221,7 @@ mod tests {
         all
     }
 
-    /// Which requests were found, by when they were sent, with the traces that they are said to have; and how many traces are left.
+    /// Returns the matched requests, by send time, with the traces assigned to them, and the number of traces left.
     fn join(requests: &[ClientRequest], traces: &[ServerTrace]) -> (Vec<(u64, u64)>, u64) {
         let (kept, unknown) = of(requests).join(traces);
         (kept.iter().map(|trace| (trace.sent.0, trace.models[0].id)).collect(), unknown)
@@ -245,12 +247,12 @@ mod tests {
 
     #[test]
     fn a_request_that_was_given_up_does_not_pass_its_trace_to_the_next() {
-        // The server had it in time, and took it up when its slot had the next one.
+        // The server received it in time, but began it only when the slot already had the next one.
         let given_up = ClientRequest { succeeded: false, ..request(1, 100, 150) };
         let mut late = trace(1, 140);
         late.models[0].moments[0] = 190;
         assert_eq!(join(&[given_up, request(1, 160, 300)], &[late]), (vec![], 1));
-        // One that the server was at when it was given up is there, and has failed.
+        // A request that the server was working on when it was given up is matched, and counts as failed.
         let (kept, _) = of(&[given_up]).join(&[trace(1, 110)]);
         assert_eq!((kept.len(), kept[0].succeeded), (1, false));
     }

@@ -1,4 +1,4 @@
-//! Where the time of a level's requests went: a row per stage.
+//! Where a level's requests spent their time: a row per stage.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::measure::summary::LevelSummary;
 use crate::report::number::percent;
 use crate::stdio::shown;
 
-/// Most sizes of batches that are listed: those that were executed most.
+/// Maximum number of batch sizes listed: those executed most often.
 const MOST_SIZES: usize = 6;
-/// Stages that make up less of what the slowest requests took longer are not named.
+/// Stages that contribute less to the extra time of the slowest requests are not named.
 const LEAST_PART: f64 = 0.05;
-/// The stages' column is at least so wide.
+/// Minimum width of the column of stages.
 const NAME_WIDTH: usize = 18;
 
-/// The blocks of a level; nothing where none was asked for.
+/// The blocks of a level; empty without a breakdown.
 pub fn text(level: &LevelSummary) -> String {
     if level.breakdown.is_empty() {
         return String::new();
@@ -110,7 +110,7 @@ fn one_in(breakdown: &Breakdown) -> String {
 }
 
 fn name(stage: &RequestStage) -> String {
-    // The deeper, the further in.
+    // Indented by depth.
     format!("{}{}", "  ".repeat(stage.depth), shown(&stage.title()))
 }
 
@@ -123,7 +123,7 @@ fn row(stage: &RequestStage, width: usize) -> String {
     format!("    {name:width$}{mean:>9}{}{share:>9}\n", percentiles.concat())
 }
 
-/// Microseconds; with a decimal where they are few.
+/// Microseconds; with a decimal for small values.
 fn usec(ns: f64) -> String {
     let us = ns / 1_000.0;
     if us < 99.95 { format!("{us:.1}") } else { format!("{us:.0}") }

@@ -1,4 +1,4 @@
-//! What the client saw of a level.
+//! The client's figures of a level.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::report::percentiles;
 use crate::result::Setup;
 use crate::stdio::shown;
 
-/// Most reasons of failure that are listed.
+/// Maximum number of failure reasons listed.
 const MAX_REASONS: usize = 10;
 
 /// The client's block.
@@ -102,7 +102,7 @@ fn latencies(client: &ClientSummary, plan: &MeasurementPlan) -> String {
     text
 }
 
-/// Where a request's time went on the client's side; a line of spaces where the backend has no transport.
+/// The client's share of a request's time; a line of spaces if the backend has no transport.
 fn transport(client: &ClientSummary, setup: &Setup, verbose: bool) -> String {
     let (send, receive) = (whole_us(client.send_ns), whole_us(client.receive_ns));
     let total = whole_us(client.service_time().mean_ns());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
 use crate::report::number::{percent, significant, whole_us};
 
-/// Response time, service time and schedule delay, and whether the rate was kept.
+/// Response time, service time and schedule delay, and whether the rate was reached.
 pub fn open_loop(client: &ClientSummary, open_loop: &OpenLoopSummary, headline: Headline) -> String {
     let mut text = format!(
         "    Requested rate: {} requests/sec, achieved rate: {} requests/sec, sent more than 1 ms late: {}\n",

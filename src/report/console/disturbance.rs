@@ -1,8 +1,8 @@
-//! The line on what others took from a level's windows.
+//! The line about disturbed windows of a level.
 
 use crate::measure::summary::{Disturbances, LevelSummary};
 
-/// Nothing where nobody took anything.
+/// The line; empty if there were none.
 pub fn line(level: &LevelSummary) -> String {
     let Disturbances { windows, disturbed, replaced, worst } = level.disturbances;
     let Some(worst) = worst else { return String::new() };

@@ -1,4 +1,4 @@
-//! What each entry of a mix came to.
+//! The results of each entry of a mix.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::report::console::detail::row;
 use crate::report::number::{percent, significant};
 use crate::stdio::shown;
 
-/// Under a title, a block for each entry: its share of the requests, throughput, failures and the headline latency.
+/// A title, and a block for each entry: its share of the requests, throughput, failures and the headline latency.
 pub fn mix(title: &str, entries: &[EntrySummary], client: &ClientSummary) -> String {
     if client.entries.is_empty() {
         return String::new();

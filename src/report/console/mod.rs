@@ -1,7 +1,8 @@
-//! The report on standard output, in the lines that perf_analyzer's readers expect, and some of our own between them.
+//! The report on standard output, with the lines that readers of perf_analyzer expect, and some of our own between
+//! them.
 //!
-//! Lines that are read by programs (`Request concurrency:`, `Throughput:`, the final block) keep upstream's form to the
-//! letter, odd spaces included. Lines of our own have names of their own.
+//! Lines that programs parse (`Request concurrency:`, `Throughput:`, the final block) keep upstream's format to the
+//! letter, including odd spaces. Lines of our own have other names.
 
 mod breakdown;
 mod client;
@@ -31,10 +32,10 @@ pub use detail::row;
 pub use offers::offers;
 pub use settings::settings;
 
-/// A client that is busy with itself for a larger share of the time than this bounds the throughput. (upstream warns there, too)
+/// Above this overhead, the client bounds the throughput (upstream warns there, too).
 const OVERHEAD_WARNING: f64 = 0.5;
 
-/// The line above a level; none for schedules, whose rate is not chosen.
+/// The line above a level; `None` for schedules, whose rate is not chosen.
 pub fn header(load: LevelLoad) -> Option<String> {
     match load {
         LevelLoad::Concurrency(concurrency) => Some(format!("Request concurrency: {concurrency}\n")),
@@ -56,7 +57,7 @@ pub fn pass(trial: usize, window: &ClientSummary, percentile: Option<f64>) -> St
     format!("  Pass [{trial}] throughput: {throughput} infer/sec. {rest}\n")
 }
 
-/// What follows a pass line with `-v -v`: what became of the window's requests, and its latencies.
+/// The lines after a pass line with `-v -v`: the counts of the window's requests, and its latencies.
 pub fn pass_detail(window: &ClientSummary) -> String {
     let mut text = format!(
         "    Requests: {} sent, {} completed, {} failed in {} msec\n",
@@ -113,7 +114,7 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     text
 }
 
-/// How well the level's figures are known; nothing where nothing succeeded.
+/// The confidence intervals of the level's figures; empty if nothing succeeded.
 fn confidence(level: &LevelSummary) -> String {
     let whole = |interval: Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
     let figures = level.intervals.iter().map(|known| match (known.of, known.interval) {
@@ -128,7 +129,7 @@ fn confidence(level: &LevelSummary) -> String {
     if none { String::new() } else { format!("    95% confidence: {}\n", figures.join(", ")) }
 }
 
-/// What is said of a level that observers did not see all requests of, a line each.
+/// The lines about requests of a level that observers missed.
 pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
     let level = format!("{} {}", load_name(load), load_value(load));
     let exported = "are missing in --profile-export-file, which was written more slowly than they came";
@@ -137,7 +138,7 @@ pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
     lines.map(|(count, what)| format!("{level}: {count} requests {what}")).collect()
 }
 
-/// The block at the end: the answer of a search, then a line per level, in the order in which they were measured.
+/// The final block: the answer of a search, then a line per level, in the order in which they were measured.
 pub fn summary(result: &RunResult) -> String {
     let (setup, levels) = (&result.setup, &result.levels);
     let latency = setup.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
@@ -173,7 +174,7 @@ pub fn sweep(found: &SweepResult) -> String {
     format!("Saturation: {:.1} requests/sec ({bracket})\nKnee: {knee}\n\n", found.saturation)
 }
 
-/// The answer of a search: the highest level that held.
+/// The answer of a search: the highest level that passed.
 fn answer(setup: &Setup, levels: &[LevelSummary]) -> String {
     let Some(limit) = setup.measurement.latency_threshold.filter(|_| setup.mode.has_levels()) else {
         return String::new();
@@ -189,7 +190,7 @@ fn answer(setup: &Setup, levels: &[LevelSummary]) -> String {
     format!("Highest level within {} msec: {found}\n{known}", msec(limit))
 }
 
-/// The latency of the level that a search found, and how sure it is that it is within the limit.
+/// The latency of the level that a search found, and how certainly it is within the limit.
 fn known_of(setup: &Setup, level: &LevelSummary) -> String {
     let (key, name) = match setup.measurement.percentile {
         Some(percentile) => (Statistic::Percentile(percentile), format!("p{percentile}")),
@@ -205,7 +206,7 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
     format!("  {name} latency {latency} usec, {known}{sure}\n")
 }
 
-/// What a line ends with where the level is not simply valid.
+/// The end of a line whose level is not simply valid.
 fn mark(outcome: Outcome) -> String {
     if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
 }
@@ -225,8 +226,8 @@ fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {
     }
 }
 
-/// What is said where the client's threads are busier with themselves than the server is with requests: latencies are
-/// the server's all the same, throughput is not.
+/// The note for a client whose threads are busier with themselves than the server is with requests: latencies are still
+/// the server's, throughput is not.
 fn client_bound(client: &ClientSummary) -> String {
     if client.requests == 0 || client.overhead_share <= OVERHEAD_WARNING {
         return String::new();

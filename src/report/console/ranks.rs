@@ -1,4 +1,4 @@
-//! A line for each of several processes that shared the load, and what stands out among them.
+//! A line for each of several processes that shared the load, and remarks on outliers.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use crate::measure::summary::{LevelLoad, LevelSummary, RankSummary};
 use crate::report::number::{significant, whole_us};
 use crate::stdio::shown;
 
-/// Shares of a schedule are fixed; those of a concurrency follow how fast each is answered.
+/// Shares of a schedule are fixed; those of a concurrency depend on how fast each process is answered.
 const UNEVEN_SCHEDULE: f64 = 0.1;
 const UNEVEN_CONCURRENCY: f64 = 0.3;
-/// A median so far from that of most ranks is another network, or a slow machine.
+/// A median this far from that of most ranks means another network, or a slow machine.
 const OTHER_MEDIAN: f64 = 0.25;
 
-/// The table; nothing where there is one process.
+/// The table; empty if there is only one process.
 pub fn text(level: &LevelSummary) -> String {
     if level.ranks.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! What the server counted during a level, model by model, and its metrics.
+//! The server's counters for a level, model by model, and its metrics.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use crate::measure::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSumma
 use crate::report::number::{percent, significant};
 use crate::stdio::shown;
 
-/// More GPUs than this are not listed one by one.
+/// Beyond this number, GPUs are not listed one by one.
 const MAX_GPUS: usize = 16;
 
-/// Says that the server's counters could not be read at the windows' edges, where that is so.
+/// A note if the server's counters could not be read at the windows' edges.
 pub fn span(level: &LevelSummary) -> String {
     let Some(span) = level.server_span else { return String::new() };
     let (counted, windows) = (span.as_millis(), level.client.duration.as_millis());
@@ -20,7 +20,7 @@ pub fn span(level: &LevelSummary) -> String {
     )
 }
 
-/// The server's block; of several models, `named` ones.
+/// The server's block; with several models, `named` ones.
 pub fn server(server: &ServerSummary, named: bool) -> String {
     let name = if named {
         format!("    Model: {}, version: {}\n", shown(&server.name), shown(&server.version))
@@ -30,13 +30,13 @@ pub fn server(server: &ServerSummary, named: bool) -> String {
     format!("  Server: \n{name}{}", model(server, 0))
 }
 
-/// One model at a depth below the root, and the models that it is made of.
+/// One model at a depth below the root, and the models that it calls.
 fn model(server: &ServerSummary, depth: usize) -> String {
     let indent = " ".repeat(4 + 2 * depth);
     let delta = &server.delta;
     let mut text = String::new();
     let _ = writeln!(text, "{indent}Inference count: {}", delta.inferences);
-    // Some servers count requests, but not in how many batches they ran.
+    // Some servers count requests, but not the batches that they ran.
     if delta.executions > 0 || delta.inferences == 0 || server.cached || !server.composing.is_empty() {
         let _ = writeln!(text, "{indent}Execution count: {}", delta.executions);
     }
@@ -107,7 +107,7 @@ fn composing(server: &ServerSummary, depth: usize) -> String {
     text
 }
 
-/// Metrics of GPUs and of the machine, where they were collected.
+/// Metrics of GPUs and of the machine, if they were collected.
 pub fn metrics(level: &LevelSummary) -> String {
     let mut text = String::new();
     if let Some(gpus) = &level.gpus {

@@ -1,4 +1,4 @@
-//! The block above the levels: what the run is set to do.
+//! The block of settings above the levels.
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ pub fn settings(plan: &Plan, setup: &Setup) -> String {
     text
 }
 
-/// What the latency of the report is.
+/// The definition of the report's latency.
 fn latency(headline: Headline) -> &'static str {
     match headline {
         Headline::ResponseTime => "response time, from the moment at which a request was due",
@@ -79,7 +79,7 @@ fn further_responses(plan: &Plan) -> &'static str {
     }
 }
 
-/// The devices beside the first that outputs go to.
+/// The devices for outputs beside the first.
 fn other_devices(plan: &Plan) -> String {
     let devices = if plan.data.shared_memory { plan.data.cuda_devices.get(1..).unwrap_or_default() } else { &[] };
     devices.iter().map(|device| format!(" or {device}")).collect()
@@ -120,7 +120,7 @@ fn windows(plan: &Plan) -> String {
     text
 }
 
-/// What is said instead of windows where the load ends by itself.
+/// The line in place of windows if the load ends by itself.
 fn whole(mode: &LoadMode) -> Option<&'static str> {
     match mode {
         LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => Some("  Measuring the load as a whole\n"),
@@ -131,7 +131,7 @@ fn whole(mode: &LoadMode) -> Option<&'static str> {
     }
 }
 
-/// Of stages of both kinds, those whose calls wait for their answers.
+/// With stages of both kinds, those whose calls wait for their answers.
 fn which_stages(plan: &Plan, synchronous: bool) -> &'static str {
     let rate = |stage: &Stage| matches!(stage.load, StageLoad::RequestRate(_));
     match &plan.load.mode {
@@ -150,7 +150,7 @@ fn gaps(distribution: GapDistribution) -> String {
     format!("  Using {name} distribution on request generation\n")
 }
 
-/// The end of the range, where there is one to walk to, and how a rate is kept.
+/// The end of the range, if there is one, and how a rate is kept.
 fn limits(plan: &Plan) -> String {
     let mut text = String::new();
     let threshold = msec(plan.measurement.latency_threshold.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The complete report, against the layout that upstream's program was seen to print.
+//! The complete report, compared with the layout that upstream's program prints.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Axes: lines, round values, and what they are of.
+//! Axes: lines, round values and titles.
 
 use maud::{Markup, html};
 
@@ -7,17 +7,17 @@ use crate::report::draw::scale::{Scale, Tick};
 
 /// An axis.
 pub struct Axis<'a> {
-    /// Where values are.
+    /// Its scale.
     pub scale: Scale,
-    /// Which are written.
+    /// Which values are labelled.
     pub ticks: Vec<Tick>,
-    /// How.
+    /// The text of a label.
     pub label: &'a dyn Fn(f64) -> String,
-    /// What they are, with the unit where the labels have none.
+    /// What the values are, with the unit if the labels have none.
     pub title: &'a str,
 }
 
-/// Both axes of a frame and the grid between them. The title of the upright one stands above it.
+/// Both axes of a frame and the grid between them. The title of the vertical one is above it.
 pub fn axes(frame: &Frame, x: &Axis<'_>, y: &Axis<'_>) -> Markup {
     html! {
         (grid(frame, y))
@@ -33,7 +33,7 @@ pub fn axes(frame: &Frame, x: &Axis<'_>, y: &Axis<'_>) -> Markup {
     }
 }
 
-/// The upright axis alone, with its lines across.
+/// The vertical axis alone, with its grid lines.
 pub fn grid(frame: &Frame, y: &Axis<'_>) -> Markup {
     html! {
         @for tick in &y.ticks {
@@ -47,7 +47,7 @@ pub fn grid(frame: &Frame, y: &Axis<'_>) -> Markup {
     }
 }
 
-/// One that narrow screens may leave out is marked so.
+/// Labels that narrow screens may hide have a class.
 fn label(tick: &Tick, text: &Markup) -> Markup {
     if tick.minor {
         html! { g.t2 { (text) } }

@@ -1,4 +1,4 @@
-//! What every picture has: its frame, its colours, its texts.
+//! What every picture has: a frame, colours, texts.
 
 use maud::{Markup, html};
 
@@ -19,12 +19,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// From the left at a share of its width.
+    /// The horizontal coordinate at a share of its width.
     pub fn x(&self, share: f64) -> f64 {
         self.left + share * self.width
     }
 
-    /// From below at a share of its height.
+    /// The vertical coordinate at a share of its height, from below.
     pub fn y(&self, share: f64) -> f64 {
         self.top + (1.0 - share) * self.height
     }
@@ -40,7 +40,7 @@ impl Frame {
     }
 }
 
-/// A colour: how it is called in the style sheet, and what it is on white paper.
+/// A colour: its class in the style sheet, and its value on white paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Colour {
     /// Its number in the class names `sN` (lines) and `fN` (areas).
@@ -55,7 +55,7 @@ const fn colour(class: usize, light: &'static str, dark: &'static str) -> Colour
     Colour { class, light, dark }
 }
 
-/// Colours of things that have no order, told apart with every kind of colour blindness (after Okabe and Ito).
+/// Colours of things without an order, distinguishable with every kind of colour blindness (after Okabe and Ito).
 pub const KINDS: [Colour; 8] = [
     colour(0, "#0072b2", "#56b4e9"),
     colour(1, "#d55e00", "#ff8f4d"),
@@ -67,7 +67,7 @@ pub const KINDS: [Colour; 8] = [
     colour(7, "#8c4a2f", "#d9a38c"),
 ];
 
-/// Colours of things in order, such as levels: darker to brighter, with every kind of colour blindness.
+/// Colours of ordered things, such as levels: darker to brighter, with every kind of colour blindness.
 pub const ORDER: [Colour; 12] = [
     colour(8, "#0d0887", "#8f6bff"),
     colour(9, "#350498", "#a067f5"),
@@ -83,7 +83,7 @@ pub const ORDER: [Colour; 12] = [
     colour(19, "#a87600", "#f9cd4b"),
 ];
 
-/// Classes of a heat map, few to many.
+/// Colours of a heat map, from few to many.
 pub const HEAT: [Colour; 8] = [
     colour(20, "#e4eef7", "#16273a"),
     colour(21, "#c6dcee", "#1a3f63"),
@@ -111,7 +111,7 @@ pub fn colours() -> impl Iterator<Item = Colour> {
     KINDS.into_iter().chain(ORDER).chain(HEAT)
 }
 
-/// A coordinate: one decimal is less than a screen shows.
+/// A coordinate: one decimal is finer than a screen shows.
 pub fn n(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
@@ -139,12 +139,12 @@ impl Anchor {
     }
 }
 
-/// A text in the colour of the page.
+/// A text in the page's colour.
 pub fn text(x: f64, y: f64, anchor: Anchor, words: &str) -> Markup {
     html! { text.ink x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill="#1f2933" { (words) } }
 }
 
-/// The same, less loud.
+/// The same, dimmed.
 pub fn dim(x: f64, y: f64, anchor: Anchor, words: &str) -> Markup {
     html! { text.dim x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill="#5b6672" { (words) } }
 }
@@ -157,7 +157,7 @@ pub fn coloured(x: f64, y: f64, anchor: Anchor, colour: Colour, words: &str) -> 
     }
 }
 
-/// A picture: what it shows in words stands for it where it is not seen.
+/// A picture; `words` describe it for readers who cannot see it.
 pub fn picture(height: f64, words: &str, content: &Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (n(WIDTH)) " " (n(height)) } width="100%" role="img"

@@ -1,8 +1,9 @@
-//! What pictures are drawn with: SVG of our own. Colours and sizes are attributes, so that a picture looks the same where style
-//! sheets are forbidden; classes beside them let the report's style sheet turn it dark.
+//! Primitives of pictures: SVG without a library. Colours and sizes are attributes, so that a picture looks the same
+//! where style sheets are forbidden; additional classes let the report's style sheet turn it dark.
 //!
-//! The same picture is shown from 320 px to paper: units are those of a `viewBox` 640 wide, and the style sheet makes the text of
-//! narrow screens larger. So there is room for it, and every second label has the class `t2`, which these leave out.
+//! The same picture is shown on anything from 320 px to paper: units are those of a `viewBox` 640 wide, and the style
+//! sheet enlarges text on narrow screens. So there is room for that, and every second label has the class `t2`, which
+//! narrow screens hide.
 
 mod axis;
 mod basics;

@@ -1,16 +1,16 @@
-//! From values to places.
+//! From values to positions.
 
-/// How values are placed.
+/// How values are positioned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// By themselves.
+    /// In proportion to the value.
     Linear {
         /// At the left, or below.
         low: f64,
         /// At the right, or above.
         high: f64,
     },
-    /// By their logarithm.
+    /// By the logarithm of the value.
     Log {
         /// At the left, or below; above 0.
         low: f64,
@@ -19,12 +19,12 @@ pub enum Scale {
     },
 }
 
-/// A value that is written at an axis.
+/// A value that is labelled on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
     /// The value.
     pub value: f64,
-    /// Whether it may be left out where there is little room.
+    /// Whether it may be hidden if there is little room.
     pub minor: bool,
 }
 
@@ -36,21 +36,21 @@ impl Scale {
         Self::Linear { low: 0.0, high: if most > 0.0 { (most / step).ceil() * step } else { 1.0 } }
     }
 
-    /// All positive values, by their logarithm where they span more than a factor of 8, else from 0.
+    /// For positive values: logarithmic if they span more than a factor of 8, else from 0.
     pub fn of_latencies(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = values.clone().filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) = positive.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         if high / low < 8.0 || high == 0.0 { Self::from_zero(values) } else { Self::log(low, high) }
     }
 
-    /// By the logarithm, from a round value below to one above.
+    /// Logarithmic, from a round value below to one above.
     pub fn log(low: f64, high: f64) -> Self {
         let low = if low > 0.0 { low } else { 1.0 };
         let (below, above) = (round_down(low / 1.02), round_up(high.max(low) * 1.02));
         Self::Log { low: below, high: if above > below { above } else { below * 10.0 } }
     }
 
-    /// Where a value is: 0 at the low end, 1 at the high one. What is beyond stays at the edge.
+    /// The position of a value: 0 at the low end, 1 at the high one. Values beyond stay at the edge.
     pub fn place(&self, value: f64) -> f64 {
         let share = match *self {
             Self::Linear { low, high } => (value - low) / (high - low),
@@ -73,7 +73,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 and 5 of every decade, or 1 alone where there are many, or every second or third decade.
+/// 1, 2 and 5 of every decade; with many decades only 1, or every second or third decade.
 fn log_ticks(low: f64, high: f64, about: usize) -> Vec<Tick> {
     let decades = (high / low).log10();
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -89,7 +89,7 @@ fn log_ticks(low: f64, high: f64, about: usize) -> Vec<Tick> {
     within.map(|(value, step)| Tick { value, minor: step != 1.0 && decades > 1.2 }).collect()
 }
 
-/// 1, 2 or 5 times a power of ten, so that about so many fit.
+/// 1, 2 or 5 times a power of ten, so that about `about` steps fit.
 fn step(span: f64, about: usize) -> f64 {
     let raw = span / about.max(1) as f64;
     if !(raw.is_finite() && raw > 0.0) {

@@ -1,4 +1,4 @@
-//! Lines, and how many points of them are worth drawing.
+//! Lines, and reducing them to the points worth drawing.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use crate::report::draw::scale::Scale;
 
 use maud::{Markup, html};
 
-/// More points than so many become the largest and the smallest of each column: never an average, which hides peaks.
+/// Beyond this number, points become the largest and the smallest of each column: never an average, which hides peaks.
 const MOST_POINTS: usize = 400;
 
-/// A line through places in a frame.
+/// A line through positions in a frame.
 pub struct Polyline<'a> {
     /// Its colour.
     pub colour: Colour,
     /// Its width.
     pub width: f64,
-    /// Its dashes, as the attribute has them; none where empty.
+    /// Its dash pattern as in the attribute; solid if empty.
     pub dashes: &'a str,
 }
 
@@ -39,7 +39,7 @@ impl Polyline<'_> {
     }
 }
 
-/// Dashes that tell the lines of neighbouring levels apart without colours.
+/// Dash patterns that distinguish neighbouring levels without colours.
 pub fn dash(number: usize) -> &'static str {
     ["", "8 3", "5 2 1.5 2", "14 4"][number % 4]
 }
@@ -52,7 +52,7 @@ fn path(places: &[(f64, f64)]) -> String {
     data
 }
 
-/// A step for each stretch `(from, to, value)`, all in their order; gaps between them are left open.
+/// A step for each interval `(from, to, value)`, in order; gaps between them are left open.
 pub fn step_path(frame: &Frame, (x, y): (Scale, Scale), stretches: &[(f64, f64, f64)]) -> String {
     let (mut data, mut last) = (String::new(), f64::NAN);
     for (from, to, value) in stretches {
@@ -65,7 +65,8 @@ pub fn step_path(frame: &Frame, (x, y): (Scale, Scale), stretches: &[(f64, f64, 
     data
 }
 
-/// The same stretches, where they are more than [`MOST_POINTS`] joined by columns of time, of which `choose` keeps a value.
+/// The same intervals; if there are more than [`MOST_POINTS`], merged into columns of time, for each of which `choose`
+/// picks a value.
 pub fn peaks(stretches: Vec<(f64, f64, f64)>, choose: fn(f64, f64) -> f64) -> Vec<(f64, f64, f64)> {
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else { return stretches };
     if stretches.len() <= MOST_POINTS {
@@ -83,8 +84,8 @@ pub fn peaks(stretches: Vec<(f64, f64, f64)>, choose: fn(f64, f64) -> f64) -> Ve
     joined
 }
 
-/// Places at least `apart` from each other, as near to those that were wanted as that allows, within `low` and `high`; in the
-/// order of `wanted`.
+/// Positions at least `apart` from each other, as near to the wanted ones as that allows, within `low` and `high`; in
+/// the order of `wanted`.
 pub fn spread(wanted: &[f64], apart: f64, (low, high): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));

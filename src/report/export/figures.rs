@@ -1,4 +1,5 @@
-//! What a level came to, as the object `summary` that ends its experiment. Times are whole nanoseconds, rates per second.
+//! The results of a level, as the object `summary` at the end of its experiment. Times are whole nanoseconds, rates per
+//! second.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use crate::report::generation;
 use crate::result::Setup;
 use crate::stats::Interval;
 
-/// Percentiles that every distribution is given with, and their names.
+/// Percentiles given for every distribution, with their names.
 const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
 
 /// The figures of a level.
@@ -37,7 +38,7 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
         all.insert("threshold_certain".to_owned(), json!(check.certain));
     }
     all.insert("reasons".to_owned(), json!(reasons));
-    // Neither a rate nor a time is below 0, however little is known of it.
+    // Neither a rate nor a time is below 0, however uncertain it is.
     let ends = |known: &Interval| json!([known.low.max(0.0), known.high]);
     let interval = |known: &Known| (known.of.word(), known.interval.as_ref().map_or(Value::Null, ends));
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
@@ -63,7 +64,7 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
     Value::Object(all)
 }
 
-/// How many windows others took something from, and the largest share of each cause, 0 to 1.
+/// Number of disturbed windows, and the largest share of each cause, 0 to 1.
 fn disturbances(windows: &Disturbances, worst: &Disturbance) -> Value {
     let counts = [("windows", windows.windows), ("disturbed", windows.disturbed), ("replaced", windows.replaced)];
     let counts = counts.into_iter().map(|(name, count)| (name.to_owned(), json!(count)));
@@ -126,7 +127,7 @@ fn times(times: &Distribution) -> Value {
     distribution(times, times.percentile_ns(100.0))
 }
 
-/// `null` where there is no value.
+/// `null` if there is no value.
 fn distribution(times: &Distribution, max_ns: u64) -> Value {
     if times.count() == 0 {
         return Value::Null;

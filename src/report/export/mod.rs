@@ -1,11 +1,12 @@
-//! `--profile-export-file`: every request as JSON, in upstream's keys and order, written while the run goes on.
+//! `--profile-export-file`: every request as JSON, with upstream's keys and order, written during the run.
 //!
-//! Nothing is held but the inputs' text (up to a bound), so a run of any length takes the same memory. What differs from
-//! upstream: numbers that JSON lacks are `null` instead of ending the file, half-precision numbers are numbers, a BYTES
-//! tensor of several elements is a list of strings, all items of a batch are there, and in open loops each request ends
-//! with `intended_timestamp`, in a mix with `model`. An experiment ends with `summary`: what the level came to. The file ends with
-//! `latency`: what the report's latency is, and with `incomplete` where it could not be written to the end. An experiment that
-//! lacks requests says how many (`missing_requests`). Requests that failed are left out, as readers take every request for a success.
+//! Nothing is kept in memory but the inputs' text (up to a limit), so a run of any length takes the same memory.
+//! Differences from upstream: numbers that JSON lacks are `null` instead of ending the file, half-precision numbers are
+//! numbers, a BYTES tensor of several elements is a list of strings, all items of a batch are there, and requests end
+//! with `intended_timestamp` in open loops and with `model` in a mix. An experiment ends with `summary`, the level's
+//! results. The file ends with `latency`, the definition of the report's latency, and with `incomplete` if it could not
+//! be written to the end. An experiment that lacks requests says how many (`missing_requests`). Failed requests are
+//! left out, because readers take every request for a success.
 
 pub mod figures;
 mod stream;
@@ -25,9 +26,9 @@ use crate::report::{Interrupts, SafeFile};
 
 pub use stream::{ExportQueue, ExportStream};
 
-/// As much is written at once.
+/// Bytes per write.
 const WRITE_BYTES: usize = 64 << 10;
-/// Bytes of encoded inputs that are kept for the next request with the same payload.
+/// Limit on encoded inputs kept for further requests with the same payload, in bytes.
 const INPUT_CACHE_BYTES: usize = 16 << 20;
 
 /// What an export needs to know besides the records.
@@ -43,29 +44,29 @@ pub struct ExportSpec {
     pub outputs: Vec<String>,
     /// The backend's service kind, such as `TRITON_C_API`.
     pub service_kind: &'static str,
-    /// The path that requests go to, where the user names one.
+    /// The path that requests go to, if the user names one.
     pub endpoint: String,
-    /// What the latency of the report is.
+    /// The definition of the report's latency.
     pub headline: Headline,
-    /// Names of the entries of a mix, by the number that payloads have; empty where there is one model.
+    /// Names of the entries of a mix, by the numbers in payloads; empty if there is one model.
     pub entries: Vec<String>,
-    /// How often the user has interrupted: a pipe without a reader is waited for until that.
+    /// How often the user has interrupted: that ends the wait for a pipe's reader.
     pub interrupts: Interrupts,
 }
 
-/// How an experiment ends.
+/// The end of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentEnd {
-    /// The boundaries of its windows, one more than there are windows; `None` where everything is in one without bounds.
+    /// The boundaries of its windows, one more than there are windows; `None` if everything is in one unbounded window.
     pub boundaries: Option<Vec<Stamp>>,
-    /// What it came to; see [`figures`].
+    /// Its results; see [`figures`].
     pub figures: serde_json::Value,
-    /// Requests that are not in it because they could not be written as fast as they came.
+    /// Requests that are missing because they could not be written as fast as they came.
     pub missing: u64,
 }
 
 impl ExperimentEnd {
-    /// Of one that was never told.
+    /// The end of an experiment that was never reported.
     fn unknown() -> Self {
         Self { boundaries: Some(Vec::new()), figures: serde_json::Value::Null, missing: 0 }
     }
@@ -83,14 +84,14 @@ pub struct ExportWriter {
     requests: Option<u64>,
     /// Requests of all experiments.
     all_requests: u64,
-    /// What is to be written next.
+    /// Text to be written next.
     text: Vec<u8>,
-    /// The places up to which the file is written, the last one first: what it is cut back to where nothing more can be
-    /// written. Two, because what ends the file needs room, too.
+    /// Positions up to which the file is written, the last one first: it is cut back to one of them if nothing more can
+    /// be written. Two, because the end of the file needs room, too.
     written: [Place; 2],
 }
 
-/// A place between two requests, or between two experiments.
+/// A position between two requests, or between two experiments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     bytes: u64,
@@ -100,10 +101,10 @@ struct Place {
 }
 
 impl ExportWriter {
-    /// Opens a temporary file beside the export's place.
+    /// Opens a temporary file next to the export's path.
     ///
     /// # Errors
-    /// Where that file cannot be made.
+    /// Where that file cannot be created.
     pub fn create(spec: ExportSpec) -> Result<Self> {
         let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, &error))?;
         let mut writer = Self {
@@ -117,7 +118,7 @@ impl ExportWriter {
             text: b"{\"experiments\":[".to_vec(),
             written: [Place::default(); 2],
         };
-        // So that there is a place to go back to.
+        // Makes sure that there is a position to go back to.
         writer.write_out()?;
         Ok(writer)
     }
@@ -174,12 +175,12 @@ impl ExportWriter {
         self.put(|out| write_end(out, anchor, end))
     }
 
-    /// Ends an experiment whose end nobody told.
+    /// Ends an experiment whose end was not reported.
     fn abandon_experiment(&mut self) -> Result<()> {
         self.end_experiment(&ExperimentEnd::unknown())
     }
 
-    /// Completes the file after an error; one without any request is left out, and what was there before stays.
+    /// Completes the file after an error; a file without any request is removed, and the previous file stays.
     ///
     /// # Errors
     /// As [`ExportWriter::finish`].
@@ -187,7 +188,7 @@ impl ExportWriter {
         if self.all_requests > 0 { self.finish() } else { Ok(()) }
     }
 
-    /// Completes the file and puts it in its place.
+    /// Completes the file and moves it to its path.
     ///
     /// # Errors
     /// Where it cannot be written or renamed.
@@ -199,8 +200,8 @@ impl ExportWriter {
         self.file.finish().map_err(|error| failed(&self.spec.path, &error))
     }
 
-    /// Completes the file with what could be written of it before `error`, says so in it, and puts it in its place. Returns
-    /// the number of requests that it holds; `None` where nothing could be kept.
+    /// Completes the file with what could be written of it before `error`, notes that in it, and moves it to its path.
+    /// Returns the number of requests that it holds; `None` if nothing could be kept.
     pub fn keep(mut self, error: &Error) -> Option<u64> {
         let ends = |place: &Place| {
             let mut text = Vec::new();
@@ -259,7 +260,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     ))
 }
 
-/// Inputs whose memory cannot be read (a device that went away) show as `""`.
+/// Inputs whose memory cannot be read (a device that went away) are shown as `""`.
 fn encode_inputs(payload: Option<&Payload>) -> Vec<u8> {
     let mut text = vec![b'{'];
     for (index, input) in payload.map_or(&[][..], |payload| &payload.inputs).iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The export on a thread of its own, so that formatting and the disk do not delay those who complete requests.
+//! Writes the export on a separate thread, so that formatting and the disk do not delay the threads that complete
+//! requests.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,20 +11,19 @@ use crate::record::{RawRecord, RecordPool};
 use crate::report::export::{ExperimentEnd, ExportWriter};
 use crate::stdio::note;
 
-/// A record and the number of its experiment; the first has 1.
+/// A record and the number of its experiment, from 1.
 type Entry = (u64, Box<RawRecord>);
 
 enum Event {
     Begin(LevelLoad),
     End(ExperimentEnd),
-    /// The file is to be completed, even if somebody still holds a way to send records: the server may never give back a
-    /// request that it has.
+    /// The file is to be completed, even if somebody still holds a sender: the server may never return a request.
     Finish,
-    /// The same after an error, where a file without requests is left out.
+    /// The same after an error, where a file without requests is removed.
     GiveUp,
 }
 
-/// An export that is being written by its own thread.
+/// An export written by its own thread.
 pub struct ExportStream {
     outbox: Outbox<Entry, Event>,
     thread: JoinHandle<Result<()>>,
@@ -36,11 +36,11 @@ pub struct ExportQueue {
 }
 
 impl ExportQueue {
-    /// Hands over a record of the experiment with that number, which may be the next to begin: neither waits nor allocates.
-    /// Records of experiments that have ended are left out.
+    /// Hands over a record of the experiment with that number, which may be the next to begin: neither waits nor
+    /// allocates. Records of experiments that have ended are dropped.
     ///
     /// # Errors
-    /// The record, where there is no room for it: there is for all that its pool has.
+    /// The record, if there is no room for it; there is room for all records of the pool.
     pub fn give(&self, experiment: u64, record: Box<RawRecord>) -> Result<(), Box<RawRecord>> {
         self.outbox.give((experiment, record)).map_err(|(_, record)| record)
     }
@@ -61,7 +61,7 @@ impl ExportStream {
         Ok(Self { outbox, thread })
     }
 
-    /// Where records go.
+    /// The queue for records.
     pub fn queue(&self) -> ExportQueue {
         ExportQueue { outbox: self.outbox.clone() }
     }
@@ -71,23 +71,23 @@ impl ExportStream {
         self.outbox.tell(Event::Begin(load));
     }
 
-    /// Ends the experiment. Records that come later are left out.
+    /// Ends the experiment. Later records are dropped.
     pub fn end_experiment(&self, end: ExperimentEnd) {
         self.outbox.tell(Event::End(end));
     }
 
-    /// Waits until everything is written and puts the file in its place.
+    /// Waits until everything is written and moves the file to its path.
     ///
     /// # Errors
-    /// What kept the writer from writing all.
+    /// What kept the writer from writing everything.
     pub fn finish(self) -> Result<()> {
         self.close(Event::Finish)
     }
 
-    /// The same after an error: a file without any request is left out.
+    /// The same after an error: a file without any request is removed.
     ///
     /// # Errors
-    /// What kept the writer from writing all.
+    /// What kept the writer from writing everything.
     pub fn give_up(self) -> Result<()> {
         self.close(Event::GiveUp)
     }
@@ -103,8 +103,8 @@ struct Writing {
     writer: ExportWriter,
     pool: Arc<RecordPool>,
     begun: u64,
-    /// Records of experiments that have not begun here: a load starts beside the end of the one before, and records that are
-    /// handed over may overtake events.
+    /// Records of experiments that have not begun here: a load starts during the end of the one before, and records may
+    /// overtake events.
     early: Vec<Entry>,
     /// Why nothing more is written.
     error: Option<Error>,
@@ -136,7 +136,7 @@ impl Writing {
             self.writer.begin_experiment(load)?;
         }
         let early = std::mem::take(&mut self.early);
-        // All of them, so that each goes back to the pool.
+        // All of them, so that each returns to the pool.
         early.into_iter().map(|(experiment, record)| self.record(experiment, record)).fold(Ok(()), Result::and)
     }
 

@@ -1,4 +1,4 @@
-//! A tensor's elements as JSON: valid whatever the bytes are.
+//! A tensor's elements as JSON: valid for any bytes.
 
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ pub fn string(out: &mut impl Write, text: &str) -> io::Result<()> {
     Ok(serde_json::to_writer(out, text)?)
 }
 
-/// Writes a JSON number, or `null` where there is none.
+/// Writes a JSON number, or `null` if JSON has none for it.
 pub fn float(out: &mut impl Write, value: f64) -> io::Result<()> {
     Ok(serde_json::to_writer(out, &value)?)
 }
@@ -64,7 +64,7 @@ fn list<W: Write, T>(
     out.write_all(b"]")
 }
 
-/// The elements of a BYTES tensor; one that is cut short ends where the tensor does.
+/// The elements of a BYTES tensor; a truncated one ends where the tensor does.
 struct Strings<'a>(&'a [u8]);
 
 impl<'a> Iterator for Strings<'a> {

@@ -1,4 +1,4 @@
-//! What the pictures and tables have in common: results and their names, and how numbers are written.
+//! What pictures and tables share: results and their names, and the format of numbers.
 
 use maud::{Markup, html};
 
@@ -8,28 +8,28 @@ use crate::report::number::significant;
 use crate::result::RunResult;
 use crate::stdio::shown;
 
-/// Most levels whose lines are drawn at once.
+/// Maximum number of levels drawn as lines at once.
 pub const MOST_LEVELS: usize = 12;
 
 /// Letters of a result's name in a picture.
 const MOST_LETTERS: usize = 18;
 
-/// A result, and what it is called beside others.
+/// A result, and its name beside others.
 pub struct Shown<'a> {
-    /// Its name, in which no character does anything.
+    /// Its name, with all special characters escaped.
     pub name: String,
-    /// What it is.
+    /// The result.
     pub result: &'a RunResult,
 }
 
 impl<'a> Shown<'a> {
-    /// A result that is called so.
+    /// A result with this name.
     pub fn of(name: &str, result: &'a RunResult) -> Self {
         Self { name: shown(name).into_owned(), result }
     }
 }
 
-/// What stands for a result in pictures of several: A, B, C…
+/// The letter of a result in pictures of several: A, B, C…
 pub fn letter(number: usize) -> String {
     u8::try_from(number)
         .ok()
@@ -37,10 +37,10 @@ pub fn letter(number: usize) -> String {
         .map_or_else(|| format!("#{}", number + 1), |number| char::from(b'A' + number).to_string())
 }
 
-/// Which letter stands for which result, above a picture of several.
+/// The legend of letters above a picture of several results.
 pub fn legend(results: &[Shown<'_>]) -> Markup {
     let name = |one: &Shown<'_>| match one.name.char_indices().nth(MOST_LETTERS) {
-        // The end tells files apart more often than the beginning.
+        // The ends of file names differ more often than their beginnings.
         Some(_) => format!(
             "…{}",
             one.name.chars().rev().take(MOST_LETTERS).collect::<Vec<_>>().iter().rev().collect::<String>()
@@ -54,7 +54,7 @@ pub fn legend(results: &[Shown<'_>]) -> Markup {
     } }
 }
 
-/// A time in the unit that suits it: `850 ns`, `12.3 µs`, `4 ms`, `1.25 s`.
+/// A time in a suitable unit: `850 ns`, `12.3 µs`, `4 ms`, `1.25 s`.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         0.0 => return "0".to_owned(),
@@ -66,7 +66,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", short(if ns < 0.0 { -value } else { value }))
 }
 
-/// Three digits that tell, with thousands apart: `1 240`, `12.3`, `0.05`.
+/// Three significant digits, with thousands separated: `1 240`, `12.3`, `0.05`.
 pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -90,7 +90,7 @@ fn thousands(value: f64) -> String {
     let mut text = String::new();
     for (number, digit) in digits.chars().enumerate() {
         if number > 0 && (digits.len() - number) % 3 == 0 {
-            // A narrow space that does not break.
+            // A narrow no-break space.
             text.push('\u{202f}');
         }
         text.push(digit);
@@ -107,7 +107,7 @@ pub fn rate(value: f64) -> String {
     }
 }
 
-/// How a level is called in pictures.
+/// The name of a level in pictures.
 pub fn level(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(concurrency) => format!("c {concurrency}"),
@@ -120,7 +120,7 @@ pub fn with_requests(result: &RunResult) -> Vec<(usize, &LevelSummary)> {
     result.levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect()
 }
 
-/// Of more than [`MOST_LEVELS`], so many that are spread over all, the first and the last among them.
+/// If there are more than [`MOST_LEVELS`], that many spread evenly, including the first and the last.
 pub fn chosen<T>(all: Vec<T>) -> Vec<T> {
     let count = all.len();
     let keeps = |number: usize| {

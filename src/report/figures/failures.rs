@@ -1,4 +1,4 @@
-//! Failures over time, by reason: bars one upon the other.
+//! Failures over time, by reason: stacked bars.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,26 +16,26 @@ use crate::stdio::shown;
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 526.0, height: 170.0 };
 /// A level with fewer windows is drawn by its slices, which are shorter.
 const FEW_WINDOWS: usize = 24;
-/// More stretches become one for each column.
+/// Beyond this number, bars are merged into columns.
 const MOST_COLUMNS: usize = 200;
-/// Reasons that have a colour of their own; all others have one together.
+/// Reasons with their own colour; all others share one.
 const MOST_REASONS: usize = 6;
-/// Letters of a reason that have room, and on a telephone.
+/// Letters of a reason that fit, and that fit on a phone.
 const MOST_LETTERS: [usize; 2] = [84, 44];
-/// From one reason to the next: letters are larger on a telephone.
+/// Distance from one reason to the next: letters are larger on a phone.
 const PITCH: f64 = 22.0;
-/// Colours of the reasons, by their difference from each other and the page, not from the order of other pictures.
+/// Colours of the reasons, chosen for contrast with each other and the page, not in the order of other pictures.
 const COLOURS: [Colour; MOST_REASONS] = [KINDS[1], KINDS[0], KINDS[4], KINDS[3], KINDS[2], KINDS[7]];
 const OTHERS: Colour = KINDS[5];
 
-/// A stretch of time, and the failures of each reason in it; those of all others are last.
+/// A span of time, and the failures of each reason in it; those of all others are last.
 struct Bar {
     from: f64,
     to: f64,
     counts: Vec<f64>,
 }
 
-/// Failures a second by reason; none where no request failed, or it is not told when.
+/// Failures a second by reason; `None` if no request failed, or the times are not known.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
     let axis = TimeAxis::of(shown)?;
     let reasons = reasons(&axis);
@@ -61,7 +61,7 @@ pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
     Some(picture(height, "Failures over time, by reason", &content))
 }
 
-/// What stands in the place of the picture where no request failed: a script that asks for it gets one.
+/// The picture if no request failed, because a script that asks for it should get one.
 pub fn none() -> Markup {
     picture(40.0, "No request failed", &dim(84.0, 24.0, Anchor::Start, "No request failed."))
 }
@@ -113,7 +113,7 @@ fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> V
     slices.map(bar).collect()
 }
 
-/// The bars, where there are too many joined by columns: sums, so that nothing is lost.
+/// The bars, merged into columns if there are too many: sums, so that nothing is lost.
 fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
     if bars.len() <= MOST_COLUMNS {
         return bars;
@@ -132,7 +132,7 @@ fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
     joined.into_values().collect()
 }
 
-/// For each reason the rectangles of all bars, each upon those of the reasons before.
+/// The rectangles of all bars for each reason, stacked on those of the reasons before.
 fn paths(axis: &TimeAxis<'_>, y: Scale, bars: &[Bar], reasons: usize) -> Vec<String> {
     let mut paths = vec![String::new(); reasons];
     for bar in bars {
@@ -148,7 +148,7 @@ fn paths(axis: &TimeAxis<'_>, y: Scale, bars: &[Bar], reasons: usize) -> Vec<Str
     paths
 }
 
-/// What each colour stands for, in the order of the bars from below, and how often it was.
+/// The legend: the reason of each colour, from the bottom of the bars up, and how often it occurred.
 fn legend(reasons: &[&InferError], sums: &[f64]) -> Markup {
     let words = |number: usize| match reasons.get(number) {
         Some(reason) => shown(&reason.to_string()).into_owned(),

@@ -1,4 +1,5 @@
-//! What changed from the first result, or variant, to the others: ratios with their intervals beside a band that counts as no change.
+//! Changes from the first result, or variant, to the others: ratios with their intervals beside a band that counts as
+//! no change.
 
 use maud::{Markup, html};
 
@@ -13,16 +14,16 @@ use crate::stdio::shown;
 
 /// Changes up to this share count as none.
 pub const MARGIN: f64 = 0.05;
-/// Most rows.
+/// Maximum number of rows.
 const MOST_ROWS: usize = 60;
 const PITCH: f64 = 22.0;
 const TOP: f64 = 40.0;
 
-/// A row: what is compared with the reference, and what changed.
+/// A row: what is compared with the reference, and the change.
 struct Row {
     /// Level and figure.
     words: String,
-    /// The number of what is compared, from 0, and its name.
+    /// The number, from 0, of what is compared, and its name.
     other: usize,
     name: String,
     ratio: f64,
@@ -30,8 +31,8 @@ struct Row {
     verdict: Direction,
 }
 
-/// A row for throughput, mean, median and p99 of every level: of the variants of a single result, else of what the results have in
-/// common.
+/// A row for throughput, mean, median and p99 of every level: for the variants of a single result, otherwise for levels
+/// that the results have in common.
 pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
     let (first, others) = results.split_first()?;
     match (&first.result.variants, others.is_empty()) {
@@ -108,11 +109,11 @@ fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
     Some(picture(frame.bottom() + 56.0, "Ratios to the first, with 95 % intervals", &content))
 }
 
-/// Round changes, both ways alike.
+/// Round changes, symmetric.
 fn ticks(most: f64) -> Vec<Tick> {
     let all = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 9.0];
     let wanted: Vec<f64> = all.into_iter().filter(|share| f64::ln(1.0 + share) <= most * 1.05).collect();
-    // The second stays away from the middle.
+    // Keeps the second away from the middle.
     let far = |share: &&f64| (1.0 + **share).ln() > most * 0.55;
     let (last, rest) = wanted.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
     let second = rest.iter().rev().find(|share| far(share) && (1.0 + **share).ln() < most * 0.6);

@@ -16,11 +16,11 @@ const MOST_ROWS: usize = 64;
 
 /// Requests a second by column and row.
 struct Cells {
-    /// In seconds, from which on and to which.
+    /// Start and end of each column, in seconds.
     columns: BTreeMap<usize, (f64, f64)>,
     /// Requests by row and column.
     counts: BTreeMap<(usize, usize), f64>,
-    /// Classes of latency in a row.
+    /// Latency classes per row.
     classes: u32,
     /// The first class.
     first: u32,
@@ -72,12 +72,12 @@ fn cells(axis: &TimeAxis<'_>) -> Option<Cells> {
 }
 
 impl Cells {
-    /// Where a row begins.
+    /// The lower edge of a row.
     fn edge(&self, row: usize) -> f64 {
         lower_edge_ns(f64::from(self.first) + row as f64 * f64::from(self.classes))
     }
 
-    /// A path for each colour, few requests a second first, and the most there are.
+    /// A path for each colour, from few requests a second up, and the highest rate.
     fn paths(&self, axis: &TimeAxis<'_>) -> (Vec<String>, f64) {
         let span = |column: &usize| self.columns[column];
         let density = |column: &usize, count: f64| {

@@ -20,12 +20,13 @@ struct Curve<'a> {
     of: Statistic,
     colour: Colour,
     dashes: &'static str,
-    /// Whether levels follow from each other, as stages do not.
+    /// Whether levels follow from each other, which stages do not.
     joined: bool,
     levels: Vec<&'a LevelSummary>,
 }
 
-/// Of one result the median and the 99th percentile, or what it looks at; of several that alone, a line for each.
+/// For one result the median and the 99th percentile, or the percentile that it is judged by; for several only that, a
+/// line for each.
 pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     let curves = curves(shown);
     if curves.iter().all(|curve| curve.levels.is_empty()) {
@@ -60,7 +61,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     if let [one] = shown {
         let asked = one.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);
         let high = Statistic::Percentile(asked.unwrap_or(99.0));
-        // A threshold is for the mean where no percentile is asked for.
+        // A threshold applies to the mean if no percentile is asked for.
         let plan = &one.result.setup.measurement;
         let mean = plan.latency_threshold.is_some() && plan.percentile.is_none();
         let mean = mean.then_some(Statistic::MeanLatency);
@@ -88,7 +89,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     shown.iter().enumerate().map(curve).collect()
 }
 
-/// The line that the latency must stay below, and which latency that is.
+/// The threshold line, and the latency that it applies to.
 fn threshold(y: Scale, limit: f64, key: &str) -> Markup {
     let at = FRAME.y(y.place(limit));
     html! {
@@ -126,9 +127,10 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
     }
 }
 
-/// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a system
-/// (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979). Of two
-/// levels nothing bends; that of a sweep of rates is said beside its saturation.
+/// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
+/// system (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
+/// communications", ICC 1979). With two levels there is no bend; the knee of a sweep of rates is reported beside its
+/// saturation.
 fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
     let power = |level: &LevelSummary| level.client.throughput() / value(curve.of, &level.client).max(1.0);
     let levels = curve.levels.iter().copied();
@@ -138,7 +140,7 @@ fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
     })
 }
 
-/// A ring around the knee of the first line, in all lines.
+/// A ring around the knee of the first line, on all lines.
 fn ring(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
     let Some(knee) = curves.first().and_then(knee) else { return html! {} };
     let colour = of_kind(5);
@@ -156,7 +158,7 @@ fn tip(level: &LevelSummary, of: Statistic) -> String {
     format!("{}: {}/s, {} {latency}, {outcome}", self::level(level.load), rate(level.client.throughput()), of.word())
 }
 
-/// At the right, as high as the last point of each.
+/// On the right, at the height of each line's last point.
 fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let last = |curve: &Curve<'_>| {
         curve.levels.last().map_or(FRAME.top, |level| FRAME.y(y.place(value(curve.of, &level.client))))
@@ -169,7 +171,7 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     }
 }
 
-/// Above the highest line, what load each point is; those too near to another are left out.
+/// Above the highest line, the load of each point; labels too near to another are left out.
 fn level_names(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
     let Some(highest) = curves.last() else { return html! {} };
     let mut words: Vec<(f64, f64, String)> = Vec::new();

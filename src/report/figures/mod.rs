@@ -21,7 +21,8 @@ pub use forest::MARGIN;
 pub use pareto::draw as tuned;
 pub use waterfall::{Part, parts};
 
-/// The picture; none where the results have nothing to show in it. Of several results, what happened over time is that of `main`.
+/// Draws a picture; `None` if the results have nothing to show in it. Of several results, what happened over time is
+/// that of `main`.
 pub fn draw(picture: Picture, results: &[Shown<'_>], main: usize) -> Option<Markup> {
     match picture {
         Picture::Throughput => load_curve::draw(results),

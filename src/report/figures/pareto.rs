@@ -1,4 +1,4 @@
-//! Candidates of a search: throughput against latency, and the line of those that no other one beats in both.
+//! Candidates of a search: throughput against latency, and the Pareto front.
 
 use maud::{Markup, html};
 
@@ -34,7 +34,7 @@ impl Point<'_> {
     }
 }
 
-/// The picture; none where nothing was measured.
+/// The picture; `None` if nothing was measured.
 pub fn draw(result: &TuneResult) -> Option<Markup> {
     let seen = || result.candidates.iter().filter_map(|candidate| Some((candidate, candidate.figures.as_ref()?)));
     seen().next()?;
@@ -45,7 +45,7 @@ pub fn draw(result: &TuneResult) -> Option<Markup> {
     };
     let mut points: Vec<Point<'_>> =
         seen().map(|(candidate, figures)| Point { candidate, figures, at: place(figures) }).collect();
-    // What is named lies above all others.
+    // Named points are drawn on top of all others.
     points.sort_by_key(|point| point.is_named(result));
     let title = format!("p{} latency", result.percentile);
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &rate, title: "throughput, inferences/s" };
@@ -73,8 +73,8 @@ fn legend(result: &TuneResult) -> Markup {
     }
 }
 
-/// Through the places of those that meet the constraints and that no other of them beats in both, in steps: between two of them, nothing
-/// is known to be better than the worse value of either.
+/// The Pareto front of the candidates that meet the constraints, in steps: between two of them, nothing is known to be
+/// better than the worse value of either.
 fn frontier(points: &[Point<'_>]) -> Vec<(f64, f64)> {
     let value = |point: &Point<'_>| (point.figures.means.throughput, point.figures.means.latency_ns);
     let mut able: Vec<&Point<'_>> = points.iter().filter(|point| point.candidate.meets).collect();
@@ -126,7 +126,7 @@ fn tip(point: &Point<'_>, result: &TuneResult) -> String {
     )
 }
 
-/// Beside the winner and the present one, at the right, as high as they are.
+/// Labels for the winner and the present configuration, on the right, at their height.
 fn names(points: &[Point<'_>], result: &TuneResult) -> Markup {
     let named: Vec<&Point<'_>> = points.iter().filter(|point| point.is_named(result)).collect();
     let heights: Vec<f64> = named.iter().map(|point| point.at.1).collect();

@@ -1,4 +1,4 @@
-//! Latency against the share of requests that took no longer, on a scale that gives every further nine the same room.
+//! Latency against the share of requests that took no longer, on a scale that gives every further nine the same width.
 
 use maud::{Markup, html};
 
@@ -10,9 +10,9 @@ use crate::report::draw::{
 use crate::report::figures::common::{MOST_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };
-/// Places of a line.
+/// Points of a line.
 const PLACES: usize = 120;
-/// With this chance the interval of a percentile from order statistics has no upper end.
+/// With this probability the interval of a percentile from order statistics has no upper end.
 const OPEN_ABOVE: f64 = 0.025;
 
 /// A line.
@@ -21,7 +21,7 @@ struct Curve<'a> {
     colour: Colour,
     dashes: &'static str,
     times: &'a Distribution,
-    /// From the actual send, where the other runs from the intended one.
+    /// From the actual send, if the other runs from the intended one.
     service: Option<&'a Distribution>,
 }
 
@@ -52,7 +52,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     for (number, one) in shown.iter().enumerate() {
         let mut levels = chosen(with_requests(one.result));
         if shown.len() > 1 {
-            // The last ones are those that matter.
+            // The last ones matter.
             levels.drain(..levels.len().saturating_sub(each));
         }
         let count = levels.len();
@@ -74,13 +74,13 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     curves
 }
 
-/// The service time, where it is another than the latency.
+/// The service time, if it differs from the latency.
 fn service(level: &LevelSummary) -> Option<&Distribution> {
     let open = level.client.open_loop.as_ref()?;
     (open.response_time.sum_ns == level.client.latency.sum_ns).then_some(&open.service_time)
 }
 
-/// 0 %, 50 %, and a nine more each.
+/// 0 %, 50 %, then one more nine each.
 fn shares(most: f64) -> Vec<Tick> {
     let nines =
         std::iter::successors(Some(10.0), |value| Some(value * 10.0)).take_while(|value| *value <= most * 1.001);
@@ -101,7 +101,7 @@ fn places(times: &Distribution, (x, y): (Scale, Scale), (from, to): (f64, f64)) 
         let at = from * (to / from).powf(step as f64 / PLACES as f64);
         let up = FRAME.y(y.place(times.percentile_ns(100.0 - 100.0 / at) as f64));
         let place = (FRAME.x(x.place(at)), up);
-        // Of a stretch that is level, its ends.
+        // Of a level stretch, only its ends.
         if let [.., one, two] = places[..]
             && (one.1 - up).abs() < 0.05
             && (two.1 - up).abs() < 0.05
@@ -116,7 +116,7 @@ fn places(times: &Distribution, (x, y): (Scale, Scale), (from, to): (f64, f64)) 
 fn draw_curve(curve: &Curve<'_>, scales: (Scale, Scale), alone: bool) -> Markup {
     let Curve { colour, dashes, times, .. } = curve;
     let count = (times.count() as f64).max(2.0);
-    // Beyond, chance alone decides how high the line is.
+    // Beyond this, chance alone decides how high the line is.
     let known = (count / -OPEN_ABOVE.ln()).clamp(1.0, count);
     let main = places(times, scales, (1.0, known));
     html! {
@@ -130,7 +130,7 @@ fn draw_curve(curve: &Curve<'_>, scales: (Scale, Scale), alone: bool) -> Markup 
     }
 }
 
-/// What lies between the two lines of an open loop.
+/// The area between the two lines of an open loop.
 fn waiting(curve: &Curve<'_>, below: &[(f64, f64)], above: &[(f64, f64)]) -> Markup {
     let around = above.iter().chain(below.iter().rev()).map(|(x, y)| format!("{},{}", n(*x), n(*y)));
     let points: Vec<String> = around.collect();

@@ -1,4 +1,4 @@
-//! The time axis that timeline and heat map share: a run from its first level's warm-up to its last window.
+//! The time axis shared by timeline and heat map: a run from its first level's warm-up to its last window.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use crate::measure::summary::LevelSummary;
 use crate::report::draw::{Anchor, Frame, Scale, dim, n};
 use crate::report::figures::common::{Shown, level, short};
 
-/// Names of levels are so far apart, at least.
+/// Minimum distance between names of levels.
 const APART: f64 = 46.0;
 
 /// A run's time, in seconds from its beginning.
@@ -20,11 +20,11 @@ pub struct TimeAxis<'a> {
 }
 
 impl<'a> TimeAxis<'a> {
-    /// That of a run; none where no window is told of.
+    /// The axis of a run; `None` without windows.
     pub fn of(shown: &Shown<'a>) -> Option<Self> {
         let told = shown.result.levels.iter().filter(|level| !level.windows.is_empty());
         let mut levels: Vec<&LevelSummary> = told.collect();
-        // Those that were measured once more come later than their place says.
+        // Levels that were measured once more come later than their position.
         levels.sort_by_key(|level| load_began(level));
         let began = levels.iter().map(|level| load_began(level)).min()?;
         let end = levels
@@ -47,7 +47,7 @@ impl<'a> TimeAxis<'a> {
         if high > 600.0 { format!("{} min", short(seconds / 60.0)) } else { format!("{} s", short(seconds)) }
     }
 
-    /// Behind what is drawn: warm-up and what else is left out in grey, the edges of levels, and above them their names.
+    /// The background: warm-up and other excluded time in grey, the edges of levels, and above them their names.
     pub fn background(&self, frame: &Frame, named: bool) -> Markup {
         let place = |at: Stamp| frame.x(self.scale.place(self.seconds(at)));
         let mut last = f64::MIN;
@@ -74,13 +74,13 @@ impl<'a> TimeAxis<'a> {
     }
 }
 
-/// When a level's load began; where that is not told, its first window.
+/// When a level's load began; if that is not known, its first window.
 fn load_began(level: &LevelSummary) -> Stamp {
     let first = level.windows.first().map_or(level.client.start, |row| row.start);
     if level.course.began == Stamp::default() { first } else { level.course.began.min(first) }
 }
 
-/// Stretches of windows that do not count.
+/// Spans of windows that do not count.
 fn uncounted(level: &LevelSummary) -> Vec<(Stamp, Stamp)> {
     let mut stretches: Vec<(Stamp, Stamp)> = Vec::new();
     for row in level.windows.iter().filter(|row| !row.counted) {

@@ -11,12 +11,12 @@ use crate::report::figures::time_axis::TimeAxis;
 
 /// The first band.
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 466.0, height: 110.0 };
-/// From one band to the next.
+/// Distance from one band to the next.
 const PITCH: f64 = 160.0;
 /// A level with fewer windows is drawn by its slices, which are shorter.
 const FEW_WINDOWS: usize = 24;
 
-/// A stretch of time and a value.
+/// A span of time and a value.
 type Stretch = (f64, f64, f64);
 
 /// A line over time.
@@ -36,7 +36,7 @@ struct Band {
     series: Vec<Series>,
 }
 
-/// A stretch of a level's time, from a window or from a slice of it.
+/// A span of a level's time, from a window or a slice of it.
 #[derive(Default)]
 struct TimeSlice {
     from: f64,
@@ -49,7 +49,7 @@ struct TimeSlice {
     late: Option<f64>,
 }
 
-/// The bands that have something to show.
+/// Draws the bands that have something to show.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
     let axis = TimeAxis::of(shown)?;
     let bands = bands(&axis);
@@ -154,7 +154,7 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
     each.collect()
 }
 
-/// What was asked for, where that is a rate.
+/// The requested rate, if there is one.
 fn asked(axis: &TimeAxis<'_>) -> Vec<Stretch> {
     let stretch = |level: &&LevelSummary| {
         let (LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate)) = level.load else { return None };
@@ -166,7 +166,7 @@ fn asked(axis: &TimeAxis<'_>) -> Vec<Stretch> {
 
 fn line(frame: &Frame, axis: &TimeAxis<'_>, scale: Scale, series: &Series) -> Markup {
     let data = if series.name == "done" {
-        // Both edges of what happened: a rate that broke down must be seen as one that shot up.
+        // Both envelopes: a rate that broke down must be as visible as one that shot up.
         let low = step_path(frame, (axis.scale, scale), &peaks(series.stretches.clone(), f64::min));
         let high = step_path(frame, (axis.scale, scale), &peaks(series.stretches.clone(), f64::max));
         if low == high { high } else { high + &low }
@@ -188,7 +188,7 @@ fn names(frame: &Frame, band: &Band) -> Markup {
     }
 }
 
-/// A mark below the windows that others took something from.
+/// A mark below disturbed windows.
 fn marks(frame: &Frame, axis: &TimeAxis<'_>) -> Markup {
     let disturbed = axis.levels.iter().flat_map(|level| &level.windows).filter(|row| row.disturbance.is_some());
     let mut stretches: Vec<(f64, f64)> = Vec::new();

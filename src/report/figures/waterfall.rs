@@ -22,8 +22,8 @@ pub struct Part {
     colour: usize,
 }
 
-/// The parts of a level's mean service time, in the order of a request; what nobody accounts for is one of them. None where the
-/// server does not tell.
+/// The parts of a level's mean service time, in the order of a request, including the unexplained rest. `None` if the
+/// server does not report its part.
 pub fn parts(setup: &Setup, level: &LevelSummary) -> Option<Vec<Part>> {
     let server = level.server.as_ref().filter(|_| setup.entries.len() < 2 && !setup.decoupled)?;
     let client = &level.client;
@@ -44,7 +44,7 @@ pub fn parts(setup: &Setup, level: &LevelSummary) -> Option<Vec<Part>> {
     Some(all)
 }
 
-/// What the server counts, of an ensemble its models one by one.
+/// The server's parts; for an ensemble, model by model.
 fn server_parts(server: &ServerSummary) -> Vec<Part> {
     let part = |name, ns, colour| Part { name, ns, colour };
     if server.composing.is_empty() {

@@ -1,4 +1,4 @@
-//! The result inside of a report.
+//! The result embedded in a report.
 
 use serde::Serialize;
 
@@ -6,10 +6,10 @@ use crate::measure::course::thinned;
 use crate::report::inert;
 use crate::result::RunResult;
 
-/// Rows of windows of all levels together: a report is to be sent around.
+/// Limit on rows of windows over all levels: a report should be small enough to send.
 const MOST_ROWS: usize = 1_000;
 
-/// The result's JSON, in which nothing ends the element that it is in. Where there are many windows, neighbours are one.
+/// The result's JSON, which cannot end the element that contains it. If there are many windows, neighbours are merged.
 pub fn json(result: &RunResult) -> String {
     let mut small = result.clone();
     let each = (MOST_ROWS / small.levels.len().max(1)).max(8);
@@ -19,10 +19,10 @@ pub fn json(result: &RunResult) -> String {
     inert_json(&small)
 }
 
-/// JSON in which nothing ends the element that it is in.
+/// JSON that cannot end the element that contains it.
 pub fn inert_json(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // A vector takes everything, and every part of a result can be written.
+    // Writing to a vector cannot fail, and every part of a result can be serialised.
     inert::write(&mut bytes, value).expect("a result is JSON");
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }

@@ -1,4 +1,4 @@
-//! What is told in tables: failures, the instrument, disturbances, requirements, comparisons, the environment.
+//! The tables of the page: failures, the instrument, disturbances, requirements, comparisons, the environment.
 
 use maud::{Markup, html};
 
@@ -15,10 +15,10 @@ use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 
-/// Most reasons of failure of a level.
+/// Maximum number of failure reasons of a level.
 const MOST_REASONS: usize = 8;
 
-/// What follows the pictures.
+/// The sections after the pictures.
 pub fn sections(results: &[Shown<'_>]) -> Markup {
     let each = |of: fn(&RunResult) -> Markup| {
         html! { @for (number, one) in results.iter().enumerate() { (whose(results, number)) (of(one.result)) } }
@@ -82,7 +82,7 @@ fn composing(result: &RunResult) -> Markup {
     }
 }
 
-/// What decoupled models, language models and mixes have beside the usual.
+/// Additional figures of decoupled models, language models and mixes.
 fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     let levels = &results[number].result.levels;
     let entries = &results[number].result.setup.entries;
@@ -146,7 +146,7 @@ fn failures(result: &RunResult) -> Markup {
     }
 }
 
-/// The most frequent reasons of a level, and what the others come to.
+/// The most frequent reasons of a level, and the sum of the others.
 fn reasons(one: &LevelSummary) -> Markup {
     let all = one.client.requests + one.client.failed;
     let (told, rest) = one.client.errors.split_at(one.client.errors.len().min(MOST_REASONS));
@@ -225,7 +225,7 @@ fn disturbance(result: &RunResult) -> Markup {
     }
 }
 
-/// What became of the requirements, beside the values that they were held against.
+/// The outcomes of the requirements, with the values that they were judged on.
 pub fn requirements(result: &RunResult) -> Markup {
     html! {
         @if !result.requirements.is_empty() {
@@ -246,7 +246,7 @@ pub fn requirements(result: &RunResult) -> Markup {
     }
 }
 
-/// In what results are not alike.
+/// The differences between the results' setups.
 pub fn differences(results: &[Shown<'_>]) -> Markup {
     let Some((first, others)) = results.split_first() else { return html! {} };
     html! {
@@ -298,7 +298,7 @@ fn direction(verdict: Direction) -> &'static str {
     }
 }
 
-/// Where each result is from.
+/// The environment of each result.
 pub fn environments(results: &[Shown<'_>]) -> Markup {
     html! {
         section id="environment" {
@@ -355,7 +355,7 @@ fn environment(result: &RunResult) -> Markup {
     }
 }
 
-/// Which builds of backends are loaded, where that is known.
+/// The loaded builds of backends, if known.
 fn backends(setup: &Setup) -> String {
     let one = |backend: &BackendIdentity| {
         let hash = backend.sha256.as_deref().and_then(|hash| hash.get(..16)).map(|hash| format!(" {hash}…"));
@@ -372,7 +372,7 @@ fn outcomes(result: &RunResult) -> String {
     words.join(", ")
 }
 
-/// As a shell takes it.
+/// Quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     let word = shown(word);

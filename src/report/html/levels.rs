@@ -1,4 +1,4 @@
-//! The table of levels, and what is said of those that are not valid.
+//! The table of levels, and the verdicts on those that are not valid.
 
 use maud::{Markup, html};
 
@@ -94,7 +94,7 @@ fn known(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> Markup
     } }
 }
 
-/// Without its unit, where what follows has the same.
+/// Without its unit, if the next value has the same.
 fn bare(low: &str, high: &str) -> String {
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
         (Some((number, one)), Some((_, other))) if one == other => number.to_owned(),
@@ -102,7 +102,7 @@ fn bare(low: &str, high: &str) -> String {
     }
 }
 
-/// The word for what a level came to, in its colour.
+/// The outcome of a level as a word, in its colour.
 pub fn badge(outcome: Outcome) -> Markup {
     let class = match outcome {
         Outcome::Valid => "badge good",
@@ -112,7 +112,7 @@ pub fn badge(outcome: Outcome) -> Markup {
     html! { span class=(class) { (outcome) } }
 }
 
-/// What is wrong with levels, and what to change: one entry for levels that have the same to tell.
+/// What is wrong with levels, and what to change: one entry for levels with the same verdict.
 pub fn verdicts(result: &RunResult) -> Markup {
     let mut told: Vec<(Vec<String>, Outcome, Vec<[String; 2]>)> = Vec::new();
     for one in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: no host, no script. The result is in it, as JSON.
+//! The report as one self-contained page: no host, no script. It contains the result as JSON.
 
 mod embed;
 mod facts;
@@ -28,15 +28,15 @@ pub use tune::page as tune_page;
 /// What a page may load: nothing but itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
-/// What a page is of.
+/// The content of a page.
 pub struct Page<'a> {
-    /// Results; the others are held against the first.
+    /// Results; the others are compared with the first.
     pub results: &'a [Shown<'a>],
     /// The number of the one that the page is about.
     pub main: usize,
 }
 
-/// Writes the report to a file, which appears when it is whole.
+/// Writes the report to a file, which appears when it is complete.
 ///
 /// # Errors
 /// Where it cannot be written; the message names `flag`.
@@ -44,7 +44,7 @@ pub fn write(flag: &str, (path, interrupts): (&Path, Interrupts), page: &Page<'_
     put((path, interrupts), page.text().as_bytes()).map_err(|error| refused(flag, path, &error))
 }
 
-/// Writes one picture alone.
+/// Writes a single picture.
 ///
 /// # Errors
 /// Where it cannot be written, or the results have nothing to show in it.
@@ -65,17 +65,17 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
     put((path, interrupts), text.as_bytes()).map_err(|error| refused(&flag, path, &error))
 }
 
-/// Writes a file that appears when it is whole.
+/// Writes a file that appears when it is complete.
 pub fn put((path, interrupts): (&Path, Interrupts), bytes: &[u8]) -> io::Result<()> {
     let mut file = SafeFile::create(path, interrupts)?;
     file.write_all(bytes)?;
     file.finish()
 }
 
-/// What is said of a result whose run the user ended.
+/// The note on a result whose run the user ended.
 pub const INTERRUPTED: &str = "Interrupted: what had not been measured by then is missing.";
 
-/// That a file cannot be written.
+/// The error of a file that cannot be written.
 pub fn refused(flag: &str, path: &Path, error: &io::Error) -> Error {
     let space = if flag.ends_with(':') { "" } else { " " };
     Error::output(format!(
@@ -84,10 +84,10 @@ pub fn refused(flag: &str, path: &Path, error: &io::Error) -> Error {
     ))
 }
 
-/// What every page is made of but its content.
+/// What every page has beside its content.
 struct Shell<'a> {
     title: &'a str,
-    /// What reads the JSON in it.
+    /// The commands that read the JSON in it.
     reads: &'a str,
     data: Markup,
 }
@@ -160,7 +160,7 @@ impl Page<'_> {
         }
     }
 
-    /// The results as JSON; the one that the page is about is found by its name.
+    /// The results as JSON; the main one has its own element id.
     fn data(&self) -> Markup {
         html! {
             @for (number, one) in self.results.iter().enumerate() {
@@ -172,12 +172,12 @@ impl Page<'_> {
     }
 }
 
-/// Whether there is more than variants to show, which have no levels.
+/// Whether there is more to show than variants, which have no levels.
 fn has_levels(results: &[Shown<'_>]) -> bool {
     results.iter().any(|one| !one.result.levels.is_empty() || one.result.variants.is_none())
 }
 
-/// The models that requests are for, as far as they fit a heading.
+/// The requested models, as far as they fit into a heading.
 fn models(result: &RunResult) -> String {
     let names: Vec<_> = result.setup.models.iter().take(3).map(|model| shown(&model.name).into_owned()).collect();
     let more = result.setup.models.len().saturating_sub(3);
@@ -202,7 +202,7 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
     }
 }
 
-/// What the service is, in words.
+/// The service's kind, in words.
 fn service(kind: &str) -> String {
     match kind {
         "TRITON_C_API" => "Triton in process".to_owned(),
@@ -223,7 +223,7 @@ fn load(mode: &LoadMode) -> &'static str {
     }
 }
 
-/// The figures that are asked for first.
+/// The most wanted figures.
 fn tiles(result: &RunResult) -> Markup {
     let levels = &result.levels;
     let valid = levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
@@ -291,7 +291,7 @@ fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) ->
     }
 }
 
-/// What each result has of its own.
+/// What is specific to each result.
 fn over_time(results: &[Shown<'_>]) -> Markup {
     let each = |which, caption: &str, none: &str| {
         html! {

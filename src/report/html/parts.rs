@@ -9,7 +9,7 @@ pub fn percent(part: u64, all: u64) -> String {
     if all == 0 { "–".to_owned() } else { format!("{} %", short(100.0 * part as f64 / all as f64)) }
 }
 
-/// The name of a result above its part, where there are several.
+/// The name of a result above its part, if there are several.
 pub fn whose(results: &[Shown<'_>], number: usize) -> Markup {
     html! { @if results.len() > 1 { p.whose { span.badge.warn { (letter(number)) } " " (results[number].name) } } }
 }

@@ -1,4 +1,4 @@
-//! Where the time of traced requests goes, stage by stage (`--breakdown`), and what an inference costs.
+//! Where traced requests spend their time, stage by stage (`--breakdown`), and what an inference costs.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::report::figures::{level, short, time};
 use crate::result::RunResult;
 use crate::stdio::shown;
 
-/// A table for each level that was broken down.
+/// A table for each level with a breakdown.
 pub fn stages(result: &RunResult) -> Markup {
     html! {
         @for (number, one) in result.levels.iter().enumerate().filter(|(_, one)| !one.breakdown.is_empty()) {

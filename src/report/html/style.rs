@@ -1,4 +1,4 @@
-//! How the page looks: light and dark, from 320 px to paper.
+//! The style of the page: light and dark, from 320 px to paper.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub fn sheet() -> String {
     format!("{minified}{light}@media screen and (prefers-color-scheme:dark){{{dark}}}")
 }
 
-/// A picture of its own, on white: a slide has no style sheet.
+/// A stand-alone picture on white: a slide has no style sheet.
 pub fn alone(svg: &str) -> String {
     let (head, rest) = svg.split_once('>').unwrap_or((svg, ""));
     format!("{head}><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{rest}")

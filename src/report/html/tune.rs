@@ -1,4 +1,4 @@
-//! The page of a search: what was shown, the candidates as points and as a table, and why.
+//! The page of a search: the verdict, the candidates as points and as a table, and the reasons.
 
 use maud::{Markup, PreEscaped, html};
 

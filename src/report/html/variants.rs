@@ -1,4 +1,4 @@
-//! What variants differ in: a table for each of them against the reference, level by level.
+//! How variants differ: a table for each of them against the reference, level by level.
 
 use std::slice;
 
@@ -12,7 +12,7 @@ use crate::result::compare::Direction;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::stdio::shown;
 
-/// The section; nothing where a run had no variants.
+/// The section; empty if the run had no variants.
 pub fn section(one: &Shown<'_>) -> Markup {
     let Some(result) = &one.result.variants else { return html! {} };
     html! {

@@ -22,7 +22,7 @@ pub struct Figures {
     inter_token: Distribution,
     gap: Distribution,
     normalised: Distribution,
-    /// Tokens of all outputs, where they were counted.
+    /// Tokens of all outputs, if they were counted.
     tokens: Option<u64>,
     good: Option<u64>,
 }
@@ -79,7 +79,7 @@ impl Figures {
         }
     }
 
-    /// The report; `load` is what was asked for, of a stage.
+    /// The report; `load` is what was requested of a stage.
     pub fn report(&self, percentiles: &[f64], load: Option<LevelLoad>) -> Value {
         json!({
             "benchmark_time_seconds": self.seconds,
@@ -100,7 +100,7 @@ impl Figures {
         let (requested, concurrency) = match load {
             None => return summary,
             Some(LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate)) => (Some(rate), None),
-            // A load without a schedule asks for no rate.
+            // A load without a schedule requests no rate.
             Some(LevelLoad::Concurrency(concurrency)) => (None, Some(concurrency)),
         };
         summary["send_duration"] = json!(self.sending);
@@ -137,7 +137,7 @@ impl Figures {
             "token_count_mismatches": 0,
         });
         if let Some(good) = self.good {
-            // Failed requests are none of the good ones, but they are requests.
+            // Failed requests are not good ones, but they are requests.
             let total = self.succeeded + self.failed;
             successes["goodput_metrics"] = json!({
                 "goodput_percentage": if total > 0 { good as f64 * 100.0 / total as f64 } else { 0.0 },
@@ -149,7 +149,7 @@ impl Figures {
         successes
     }
 
-    /// Failures by kind, with what the server said.
+    /// Failures by kind, with the server's message.
     fn by_label(&self) -> Value {
         let mut labels: Vec<(String, u64, Vec<Value>)> = Vec::new();
         for (error, count) in &self.errors {
@@ -172,7 +172,7 @@ impl Figures {
     }
 }
 
-/// Mean, extremes and percentiles of times, in seconds; `null` where there are none.
+/// Mean, extremes and percentiles of times, in seconds; `null` if there are none.
 fn seconds(of: &Distribution, percentiles: &[f64]) -> Value {
     if of.count() == 0 {
         return Value::Null;

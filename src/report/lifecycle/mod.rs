@@ -1,8 +1,8 @@
-//! `--report-dir`: a folder of reports with inference-perf's names and keys, so that its `--analyze` and whatever else reads them
-//! finds its way. Times are in seconds.
+//! `--report-dir`: a folder of reports with inference-perf's names and keys, so that its `--analyze` and other readers
+//! understand them. Times are in seconds.
 //!
-//! Keys are those of inference-perf 0.7 (`reportgen/base.py`). What is not known here is `null`: tokens of prompts, which no tokenizer
-//! of ours counts, and latencies of failed requests. Percentiles are of our histograms, to 3 digits.
+//! Keys are those of inference-perf 0.7 (`reportgen/base.py`). What is not known here is `null`: prompt tokens, because
+//! we have no tokenizer, and latencies of failed requests. Percentiles come from our histograms, to 3 digits.
 
 mod figures;
 mod requests;
@@ -23,13 +23,13 @@ use crate::result::RunResult;
 
 pub use requests::write as write_requests;
 
-/// The percentiles of a report where none are asked for.
+/// The default percentiles of a report.
 const PERCENTILES: [f64; 11] = [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// Writes the files of what the run has come to.
+/// Writes the files for the run's result.
 ///
 /// # Errors
-/// Where the folder cannot be made or a file not be written.
+/// Where the folder or a file cannot be written.
 pub fn write((folder, interrupts): (&ReportFolder, Interrupts), result: &RunResult) -> Result<()> {
     fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
     let asked = &result.setup.measurement.percentiles;
@@ -59,7 +59,7 @@ pub fn write((folder, interrupts): (&ReportFolder, Interrupts), result: &RunResu
     Ok(())
 }
 
-/// Finds out before anything is measured that nothing could be written.
+/// Checks, before anything is measured, that the folder can be written.
 ///
 /// # Errors
 /// What is in the way.
@@ -81,7 +81,7 @@ pub fn check(folder: &ReportFolder) -> Result<()> {
     }
 }
 
-/// Names of the entries of a mix, as names of files have them, each only once.
+/// The entries of a mix as unique file names.
 fn adapters(result: &RunResult) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in &result.setup.entries {
@@ -92,10 +92,10 @@ fn adapters(result: &RunResult) -> Vec<String> {
     names
 }
 
-/// Bytes of a file's name that an adapter's may have.
+/// Maximum bytes of an adapter's name in a file name.
 const ADAPTER_BYTES: usize = 100;
 
-/// What was asked of an adapter in a stage: its part of the stage's rate.
+/// The requested load of an adapter in a stage: its part of the stage's rate.
 fn adapter_load(level: &LevelSummary, part: &ClientSummary) -> LevelLoad {
     let share = part.completed() as f64 / level.client.completed().max(1) as f64;
     match level.load {

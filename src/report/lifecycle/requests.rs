@@ -12,10 +12,10 @@ use crate::report::lifecycle::{failed, write_file};
 
 const NS: f64 = 1e9;
 
-/// Writes the requests that the run's `--profile-export-file` holds, which failed ones are not among.
+/// Writes the requests of the run's `--profile-export-file`, which does not contain failed ones.
 ///
 /// # Errors
-/// Where the export cannot be read, or the file not be written.
+/// Where the export cannot be read, or the file cannot be written.
 pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &std::path::Path) -> Result<()> {
     let file = File::open(export).map_err(|error| failed(export, &error))?;
     let export: Value = serde_json::from_reader(BufReader::new(file))

@@ -1,5 +1,5 @@
-//! What a search leaves in its folder: the winner as `config.pbtxt` and for the load API, the table as CSV with the columns of
-//! Model Analyzer, everything as JSON, and as a page with a picture.
+//! The files that a search writes: the winner as `config.pbtxt` and for the load API, the table as CSV with the columns
+//! of Model Analyzer, everything as JSON, and a page with a picture.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const COLUMNS: [&str; 8] = [
     "Throughput (infer/sec)",
 ];
 
-/// Finds out before anything is measured that a file could not be written.
+/// Checks, before anything is measured, that all files can be written.
 ///
 /// # Errors
 /// The flag and the rule.
@@ -38,10 +38,10 @@ pub fn check(plan: &TunePlan) -> Result<()> {
         .try_for_each(|(flag, path)| check_writable(flag, path))
 }
 
-/// Writes everything; `configurations` are the winner's, of the model first.
+/// Writes everything; `configurations` are the winner's, that of the model first.
 ///
 /// # Errors
-/// What cannot be written: all of these.
+/// All files that cannot be written.
 pub fn write(
     plan: &TunePlan,
     interrupts: Interrupts,

@@ -1,4 +1,4 @@
-//! The ranked table of candidates, at 80 columns, and what it says.
+//! The ranked table of candidates, at 80 columns, and the verdict.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use crate::result::{CandidateResult, TuneFigures, TuneResult};
 
 /// Columns of a line.
 const WIDTH: usize = 80;
-/// What a line has beside settings, the longest verdict included.
+/// Width of a line beside settings, including the longest verdict.
 const FIGURES: usize = 46;
-/// A column of a setting has so many at least.
+/// Minimum width of a setting's column.
 const NARROW: usize = 4;
-/// Most candidates that are shown of those that were left behind; files have all.
+/// Maximum number of dropped candidates shown; files have all.
 const MOST_SHOWN: usize = 12;
 
-/// What a search is, in a line: the same line, the same search.
+/// A search in one line: the same line means the same search.
 pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
     let list = |values: &[Value]| values.iter().map(asked).collect::<Vec<_>>().join(",");
     let settings: Vec<String> =
@@ -68,7 +68,7 @@ fn goal(objective: Statistic) -> String {
     }
 }
 
-/// The table, the verdict and why.
+/// The table, the verdict and the reasons.
 pub fn table(result: &TuneResult) -> String {
     let names = names(&result.settings);
     let cells = |candidate: &CandidateResult| candidate.values.iter().map(asked).collect::<Vec<_>>();
@@ -147,7 +147,7 @@ fn figures(figures: &TuneFigures) -> String {
     )
 }
 
-/// Mean seconds of a load and of an update in place, over the candidates that had some.
+/// Mean seconds of a load and of an update in place, over the candidates that had any.
 fn costs(result: &TuneResult) -> (Option<f64>, Option<f64>) {
     let mean = |of: fn(&TuneFigures) -> Option<f64>| {
         let all: Vec<f64> = result.candidates.iter().filter_map(|candidate| of(candidate.figures.as_ref()?)).collect();
@@ -168,7 +168,7 @@ fn cost_line(loads: Option<f64>, updates: Option<f64>) -> Option<String> {
     }
 }
 
-/// Settings as heads of columns: their last words, with the model where there are several.
+/// Settings as column headings: their last words, with the model if there are several.
 fn names(settings: &[String]) -> Vec<String> {
     let name = |setting: &String| {
         let (model, path) =
@@ -191,7 +191,7 @@ fn cut(text: &str, width: usize) -> String {
     }
 }
 
-/// The widths of the columns of settings, the widest of which give way where all do not fit beside the figures and the verdict.
+/// The widths of the columns of settings; the widest are narrowed if not all fit beside the figures and the verdict.
 fn fitted(mut widths: Vec<usize>) -> Vec<usize> {
     while widths.iter().map(|width| width + 1).sum::<usize>() > WIDTH - FIGURES
         && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW)
@@ -201,7 +201,7 @@ fn fitted(mut widths: Vec<usize>) -> Vec<usize> {
     widths
 }
 
-/// A line of the table; where the settings take more than there is room for, it is cut.
+/// A line of the table; cut if the settings take more than there is room for.
 fn line(text: &str) -> String {
     format!("{}\n", cut(text.trim_end(), WIDTH))
 }

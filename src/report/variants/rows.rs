@@ -6,10 +6,10 @@ use crate::report::number::significant;
 use crate::report::{Table, load_name, load_value};
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 
-/// Of a figure: in a CSV file, the ends of its titles and what stands there.
+/// A column of a figure: the end of its title, and the content of its cells.
 type FigureColumn = (&'static str, fn(&FigureChange) -> Option<String>);
 
-/// What is told of a change, after the figure's own value.
+/// Columns of a change, after the figure's own value.
 const CHANGE: [FigureColumn; 7] = [
     ("ratio", |figure| Some(significant(figure.ratio))),
     ("ratio low", |figure| Some(significant(figure.interval?.low))),
@@ -20,8 +20,8 @@ const CHANGE: [FigureColumn; 7] = [
     ("rounds to decide", |figure| Some(figure.rounds_to_decide?.to_string())),
 ];
 
-/// The rows of a CSV file: one for each variant at each level, and of a matrix each size. Times are in microseconds; what there is not
-/// is empty.
+/// The rows of a CSV file: one for each variant at each level, and for each size of a matrix. Times are in
+/// microseconds; missing values are empty.
 pub fn rows(result: &VariantsResult) -> Table {
     let figures = Figure::of_all(result.cells.iter().flat_map(|cell| cell.units(0)));
     let load = result.cells.first().and_then(|cell| cell.loads.first()).map_or("Concurrency", |load| load_name(*load));
@@ -74,7 +74,7 @@ fn row(
     row
 }
 
-/// The title of a figure's own column, as upstream has those that it has.
+/// The title of a figure's own column, which is upstream's if upstream has the figure.
 fn column(of: Figure) -> String {
     match of {
         Figure::Client(Statistic::Throughput) => "Inferences/Second".to_owned(),

@@ -1,4 +1,4 @@
-//! Results that are written and read again.
+//! Results written and read back.
 
 use std::path::Path;
 use std::sync::Arc;

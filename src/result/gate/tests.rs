@@ -1,4 +1,4 @@
-//! Requirements against levels of which all is known.
+//! Requirements checked against fully known levels.
 
 use super::*;
 use crate::exit::{self, Codes};

@@ -1,4 +1,4 @@
-//! Rounds with a known truth through the comparison: how often it is wrong, and what it finds.
+//! The comparison on simulated rounds with a known truth: how often it is wrong, and what it detects.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};

@@ -8,7 +8,8 @@ enum Step {
     Budget(f64),
 }
 
-/// Searches with the first of `budgets`, then with each of the others, and says what share of the best capacity the winner had after each.
+/// Searches with the first of `budgets`, then with each of the others. Returns the winner's share of the best capacity
+/// after each.
 fn raised(law: Law, space: Space, budgets: &[f64], (noise, seed): (f64, u64)) -> (Vec<f64>, Searched, Vec<Step>) {
     let mut searched = Searched { planner: Planner::new(space, settings(budgets[0], seed)), trials: Vec::new() };
     let (mut shares, mut steps, mut draws) = (Vec::new(), Vec::new(), 0);
@@ -30,7 +31,8 @@ fn raised(law: Law, space: Space, budgets: &[f64], (noise, seed): (f64, u64)) ->
     (shares, searched, steps)
 }
 
-/// Holds that after each of `budgets` the winner is within 5 % of the best at least as often as before, and in the end in 95 %.
+/// Asserts that after each of `budgets` the winner is within 5 % of the best at least as often as before, and in the
+/// end in 95 %.
 fn gains(law: Law, space: impl Fn() -> Space, budgets: &[f64], noise: f64) {
     let mut good = vec![0_u64; budgets.len()];
     for seed in 0..200 {
@@ -82,7 +84,7 @@ fn the_record_of_a_raised_search_gives_the_same_search() {
     }
 }
 
-/// What the first search has looked at is not looked at again, and further time is used.
+/// Points that the first search has measured are not measured again, and further time is used.
 #[test]
 fn more_time_is_used_for_what_is_not_known() {
     let (_, searched, steps) = raised(CONTENDED, usual(), &[20.0, 60.0], (0.02, 3));
@@ -110,7 +112,7 @@ fn a_little_more_time_confirms() {
     );
 }
 
-/// A search that was broken off in any phase goes on with more time.
+/// A search stopped in any phase continues with more time.
 #[test]
 fn a_search_that_was_broken_off_takes_more_time() {
     let whole = search(CONTENDED, usual(), settings(20.0, 5), 0.02);

@@ -52,7 +52,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Why a connection cannot go on: the code that the peer is told, and the broken rule.
+/// Why a connection cannot continue: the code sent to the peer, and the broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionError {
     /// Code for GOAWAY.

@@ -4,7 +4,7 @@ use crate::wire::h2::error::{ConnectionError, ErrorCode};
 
 /// Bytes of every frame's header.
 pub const HEADER_LEN: usize = 9;
-/// What a client says first (RFC 9113, section 3.4).
+/// The client's first bytes (RFC 9113, section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Largest flow-control window, and largest stream number.
 pub const MAX_31_BITS: u32 = 0x7fff_ffff;

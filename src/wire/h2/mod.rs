@@ -1,4 +1,5 @@
-//! HTTP/2 as a client that repeats itself needs it (RFC 9113, RFC 7541): no sockets, no threads, no clock.
+//! HTTP/2 for a client that sends the same kind of request over and over (RFC 9113, RFC 7541): no sockets, no threads,
+//! no clock.
 
 mod connection;
 mod error;

@@ -1,20 +1,20 @@
-//! Bytes on their way out, in order: small ones copied together, tensors by reference.
+//! Outgoing bytes in order: small ones copied together, tensors by reference.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// Shared pieces below this size are copied: one more slice of a vectored write costs more.
+/// Shared pieces below this size are copied, because one more slice in a vectored write costs more.
 const COPY_BELOW: usize = 4096;
 
-/// Bytes on their way out.
+/// Outgoing bytes.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Copied bytes; those before `start` are gone.
+    /// Copied bytes; those before `start` have left.
     copied: Vec<u8>,
     start: usize,
-    /// Each: so many copied bytes, then this piece. What is copied after the last piece follows it.
+    /// Each entry: a number of copied bytes, then this piece. What is copied after the last piece follows it.
     pieces: VecDeque<(usize, Bytes)>,
     /// Copied bytes that belong before pieces.
     claimed: usize,
@@ -31,7 +31,7 @@ impl Outbox {
         &mut self.copied
     }
 
-    /// Appends a piece, by reference if it is worth it.
+    /// Appends a piece, by reference if it is large enough.
     pub fn push(&mut self, piece: Bytes) {
         if piece.len() < COPY_BELOW {
             self.copied.extend_from_slice(&piece);
@@ -49,7 +49,7 @@ impl Outbox {
         self.pieces.is_empty() && self.start == self.copied.len()
     }
 
-    /// Copied bytes that wait.
+    /// Copied bytes that are waiting.
     #[inline]
     pub fn copied_len(&self) -> usize {
         self.copied.len() - self.start
@@ -66,7 +66,7 @@ impl Outbox {
         self.departed + self.shared + self.copied_len() as u64
     }
 
-    /// Fills `slices` from the front of what waits; returns how many were filled.
+    /// Fills `slices` from the front of the waiting bytes; returns how many were filled.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut filled = 0;
         let mut at = self.start;

@@ -9,13 +9,13 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_FRAME_SIZE: u16 = 5;
 
-/// Largest DATA frame that we accept. Payloads are taken as they come, so a large frame costs no memory.
+/// Largest DATA frame that we accept. Payloads are processed as they arrive, so a large frame costs no memory.
 pub const OUR_MAX_FRAME: u32 = 4 << 20;
 
-/// What the peer has told us, starting from the protocol's defaults.
+/// The peer's settings, starting from the protocol's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Bytes that our header compression may make it remember.
+    /// Bytes that our header compression may make it store.
     pub header_table_size: u32,
     /// Streams that we may have open at once.
     pub max_concurrent_streams: u32,
@@ -32,7 +32,7 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Takes over the payload of a SETTINGS frame.
+    /// Applies the payload of a SETTINGS frame.
     ///
     /// # Errors
     /// Where the payload has a wrong length or a value out of its range.

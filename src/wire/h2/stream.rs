@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use bytes::Bytes;
 
-/// What the owner of a stream or message calls it. Handed back in events, never looked at.
+/// The owner's name for a stream or message. Handed back in events, never interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 
@@ -23,9 +23,9 @@ pub struct Piece {
 pub struct Stream {
     /// The owner's name for it.
     pub token: Token,
-    /// Bytes that the peer takes from us; negative after it shrank its windows.
+    /// Bytes that we may still send to the peer; negative after it shrank its windows.
     pub send_window: i64,
-    /// Bytes that we took and did not grant anew.
+    /// Bytes received for which the window was not reopened yet.
     pub unreported: u32,
     /// Body that waits for windows.
     pub body: VecDeque<Piece>,
@@ -48,7 +48,7 @@ impl Stream {
 /// Open streams by number.
 pub type Streams = HashMap<u32, Stream, BuildHasherDefault<StreamHasher>>;
 
-/// Spreads stream numbers, which are consecutive odd numbers that nobody chooses in order to collide.
+/// Spreads stream numbers, which are consecutive odd numbers; no attacker chooses them to collide.
 #[derive(Debug, Default)]
 pub struct StreamHasher(u64);
 

@@ -1,11 +1,11 @@
-//! The chunked transfer coding, undone byte by byte.
+//! Decodes the chunked transfer coding, byte by byte.
 
 use crate::wire::http1::malformed::Malformed;
 
-/// Most bytes of chunk extensions and trailers of one reply.
+/// Limit on chunk extensions and trailers of one reply, in bytes.
 const MAX_CONTROL_BYTES: u32 = 16 * 1024;
 
-/// Where in a chunked body the reader is.
+/// The reader's position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size { digits: u8 },
@@ -20,7 +20,7 @@ enum State {
     Complete,
 }
 
-/// Undoes the chunked transfer coding.
+/// Decodes the chunked transfer coding.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     state: State,
@@ -33,13 +33,13 @@ impl Chunks {
         Self { state: State::Size { digits: 0 }, left: 0, control: 0 }
     }
 
-    /// Whether the last chunk and the trailers have come.
+    /// Whether the last chunk and the trailers have arrived.
     pub fn complete(&self) -> bool {
         self.state == State::Complete
     }
 
-    /// Reads on until the next piece of data. Returns how many bytes were used up and the piece, which is the last of
-    /// those; it is empty where the bytes ran out or the body is complete.
+    /// Reads on to the next piece of data. Returns how many bytes were consumed and the piece, which is the last of
+    /// those; it is empty if the bytes ran out or the body is complete.
     pub fn feed<'b>(&mut self, bytes: &'b [u8]) -> Result<(usize, &'b [u8]), Malformed> {
         let mut at = 0;
         while at < bytes.len() && self.state != State::Complete {

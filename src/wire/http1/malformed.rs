@@ -1,4 +1,4 @@
-//! What is said of a reply that breaks the protocol.
+//! The error of a reply that breaks the protocol.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Malformed(String);
 
 impl Malformed {
-    /// Says `what` is wrong with it.
+    /// An error that says `what` is wrong with the reply.
     pub fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }

@@ -1,56 +1,56 @@
-//! [`ReplyReader`]: one HTTP/1.x reply, read from whatever pieces it comes in. A pure function over bytes: no sockets.
+//! [`ReplyReader`]: parses one HTTP/1.x reply from pieces of any size. A pure function over bytes: no sockets.
 
 use crate::wire::http1::chunks::Chunks;
 use crate::wire::http1::malformed::Malformed;
 
 /// Longest head of a reply, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Most header fields of a reply.
+/// Maximum number of header fields of a reply.
 const MAX_HEADERS: usize = 64;
-/// Most interim (1xx) replies before the final one.
+/// Maximum number of interim (1xx) replies before the final one.
 const MAX_INTERIM: u8 = 16;
 
 /// How a reply's body is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// It is not.
+    /// Not compressed.
     #[default]
     Identity,
-    /// As of gzip.
+    /// gzip.
     Gzip,
-    /// As of zlib.
+    /// zlib.
     Deflate,
-    /// In a way that this program does not know.
+    /// An encoding that this program does not know.
     Unknown,
 }
 
-/// What a reply's head says.
+/// The head of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Status code.
     pub status: u16,
-    /// Bytes of the body's first part, where a field of the protocol above says so ([`ReplyReader::with_part_length`]).
+    /// Length of the body's first part, if a field of the protocol above gives it ([`ReplyReader::with_part_length`]).
     pub part_length: Option<u64>,
-    /// `Content-Length`, where the body is not chunked.
+    /// `Content-Length`, if the body is not chunked.
     pub length: Option<u64>,
-    /// Whether the server will take another request on this connection.
+    /// Whether the server accepts another request on this connection.
     pub keeps_open: bool,
     /// Compression of the body.
     pub encoding: Encoding,
     /// Where a redirection points; empty otherwise.
     pub location: String,
-    /// The body is a stream of events (`Content-Type: text/event-stream`).
+    /// Whether the body is an event stream (`Content-Type: text/event-stream`).
     pub events: bool,
 }
 
 /// What [`ReplyReader::feed`] did with a piece of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'b> {
-    /// Bytes used up.
+    /// Bytes consumed.
     pub taken: usize,
     /// The part of the body among them; may be empty.
     pub body: &'b [u8],
-    /// Whether the reply is complete. Bytes that were not used up belong to no reply.
+    /// Whether the reply is complete. Bytes that were not consumed belong to no reply.
     pub complete: bool,
 }
 
@@ -63,16 +63,16 @@ enum State {
     Complete,
 }
 
-/// Reads one reply at a time. After a complete one, [`ReplyReader::reset`] makes it ready for the next.
+/// Parses one reply at a time. After a complete one, [`ReplyReader::reset`] makes it ready for the next.
 #[derive(Clone, Debug)]
 pub struct ReplyReader {
     state: State,
     head: Head,
-    /// The head's bytes so far, where it came in pieces.
+    /// The head's bytes so far, if it arrives in pieces.
     pending: Vec<u8>,
     interim: u8,
     body_bytes: u64,
-    /// Name of the field that says how long the body's first part is; empty where none does.
+    /// Name of the field that gives the length of the body's first part; empty if there is none.
     part_field: &'static str,
 }
 
@@ -83,13 +83,13 @@ impl Default for ReplyReader {
 }
 
 impl ReplyReader {
-    /// Reads replies whose body has a first part, the length of which stands in the field `part_field`.
+    /// Parses replies whose body has a first part, the length of which is in the field `part_field`.
     pub fn with_part_length(part_field: &'static str) -> Self {
         let (state, head) = (State::Head, Head::default());
         Self { state, head, pending: Vec::new(), interim: 0, body_bytes: 0, part_field }
     }
 
-    /// Forgets the reply that was read, for the next one. Keeps memory.
+    /// Clears the state for the next reply. Keeps memory.
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.pending.clear();
@@ -97,7 +97,7 @@ impl ReplyReader {
         self.body_bytes = 0;
     }
 
-    /// The head, once the final one has come.
+    /// The head, once the final one has arrived.
     pub fn head(&self) -> Option<&Head> {
         if matches!(self.state, State::Head) { None } else { Some(&self.head) }
     }
@@ -107,11 +107,11 @@ impl ReplyReader {
         self.body_bytes
     }
 
-    /// Takes the next bytes as far as the head, or the next piece of the body, goes; call again with the rest until
-    /// the bytes are used up or the reply is complete.
+    /// Consumes bytes up to the end of the head, or of the next piece of the body; call again with the rest until the
+    /// bytes are used up or the reply is complete.
     ///
     /// # Errors
-    /// Where the bytes are no HTTP reply; the connection is then of no further use.
+    /// Where the bytes are not an HTTP reply; the connection is then of no further use.
     pub fn feed<'b>(&mut self, bytes: &'b [u8]) -> Result<Progress<'b>, Malformed> {
         let (taken, body) = match &mut self.state {
             State::Head => (self.feed_head(bytes)?, &bytes[..0]),
@@ -136,7 +136,7 @@ impl ReplyReader {
         Ok(Progress { taken, body, complete: matches!(self.state, State::Complete) })
     }
 
-    /// Takes the end of the connection. `Ok` where the reply is complete by it.
+    /// Handles the end of the connection. `Ok` if that completes the reply.
     ///
     /// # Errors
     /// Says what is missing.
@@ -233,7 +233,7 @@ struct ParsedHead {
     chunked: bool,
 }
 
-/// The head at the start of `bytes` and its length, or nothing where it is not complete.
+/// The head at the start of `bytes` and its length, or `None` if it is not complete.
 fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usize)>, Malformed> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut fields);
@@ -314,7 +314,7 @@ fn has_token(list: &[u8], token: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
-/// Reads a length that may stand there twice only if it says the same.
+/// Parses a length that may occur twice only with the same value.
 fn set_number(slot: &mut Option<u64>, name: &str, value: &[u8]) -> Result<(), Malformed> {
     let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(value).ok().filter(|_| plain).and_then(|text| text.parse().ok());

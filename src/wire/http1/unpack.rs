@@ -1,4 +1,4 @@
-//! The content coding of a body, undone.
+//! Decodes the content coding of a body.
 
 use std::io::{self, Read};
 
@@ -6,10 +6,10 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use crate::wire::http1::reader::Encoding;
 
-/// What is said of a body that is compressed without need.
+/// The error for a body that is compressed although that was not asked for.
 pub const NOT_ASKED_FOR: &str = "its body is compressed in a way that was not asked for";
 
-/// The body without its compression; `None` where it has none.
+/// The decompressed body; `None` if it is not compressed.
 ///
 /// # Errors
 /// Where it is damaged, unpacks to more than `most` bytes, or is compressed in an unknown way.
@@ -24,7 +24,7 @@ pub fn decompress(encoding: Encoding, body: &[u8], most: u64) -> Result<Option<V
     if read > most { Err(format!("its body unpacks to more than {most} bytes")) } else { Ok(Some(out)) }
 }
 
-/// What `act` makes of the unpacked bytes of a compressed body.
+/// Calls `act` with the decompressed bytes of a body and returns its result.
 pub fn with_unpacked(
     encoding: Encoding,
     body: &[u8],
@@ -38,8 +38,8 @@ pub fn with_unpacked(
     done.map_err(|error| format!("its compressed body is damaged: {error}"))
 }
 
-/// Reads a body's JSON, which is all of it where no length is given, and counts the bytes that follow; no more of either
-/// than `most` and one.
+/// Reads a body's JSON, which is the whole body if no length is given, and counts the bytes that follow; at most `most`
+/// and one of either.
 pub fn count_unpacked(
     reader: &mut dyn Read,
     json_length: Option<u64>,

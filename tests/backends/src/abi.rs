@@ -1,4 +1,4 @@
-//! The part of Triton's backend interface that this backend uses: handles, constants, and the table of functions.
+//! The part of Triton's backend interface that this backend uses: handles, constants and the function table.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;

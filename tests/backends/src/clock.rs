@@ -1,4 +1,4 @@
-//! The clock of all stamps (CLOCK_MONOTONIC, the server's own choice), and waiting on it.
+//! The clock of all timestamps (CLOCK_MONOTONIC, as in the server), and waiting on it.
 
 use std::cell::Cell;
 

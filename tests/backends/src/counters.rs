@@ -1,4 +1,4 @@
-//! Totals of a model.
+//! Per-model totals.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

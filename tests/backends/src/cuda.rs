@@ -1,4 +1,4 @@
-//! Copies that touch GPU memory, through the CUDA driver, which is opened when the first such copy is asked for.
+//! Copies to and from GPU memory through the CUDA driver, which is opened on the first such copy.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};

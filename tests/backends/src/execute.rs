@@ -1,4 +1,4 @@
-//! One execution: a batch of requests, from the server's call to the last answer.
+//! One execution: a batch of requests, from the server's call to the last response.
 
 use std::ptr::null_mut;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The journal of requests: entries are collected in memory and written by a thread of their own.
+//! The request journal: entries are collected in memory and written by a separate thread.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! A loaded model: its plan, and what its instances share.
+//! A loaded model: its plan and the state its instances share.
 
 use std::ffi::CString;
 use std::ptr::{null, null_mut};

@@ -1,8 +1,8 @@
-//! How executions of a model hold each other up: those that may go on at once, and those that do.
+//! Contention between a model's executions: how many may run at once, and how those that do slow each other down.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Executions that go on.
+/// Counts the executions in progress.
 #[derive(Debug, Default)]
 pub struct Permits {
     running: Mutex<u64>,
@@ -10,7 +10,7 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// Waits until fewer than `most` executions go on (0 is any number), and joins them. Answers how many there are then.
+    /// Waits until fewer than `most` executions are running (0: no limit), then joins them. Returns how many now run.
     pub fn take(&self, most: u64) -> u64 {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         while most > 0 && *running >= most {
@@ -20,7 +20,7 @@ impl Permits {
         *running
     }
 
-    /// Leaves them.
+    /// Ends one execution.
     pub fn give_back(&self) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         *running = running.saturating_sub(1);

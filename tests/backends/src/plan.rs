@@ -1,4 +1,4 @@
-//! What a model does, worked out once from its configuration: which input becomes which output, and the settings.
+//! What a model does, derived once from its configuration: which input becomes which output, and the settings.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;

@@ -1,4 +1,4 @@
-//! What a request says about itself beside its tensors.
+//! A request's metadata, that is, everything except its tensors.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};

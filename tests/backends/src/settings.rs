@@ -1,4 +1,4 @@
-//! The behaviour that a model's configuration asks for. The contract is in the crate's README.
+//! The behaviour that a model's configuration asks for. The crate's README specifies it.
 
 use std::collections::BTreeMap;
 

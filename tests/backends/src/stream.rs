@@ -1,4 +1,4 @@
-//! The answer of a decoupled model: any number of responses to one request, over time.
+//! A decoupled model's reply: any number of responses to one request, spread over time.
 
 use std::ffi::CString;
 use std::ptr::null_mut;

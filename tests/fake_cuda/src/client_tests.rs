@@ -1,5 +1,5 @@
-//! The library used as a client uses it. What takes two processes is checked by `tests/gpu.rs`, which the tests of the
-//! program run on this library.
+//! Uses the library as a client would. What needs two processes is checked by `tests/gpu.rs`, which the program's tests
+//! run on this library.
 
 use std::ffi::c_void;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Whether the driver was started, and the current device of each thread.
+//! Whether the driver is initialised, and the current device of each thread.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The driver's functions, as far as this project's programs and Triton call them.
+//! The driver functions that this project's programs and Triton call.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -1,7 +1,8 @@
-//! Handles of allocations, and memory of other processes.
+//! Allocation handles, and memory of other processes.
 //!
-//! A block's bytes are a nameless file of its process, so that nothing is left behind by whoever dies. The handle says which
-//! of that process' descriptors it is; the name that the system shows for it tells whether it still is the same block.
+//! A block's bytes live in an unnamed file of its process, so a process that dies leaves nothing behind. The handle
+//! names the descriptor within that process; the name the system shows for the descriptor tells whether it still is the
+//! same block.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;

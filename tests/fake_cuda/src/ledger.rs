@@ -1,4 +1,4 @@
-//! What is alive, by interface; the log; violations.
+//! Live objects by interface, the log, and violations.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};

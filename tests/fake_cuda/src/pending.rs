@@ -1,5 +1,6 @@
-//! Work on the default stream that the host does not wait for: filling memory, and the last part of a copy from ordinary host
-//! memory. It is done when something makes the stream's work visible, and not before, as in the worst case on a device.
+//! Work on the default stream that the host does not wait for: memory fills, and the last part of a copy from ordinary
+//! host memory. It runs only when something makes the stream's work visible, which is the worst case a real device
+//! allows.
 
 use std::sync::{Arc, Mutex};
 

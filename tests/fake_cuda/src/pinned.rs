@@ -1,4 +1,4 @@
-//! Page-locked host memory: memory that a client registers, and memory that the runtime hands out.
+//! Page-locked host memory: registered by a client or allocated by the runtime.
 
 use std::ptr;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! The runtime's functions that Triton and its python backend call: devices, streams, errors. Everything on a stream is done
+//! The runtime functions that Triton and its python backend call: devices, streams, errors. Stream work is complete
 //! when the call returns.
 
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! The runtime's functions for memory.
+//! The runtime's memory functions.
 
 use std::ffi::{c_int, c_uint, c_void};
 

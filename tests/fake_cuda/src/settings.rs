@@ -1,4 +1,4 @@
-//! What the environment asks for; read once.
+//! Settings from the environment, read once.
 
 use std::ffi::c_int;
 use std::path::PathBuf;

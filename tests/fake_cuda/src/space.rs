@@ -1,4 +1,4 @@
-//! All device memory of this process: what an address is, and copies.
+//! All device memory of this process: resolving addresses, and copies.
 
 use std::collections::BTreeMap;
 use std::ptr;

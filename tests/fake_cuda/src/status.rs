@@ -1,4 +1,4 @@
-//! Error numbers, which driver and runtime share, and what both say of them.
+//! Error numbers, shared by driver and runtime, with the names both give them.
 
 use std::ffi::{CStr, c_int};
 

@@ -1,4 +1,4 @@
-//! Response allocators, and the memory that clients offer for outputs.
+//! Response allocators, and the output memory that clients provide.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

@@ -1,4 +1,4 @@
-//! Plays a client, a careful one and careless ones, against the exported functions.
+//! Calls the exported functions as clients would, correct ones and careless ones.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

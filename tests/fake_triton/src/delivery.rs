@@ -1,4 +1,4 @@
-//! Playing a request's life: responses and release, on time, on the scripted thread.
+//! Plays a request's lifecycle: responses and release, on time, on the scripted thread.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};

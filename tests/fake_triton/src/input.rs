@@ -1,4 +1,4 @@
-//! Input tensors: memory that stays the client's.
+//! Input tensors: the memory stays the client's.
 
 use std::ffi::{c_int, c_void};
 

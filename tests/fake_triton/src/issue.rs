@@ -1,4 +1,4 @@
-//! Issuing a request: validation as in the real library, then a job that plays the scripted life.
+//! Issues a request: validates it as the real library does, then queues a job that plays its scripted lifecycle.
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is alive, what has happened, and what went against the rules.
+//! Live objects, the event log, and rule violations.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! Server options: every call is remembered, in order.
+//! Server options: every call is recorded in order.
 
 use std::ffi::{c_char, c_int, c_uint};
 

@@ -1,4 +1,5 @@
-//! Two responses of one request at once: one is still with the client, on a thread of its own, when the final one comes.
+//! Two overlapping responses of one request: the client still handles one, on its own thread, when the final one
+//! arrives.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the server tells about itself: metadata, configuration, statistics, index, metrics.
+//! What the server reports: metadata, configuration, statistics, index, metrics.
 
 use std::ffi::{CString, c_char, c_int};
 

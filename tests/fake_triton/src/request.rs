@@ -1,4 +1,4 @@
-//! Inference requests: what the client puts into them, and when it may.
+//! Inference requests: what the client may set, and when.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;

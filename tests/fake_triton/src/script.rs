@@ -1,4 +1,4 @@
-//! The script: what the server claims to be and how each request is answered. The format is in the crate's README.
+//! The script: which server to pretend to be and how to answer each request. The crate's README describes the format.
 
 use std::ffi::c_int;
 

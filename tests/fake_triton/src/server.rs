@@ -1,4 +1,4 @@
-//! The server's life: start, models, stop.
+//! The server's lifecycle: start, models, stop.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};

@@ -1,4 +1,4 @@
-//! Who uses whom.
+//! The dependency graph of modules and files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

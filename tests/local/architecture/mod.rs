@@ -1,6 +1,6 @@
-//! The shape of the source, held to its budgets: modules in the order of docs/architecture.md, no circles of files, files
-//! of at most 400 lines and functions of at most 60, at most 5 parameters, `unsafe` in few places only. Tests do not
-//! count. A file that breaks a budget says why in a comment line `// budget: reason`.
+//! Source budgets: modules in the order of docs/architecture.md, no cycles among files, files of at most 400 lines and
+//! functions of at most 60, at most 5 parameters, `unsafe` only in a few places. Tests do not count. A file that breaks
+//! a budget gives its reason in a comment line `// budget: reason`.
 
 mod graph;
 mod source;

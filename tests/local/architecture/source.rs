@@ -1,4 +1,4 @@
-//! Source files as syntax trees, without their tests.
+//! Source files as syntax trees, with their tests removed.
 
 use std::collections::BTreeSet;
 use std::fs;

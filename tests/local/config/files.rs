@@ -1,4 +1,4 @@
-//! What keys and values mean, and what is said where they mean nothing.
+//! The meaning of keys and values, and the errors for those without one.
 
 use std::fs;
 

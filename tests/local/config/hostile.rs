@@ -1,4 +1,4 @@
-//! Files that nobody means.
+//! Malformed and hostile files.
 
 use super::*;
 

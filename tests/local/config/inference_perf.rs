@@ -1,4 +1,5 @@
-//! Files in inference-perf's form: those of its own guide to loads (tests/fixtures/inference_perf), and what has no counterpart.
+//! Files in inference-perf's format: those of its own load guide (tests/fixtures/inference_perf), and keys without a
+//! counterpart.
 
 use std::path::Path;
 use std::process::Command as Process;

@@ -1,4 +1,4 @@
-//! `--config`: files of flags, from outside.
+//! `--config`: files of flags, tested from outside.
 
 mod files;
 mod hostile;

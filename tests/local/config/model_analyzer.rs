@@ -1,4 +1,4 @@
-//! Files in Model Analyzer's form, which `tune` reads.
+//! Files in Model Analyzer's format, which `tune` reads.
 
 use std::ffi::OsStr;
 

@@ -1,4 +1,4 @@
-//! Several runs of one file, by the whole program.
+//! Several runs from one file, by the whole program.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Input data from files and generators, through the public interface: what is accepted, what is refused, how it is packed.
+//! Input data from files and generators, through the public interface: what is accepted, what is refused, and how it is
+//! packed.
 
 pub mod fixture;
 

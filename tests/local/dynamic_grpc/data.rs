@@ -1,4 +1,4 @@
-//! What requests carry, and what is refused before anything is sent.
+//! Request payloads, and what is refused before anything is sent.
 
 use serde_json::json;
 

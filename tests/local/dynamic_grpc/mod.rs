@@ -1,4 +1,5 @@
-//! `--service-kind dynamic_grpc`: any method of any gRPC service, on servers that say exactly the bytes that a test tells them to.
+//! `--service-kind dynamic_grpc`: any method of any gRPC service, on servers that send exactly the bytes a test gives
+//! them.
 
 mod data;
 mod schema;

@@ -1,4 +1,4 @@
-//! Payloads in JSON, by a .proto file.
+//! JSON payloads described by a .proto file.
 
 use serde_json::{Value, json};
 

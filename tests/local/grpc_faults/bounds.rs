@@ -1,4 +1,5 @@
-//! Servers that never end: floods, answers without bound, bytes that trickle. Each is refused in bounded time and memory.
+//! Servers that never finish: floods, unbounded answers, bytes that trickle. Each is refused in bounded time and
+//! memory.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

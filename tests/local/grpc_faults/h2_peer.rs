@@ -1,5 +1,5 @@
-//! Our HTTP/2 against an implementation that shares no line with it: a server made of the `h2` crate, with small windows,
-//! few streams, large headers and every way in which a stream or a connection ends.
+//! Our HTTP/2 against an independent implementation: a server on the `h2` crate, with small windows, few streams, large
+//! headers and every way in which a stream or a connection ends.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Answers that are well formed and not of the model that was asked: they are no inferences.
+//! Well-formed answers that do not fit the requested model do not count as inferences.
 
 use super::peer::{WIDE, answer, data, field, fitting, message, output, response_headers, trailers};
 use super::{Bench, PLAIN, Setup, replies};

@@ -1,4 +1,4 @@
-//! What servers do wrong, and rarely do, over gRPC: each request must end exactly once, with the reason.
+//! Server faults over gRPC, and behaviour that is rare but legal: each request must end exactly once, with the reason.
 
 mod bounds;
 mod h2_peer;

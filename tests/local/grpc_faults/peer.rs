@@ -1,4 +1,4 @@
-//! A gRPC server that says exactly the bytes it is told to.
+//! A gRPC server that sends exactly the bytes it is given.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Streams of `ModelStreamInfer`: which requests they carry, answers that are matched by id, and what ends them.
+//! `ModelStreamInfer` streams: which requests they carry, matching answers by id, and what ends a stream.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A service that the program does not have (`service.rs`) gets everything that the program's own have: it is two methods for
-//! bytes, and the rest is there.
+//! A service that the program does not ship (`service.rs`) gets everything that the built-in ones have: it implements
+//! two methods on bytes and inherits the rest.
 
 mod service;
 

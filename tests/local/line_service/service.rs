@@ -1,4 +1,4 @@
-//! A service as small as one can be, and the example of one in docs/architecture.md: lines over TCP.
+//! The smallest possible service, and the example in docs/architecture.md: lines over TCP.
 //!
 //! ```text
 //! > describe double        < model
@@ -7,8 +7,8 @@
 //! > double x               < ! no number   why a request fails
 //! ```
 //!
-//! It says how a payload becomes bytes and what bytes mean. Concurrency, rates, stages, cancelling, reconnecting, TLS and the
-//! reports are the engine's and the program's.
+//! It defines how a payload becomes bytes and what received bytes mean. Concurrency, rates, stages, cancelling,
+//! reconnecting, TLS and the reports come from the engine and the program.
 
 use std::io::IoSlice;
 use std::sync::Arc;

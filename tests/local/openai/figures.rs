@@ -1,4 +1,4 @@
-//! Tokens, and the times to them: what is reported, and whether it is true.
+//! Tokens and token times: what is reported, and whether it is true.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! `--service-kind openai`, the whole program: against a server of bytes that does what each test says.
+//! `--service-kind openai`: the whole program against a byte-level server that each test scripts.
 
 mod figures;
 mod refused;

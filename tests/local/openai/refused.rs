@@ -1,4 +1,4 @@
-//! Flags and data that are refused, in perf_analyzer's words where it refuses them, too.
+//! Refused flags and data, in perf_analyzer's words where it refuses them too.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! What is sent, and what is reported of answers that are no streams.
+//! Request bodies, and reports on answers that do not stream.
 
 use std::collections::HashSet;
 use std::net::TcpListener;

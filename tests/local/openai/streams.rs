@@ -1,4 +1,4 @@
-//! Answers that are streams, good and bad.
+//! Streamed answers, good and bad.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Servers of KServe v2 that are not Triton: MLServer, the KServe Python server, OpenVINO Model Server. They tell no
-//! configurations, keep no statistics, know no binary tensors over HTTP, and have their own ideas of streams.
+//! KServe v2 servers other than Triton: MLServer, the KServe Python server, OpenVINO Model Server. They report no
+//! configurations, keep no statistics, accept no binary tensors over HTTP, and stream in their own ways.
 
 mod grpc;
 mod http;

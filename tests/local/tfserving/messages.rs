@@ -1,4 +1,5 @@
-//! Messages of TensorFlow Serving, as a server writes and reads them: by the published field numbers, and not by our code.
+//! TensorFlow Serving messages, as a server writes and reads them: by the published field numbers, independent of our
+//! code.
 
 /// A varint.
 pub fn varint(mut value: u64) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! TensorFlow Serving: the program from outside, against servers that say what TensorFlow Serving says.
+//! TensorFlow Serving: the program from outside, against servers that answer as TensorFlow Serving does.
 
 mod grpc;
 mod messages;

@@ -1,5 +1,5 @@
-//! A server that speaks TensorFlow Serving's gRPC, made of the `h2` crate: it tells of its models by itself, and answers
-//! predictions with whatever a test says.
+//! A TensorFlow Serving gRPC server on the `h2` crate: it describes its models itself, and answers predictions with
+//! whatever a test supplies.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};

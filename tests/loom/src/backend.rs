@@ -1,4 +1,4 @@
-//! As much of the program's `backend` as the checked files name.
+//! The subset of the program's `backend` that the checked files use.
 
 use std::marker::PhantomData;
 

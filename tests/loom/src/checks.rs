@@ -1,4 +1,4 @@
-//! What is checked, each in every order.
+//! The checks; each runs under every interleaving.
 
 use std::rc::Rc;
 use std::time::Instant;

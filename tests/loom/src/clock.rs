@@ -1,4 +1,4 @@
-//! A clock that stands still.
+//! A clock that never advances.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);

@@ -1,5 +1,5 @@
-//! Tries every order of threads on the shared memory of the hot path. The files of the program itself are compiled here, with
-//! the model checker's atomics, locks and thread-locals in place of the usual ones; see `scripts/soundness/loom`.
+//! Explores every thread interleaving on the hot path's shared memory. Compiles the program's own files with the model
+//! checker's atomics, locks and thread-locals in place of the standard ones; see `scripts/soundness/loom`.
 
 #[cfg(loom)]
 mod backend;

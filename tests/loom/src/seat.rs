@@ -1,5 +1,5 @@
-//! A slot without a server: it is played by threads that run its callbacks as a script says, and whatever the slot may not see
-//! is an assertion.
+//! A slot without a server: threads play the server by running the slot's callbacks from a script, and every state the
+//! slot must never observe is an assertion.
 
 use std::cell::{Cell, RefCell};
 use std::mem;

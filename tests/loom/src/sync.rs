@@ -1,4 +1,4 @@
-//! What the program's own `sync` has, from the model checker.
+//! The program's `sync` items, taken from the model checker.
 
 use std::sync::LockResult;
 

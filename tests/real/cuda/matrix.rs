@@ -1,4 +1,4 @@
-//! `--matrix memory` where there is every kind of memory.
+//! `--matrix memory` on a machine with every kind of memory.
 
 use super::stand_in::StandIn;
 use crate::support::{Model, Program, Repository, turns};

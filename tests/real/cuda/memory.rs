@@ -1,4 +1,4 @@
-//! The checks that `scripts/test-gpu` makes of a device, on two that are none.
+//! The device checks of `scripts/test-gpu`, run on two simulated devices.
 
 use std::process::Command;
 

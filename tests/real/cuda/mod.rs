@@ -1,6 +1,7 @@
-//! CUDA without a GPU: the program, and real servers, on a stand-in for the driver and the runtime (`tests/fake_cuda`).
+//! CUDA without a GPU: the program and real servers run on a stand-in for the driver and the runtime
+//! (`tests/fake_cuda`).
 //!
-//! What passes here proves how the interface is used, and not what a driver makes of it: that is for `scripts/test-gpu`.
+//! A pass here proves that the interface is used correctly, not how a driver behaves: `scripts/test-gpu` checks that.
 
 #[path = "../../gpu/checks.rs"]
 mod checks;

@@ -1,4 +1,4 @@
-//! Real servers in processes of their own, which open our memory by its handle.
+//! Real servers in separate processes, which open our memory by its handle.
 
 use std::fs;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Machines on which CUDA does not work: what is said, and that nothing is left.
+//! Machines where CUDA does not work: the errors, and that nothing is left behind.
 
 use super::stand_in::StandIn;
 use crate::support::{Model, Program, Repository, turns};

@@ -1,4 +1,4 @@
-//! The stand-in: who runs on it, and what it noted.
+//! The stand-in: running programs on it, and reading what it recorded.
 
 use std::ffi::OsString;
 use std::fs;

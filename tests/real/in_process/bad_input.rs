@@ -1,4 +1,4 @@
-//! What cannot work is refused: one line that names the flag or file, the value, the rule and the next step, exit code 99,
+//! Bad input is refused: one line that names the flag or file, the value, the rule and the next step, exit code 99,
 //! within two seconds, and nothing half-written.
 
 use std::fs;

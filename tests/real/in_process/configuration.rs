@@ -1,4 +1,4 @@
-//! Settings of the embedded server that change what it does.
+//! Settings that change the embedded server's behaviour.
 
 use crate::support::{Model, Program, Report, Repository, Scripted, turns};
 

@@ -1,4 +1,4 @@
-//! Other processes on the same processor: a window that they took part of is seen, measured again, and else marked.
+//! Other processes on the same processor: a window they disturb is detected, measured again, and marked if that fails.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! How runs end: nothing is left running or lying about, nothing takes longer than promised, and nothing is lost.
+//! How runs end: nothing keeps running or is left behind, nothing takes longer than promised, and no result is lost.
 
 use std::fs;
 use std::path::PathBuf;

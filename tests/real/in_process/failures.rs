@@ -1,4 +1,4 @@
-//! Requests that fail are counted with their reasons, and the run goes on, up to `--max-errors`.
+//! Failed requests are counted with their reasons, and the run continues, up to `--max-errors`.
 
 use std::time::Duration;
 

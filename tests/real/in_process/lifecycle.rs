@@ -1,4 +1,4 @@
-//! What is loaded, and how the server comes and goes.
+//! What is loaded, and how the server starts and stops.
 
 use std::fs;
 

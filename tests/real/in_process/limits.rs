@@ -1,4 +1,4 @@
-//! Limits of the system: an error that names them, and never an abort.
+//! System limits: reaching one is an error that names it, never an abort.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Numbers against models whose truth is known. Each test has the machine for itself.
+//! Measurements of models with known behaviour. Each test has the machine to itself.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! Triton in the program's own process, end to end: what is promised of loading, load, numbers, outputs and failures.
+//! Triton in the program's own process, end to end: what is promised about loading, load, numbers, outputs and
+//! failures.
 //!
-//! Tests in `measured` look at times and take the machine for themselves; all others may run beside each other.
+//! Tests in `measured` measure times and need the machine to themselves; all others may run in parallel.
 
 mod bad_input;
 mod configuration;

@@ -1,4 +1,4 @@
-//! The profile export where nobody reads, where there is no room, and where it goes away: the load does not mind.
+//! A profile export that nobody reads, that runs out of space, or that disappears: the load is not affected.
 
 use std::fs;
 use std::io::Read;

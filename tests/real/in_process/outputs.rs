@@ -1,4 +1,4 @@
-//! What a run leaves: result files that are whole or absent, and exit codes; with and without interrupts.
+//! What a run leaves behind: result files, complete or absent, and exit codes, with and without interrupts.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Every figure of a report, computed once more from the raw records of its own export.
+//! Every figure of a report, recomputed from the raw records of its own export.
 
 use serde_json::Value;
 

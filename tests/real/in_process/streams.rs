@@ -1,4 +1,4 @@
-//! Models with more than one request to an answer, or more than one answer to a request: sequences and decoupled models.
+//! Models with several requests per answer, or several answers per request: sequences and decoupled models.
 
 use std::collections::{BTreeMap, BTreeSet};
 

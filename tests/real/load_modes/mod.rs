@@ -1,6 +1,7 @@
-//! Every load mode in process, end to end, against models that say from the server's side what reached them.
+//! Every load mode in process, end to end, against models that report from the server's side what reached them.
 //!
-//! Runs are short, and bounds wide enough for a busy machine: `scripts/check-truth` measures how exact the program is.
+//! Runs are short and bounds wide enough for a busy machine: `scripts/check-truth` measures how accurate the program
+//! is.
 
 mod decoupled;
 mod mixes;

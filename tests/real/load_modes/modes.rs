@@ -1,4 +1,4 @@
-//! Modes that are searched or staged: growth, binary search, sweep, stages, counts, precision, and what open loops say.
+//! Searched and staged modes: growth, binary search, sweep, stages, counts, precision, and what open loops report.
 
 use std::collections::HashSet;
 

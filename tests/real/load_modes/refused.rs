@@ -1,4 +1,4 @@
-//! Bad input of every mode: exit code 99, one line that says what is wrong, and nothing hangs.
+//! Bad input to every mode: exit code 99, one line that says what is wrong, and no hang.
 
 use crate::support::{Model, Program, Repository, triton, turns};
 

@@ -1,4 +1,4 @@
-//! Loads whose moments come from a file: intervals, fixed schedules, traces.
+//! Loads timed by a file: intervals, fixed schedules, traces.
 
 use serde_json::Value;
 

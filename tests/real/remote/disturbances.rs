@@ -1,4 +1,5 @@
-//! What others take from a server on this machine, which is another process and no disturbance itself.
+//! Processor time that others take from a server on this machine. The server is another process, but not itself a
+//! disturbance.
 
 use super::{PROTOCOLS, figure};
 use crate::support::hog::{Hog, processors};

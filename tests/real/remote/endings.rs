@@ -1,4 +1,4 @@
-//! How runs end whose requests or servers do not come back.
+//! How runs end when requests or servers do not return.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A server far away, whose statistics take longer to read than a window lasts: windows count what ended in them all the same.
+//! A distant server whose statistics take longer to read than a window lasts: windows still count what ended in them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `--matrix`: the same load through every transport, and with every kind of memory.
+//! `--matrix`: the same load over every transport, and with every kind of memory.
 
 use std::fs;
 use std::path::Path;

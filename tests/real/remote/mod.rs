@@ -1,4 +1,4 @@
-//! The program against a real `tritonserver` over HTTP and gRPC, end to end: what is promised of a session on the network.
+//! The program against a real `tritonserver` over HTTP and gRPC, end to end: what is promised about a network session.
 
 mod disturbances;
 mod endings;

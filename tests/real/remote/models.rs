@@ -1,4 +1,4 @@
-//! The command `models`: what a repository and a server offer.
+//! The `models` command: what a repository and a server offer.
 
 use super::PROTOCOLS;
 use crate::support::{Model, Program, Repository, TritonServer, triton, turns};

@@ -1,4 +1,4 @@
-//! Servers that take no shared memory from clients.
+//! Servers that accept no shared memory from clients.
 
 use std::fs;
 use std::thread;

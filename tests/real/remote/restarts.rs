@@ -1,4 +1,4 @@
-//! Servers that are not there yet, or go away and come back.
+//! Servers that are not up yet, or that go down and return.
 
 use std::thread;
 use std::time::Duration;

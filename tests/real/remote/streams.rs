@@ -1,4 +1,4 @@
-//! What goes on which stream over `--streaming`: Triton answers the requests of one stream in the order in which they came.
+//! Stream assignment with `--streaming`: Triton answers the requests of one stream in their order of arrival.
 
 use crate::support::{Model, Repository, TritonServer, turns};
 

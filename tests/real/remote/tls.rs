@@ -1,4 +1,4 @@
-//! TLS by its flags: over HTTPS to a server of bytes, over gRPC to a real one.
+//! The TLS flags: HTTPS to a byte-level server, gRPC to a real one.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

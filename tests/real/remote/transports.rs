@@ -1,4 +1,4 @@
-//! `--matrix transports` on models that do not go every way.
+//! `--matrix transports` on models that some transports cannot serve.
 
 use crate::support::{Model, Program, Repository, turns};
 

@@ -1,4 +1,4 @@
-//! The program on a terminal: what it shows while it measures, and what is left when it is over.
+//! The program on a terminal: what it shows while it measures, and what remains afterwards.
 
 mod dashboard;
 mod progress;

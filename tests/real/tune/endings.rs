@@ -1,4 +1,4 @@
-//! How searches end, and what they leave.
+//! How searches end, and what they leave behind.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a search has left.
+//! Reads what a search has left behind.
 
 use std::fs;
 use std::path::PathBuf;

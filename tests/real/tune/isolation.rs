@@ -1,4 +1,4 @@
-//! Candidates in processes of their own.
+//! Candidates in separate processes.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Laws of which the best configuration is known. Sleeping models keep machines with few processors honest.
+//! Performance models with a known best configuration. The models sleep instead of computing, so that machines with few
+//! processors give the same answer.
 
 use super::found::search;
 use crate::support::Model;

@@ -1,4 +1,4 @@
-//! `triton-bench tune`, end to end: models whose truth is known, in Triton in the program's own process.
+//! `triton-bench tune`, end to end: models with known behaviour, in Triton in the program's own process.
 
 mod endings;
 mod found;

@@ -1,4 +1,4 @@
-//! Searches on a server on the network, which loads models on request.
+//! Searches on a network server that loads models on request.
 
 use serde_json::Value;
 

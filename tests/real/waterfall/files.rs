@@ -1,4 +1,4 @@
-//! The files of traced requests, and the flags that ask for them.
+//! The files of traced requests, and the flags that request them.
 
 use std::fs;
 

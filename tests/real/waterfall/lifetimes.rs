@@ -1,4 +1,4 @@
-//! Traces outlive requests, slots and clients in every way that a server has. Every one of these runs traces every request.
+//! Traces outlive requests, slots and clients in every way a server allows. Each of these runs traces every request.
 
 use serde_json::json;
 

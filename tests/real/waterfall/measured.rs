@@ -1,4 +1,4 @@
-//! Stages of models whose times are known. Each test has the machine for itself.
+//! Stages of models with known times. Each test has the machine to itself.
 
 use super::{json, median_us, run, stage};
 use crate::support::{Model, Program, Repository, turns};

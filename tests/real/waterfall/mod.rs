@@ -1,4 +1,4 @@
-//! Where the time goes: traces of requests in the program's own process, and what becomes of them.
+//! Where the time goes: traces of in-process requests, and how they are used.
 mod files;
 mod lifetimes;
 mod measured;

@@ -1,4 +1,4 @@
-//! Over the network there are the traces that the server writes to its file, else averages.
+//! Over the network: the traces that the server writes to its file, or averages where it writes none.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The response allocator: the object that tells the server whom to ask for the memory of outputs.
+//! The response allocator: the object through which the server requests memory for outputs.
 
 use std::ptr;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::sys;
 use crate::error::{Error, Result};
 
-/// What the server calls for the memory of outputs.
+/// The functions that the server calls for the memory of outputs.
 pub(super) struct AllocatorCallbacks {
     /// Before an output is written.
     pub(super) allocate: sys::TRITONSERVER_ResponseAllocatorAllocFn_t,
     /// When its response is deleted.
     pub(super) release: sys::TRITONSERVER_ResponseAllocatorReleaseFn_t,
-    /// Earlier than that, for the kind of memory; releases before 2.8 do not ask.
+    /// Earlier than that, to learn the kind of memory; releases before 2.8 do not ask.
     pub(super) query: sys::TRITONSERVER_ResponseAllocatorQueryFn_t,
 }
 
-/// An owned allocator object. One serves all slots; it outlives every request that names it.
+/// An owned allocator object. One serves all slots; it outlives every request that refers to it.
 pub(super) struct ResponseAllocator {
     library: Arc<Library>,
     pub(super) pointer: *mut sys::TRITONSERVER_ResponseAllocator,

@@ -1,4 +1,4 @@
-//! The C functions that the server calls. Each finds its slot in the pointer that goes with every request.
+//! The C functions that the server calls. Each finds its slot through the user pointer of its request.
 
 // budget: the parameters of the callbacks are the C API's.
 
@@ -66,7 +66,7 @@ pub(super) unsafe extern "C" fn allocate(
     ptr::null_mut()
 }
 
-/// The server lets go of an output's buffer, when its response is deleted.
+/// The server releases an output's buffer, when its response is deleted.
 pub(super) unsafe extern "C" fn release(
     _allocator: *mut sys::TRITONSERVER_ResponseAllocator,
     buffer: *mut c_void,
@@ -85,7 +85,7 @@ pub(super) unsafe extern "C" fn release(
     ptr::null_mut()
 }
 
-/// The server asks early what kind of memory it will get.
+/// The server asks in advance what kind of memory it will get.
 pub(super) unsafe extern "C" fn query(
     _allocator: *mut sys::TRITONSERVER_ResponseAllocator,
     userp: *mut c_void,

@@ -1,5 +1,5 @@
-//! Crashes: before the process dies, another thread shows what the server had logged, which is in memory, and takes away what
-//! the process would leave behind. In a process that is being left, nothing crashes any more.
+//! Crashes: before the process dies, another thread shows the server's log, which is in memory, and cleans up what the
+//! process would leave behind. In a process that is leaving, nothing crashes any more.
 
 use std::cell::UnsafeCell;
 use std::io::Read;
@@ -15,11 +15,11 @@ use libc::{c_int, c_void, siginfo_t};
 /// The signals that a crash raises.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE];
 
-/// The log, and up to which byte it has been shown.
+/// The log, and the offset up to which it has been shown.
 static LOG: AtomicI32 = AtomicI32::new(-1);
 static SHOWN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The end of a pipe that calls the thread which clears up, and whether it has.
+/// The end of a pipe that wakes the cleanup thread, and whether it is done.
 static CALL: AtomicI32 = AtomicI32::new(-1);
 static CLEARED: AtomicBool = AtomicBool::new(false);
 const CLEAR_LOOKS: u32 = 2000;
@@ -28,7 +28,7 @@ const CLEAR_LOOK: Duration = Duration::from_millis(1);
 /// Whether threads that crash are stopped instead.
 static STOPS: AtomicBool = AtomicBool::new(false);
 
-/// Who handled each signal before.
+/// The previous handler of each signal.
 struct Before([UnsafeCell<MaybeUninit<libc::sigaction>>; SIGNALS.len()]);
 
 // SAFETY: written once, before the handlers that read it are in place.
@@ -36,18 +36,19 @@ unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
-/// Watches for crashes of this process. Before it crashes, `clear` is called on a thread of its own, where it may do what a
-/// signal handler may not; if that fails, what `log` holds from byte `shown` on is shown as it is. To be called once.
-pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>, clear: fn()) {
+/// Watches for crashes of this process. Before it crashes, `clean_up` is called on a separate thread, where it may do what
+/// a signal handler may not; if that fails, the content of `log` from byte `shown` on is written unprocessed. To be
+/// called once.
+pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>, clean_up: fn()) {
     if let Some((log, shown)) = log {
         LOG.store(log.as_raw_fd(), Ordering::Relaxed);
         SHOWN.store(ptr::from_ref(shown).cast_mut(), Ordering::Release);
     }
-    // Without that thread a crash leaves things behind, as it would anyway.
+    // Without that thread a crash leaves things behind, as it otherwise would.
     if let Ok((mut wait, call)) = std::io::pipe() {
         let wait = move || {
             if wait.read_exact(&mut [0]).is_ok() {
-                clear();
+                clean_up();
                 CLEARED.store(true, Ordering::Relaxed);
             }
         };
@@ -59,15 +60,15 @@ pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>,
         // SAFETY: all zeros is a valid `sigaction`.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = crashed as *const () as usize;
-        // A stack that has overflowed cannot take a handler.
+        // An overflowed stack cannot run a handler.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: the handler calls nothing that a signal handler must not; `before` has room for what was there.
         unsafe { libc::sigaction(*signal, &raw const action, before.get().cast()) };
     }
 }
 
-/// Lets no thread crash this process any more: one that does is stopped where it is. For a process that is being left, whose server
-/// finds its children gone.
+/// Lets no thread crash this process any more: a crashing thread is stopped where it is. For a process that is leaving,
+/// whose server finds its children gone.
 pub fn stop_crashes() {
     STOPS.store(true, Ordering::Relaxed);
 }
@@ -76,13 +77,13 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     while STOPS.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_secs(1));
     }
-    if !call_for_clearing() {
+    if !call_for_cleanup() {
         dump();
     }
     let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
     // SAFETY: the kernel passes a valid pointer to handlers with SA_SIGINFO.
     let raises_itself = unsafe { (*info).si_code } > 0;
-    // Whoever handles an abort ends the process, as where the address space is limited.
+    // The handler of aborts ends the process, for example with a limited address space.
     if raises_itself || signal == libc::SIGABRT {
         // The kernel raises it again when this returns to the instruction that did it.
         // SAFETY: written before this handler was in place.
@@ -100,9 +101,9 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     }
 }
 
-/// Has another thread show the log and take away what would be left behind. Waits until it has, but not for ever: this
-/// thread may hold a lock that the other needs. Whether it has.
-fn call_for_clearing() -> bool {
+/// Makes another thread show the log and clean up. Waits for that only for a limited time, because this thread may hold
+/// a lock that the other one needs. Returns whether it was done.
+fn call_for_cleanup() -> bool {
     let call = CALL.load(Ordering::Relaxed);
     // SAFETY: one byte of a constant is written.
     if call < 0 || unsafe { libc::write(call, [0_u8].as_ptr().cast(), 1) } != 1 {
@@ -117,7 +118,7 @@ fn call_for_clearing() -> bool {
     false
 }
 
-/// Copies what has not been shown to standard error, without allocating.
+/// Copies the unshown part to standard error, without allocating.
 fn dump() {
     let (log, shown) = (LOG.load(Ordering::Relaxed), SHOWN.load(Ordering::Acquire));
     if shown.is_null() {

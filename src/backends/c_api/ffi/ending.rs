@@ -1,4 +1,4 @@
-//! How servers are stopped: models unloaded, the server stopped, its threads awaited, the object deleted.
+//! Stops servers: unloads models, stops the server, waits for its threads, deletes the object.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,20 +13,20 @@ use crate::backends::c_api::threads::{self, Threads};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
-/// How often it is looked whether something is gone: soon at first, because it mostly is within a millisecond.
+/// First pause between polls: short, because most things are gone within a millisecond.
 const FIRST_LOOK: Duration = Duration::from_micros(200);
 const LAST_LOOK: Duration = Duration::from_millis(5);
-/// How long threads of a deleted server are waited for; where any is left, the process ends without destructors.
+/// How long to wait for threads of a deleted server; if any is left, the process ends without destructors.
 const GONE_LIMIT: Duration = Duration::from_millis(200);
-/// How long threads of the server may take to come to rest; some backends have threads that never do.
+/// How long threads of the server may take to become idle; some backends have threads that never do.
 const REST_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a server may take to give its models up where they are loaded again.
+/// How long a server may take to unload its models when they are reloaded.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(30);
 
-/// A server could not be stopped, and is still there.
+/// Whether a server could not be stopped and still exists.
 static LEFT: AtomicBool = AtomicBool::new(false);
-/// Servers have been stopped before the end.
+/// Whether servers have been stopped before the end.
 static HALTED: AtomicBool = AtomicBool::new(false);
 
 /// Calls a function of a server that reports through an error object.
@@ -37,16 +37,16 @@ macro_rules! call {
     };
 }
 
-/// Stops every server of this process. `waiting` is told what the wait is for, as that changes; the wait has no end of its
-/// own, because a server can keep any of the calls here for ever: the caller bounds it by leaving the process. Returns
-/// whether nothing of them is left that could still run, so that the process may end through the library's destructors.
+/// Stops every server of this process. `waiting` receives the current reason of the wait. The wait is unlimited,
+/// because a server can block any of the calls here for ever: the caller limits it by ending the process. Returns
+/// whether nothing is left that could still run, so that the process may end through the library's destructors.
 pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
     let had = HALTED.load(Ordering::SeqCst) || !RUNNING.lock().is_empty();
     stop_all(waiting) && (!had || are_gone_soon())
 }
 
-/// Stops every server of this process, so that others can be started. `waiting` is told what the wait is for; as with
-/// [`stop_servers`] it has no end of its own.
+/// Stops every server of this process, so that others can be started. `waiting` receives the reason of the wait; as in
+/// [`stop_servers`] it has no limit of its own.
 ///
 /// # Errors
 /// Where one could not be stopped: it is left as it is.
@@ -58,7 +58,7 @@ pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
 
 fn stop_all(waiting: &dyn Fn(String)) -> bool {
     let servers = std::mem::take(&mut *RUNNING.lock());
-    // Every one of them is stopped, whatever became of another.
+    // All of them are stopped, even if one fails.
     let stopped: Vec<bool> = servers.into_iter().map(|server| server.stop(waiting)).collect();
     if stopped.contains(&false) {
         LEFT.store(true, Ordering::SeqCst);
@@ -67,15 +67,15 @@ fn stop_all(waiting: &dyn Fn(String)) -> bool {
 }
 
 impl Server {
-    /// Stops the server, and deletes it if nobody can be in it any more. Whether it did.
+    /// Stops the server, and deletes it if no thread can be in it any more. Returns whether it did.
     fn stop(self: Arc<Self>, waiting: &dyn Fn(String)) -> bool {
-        // Requests that it never gave back belong to slots that are alive. Nothing of a model may be taken away under them.
+        // Requests that it never returned belong to slots that are alive. No part of a model may be removed under them.
         if Arc::strong_count(&self) > 1 {
             return false;
         }
         let noted = Threads::now();
-        // A model's thread that has answered its last request, or has just loaded the model, still runs for a moment, and
-        // Triton (24.10) crashes where the model is unloaded under it: it then looks for the instance in a list that the
+        // A model's thread that has answered its last request, or has just loaded the model, still runs for a moment.
+        // Triton (24.10) crashes if the model is unloaded under it: it then looks for the instance in a list that the
         // thread has emptied (`TritonBackendThread::StopBackendThread`).
         waiting("its threads were still at work".to_owned());
         threads::await_rest(REST_LIMIT);
@@ -90,12 +90,12 @@ impl Server {
         }
         let Some(server) = Arc::into_inner(self) else { return false };
         waiting("it did not stop".to_owned());
-        // One that gives up has objects that are in use.
+        // A server that gives up stopping has objects in use.
         if call!(server, TRITONSERVER_ServerStop).is_err() {
             return false;
         }
-        // A model is deleted by a detached thread, which says that it is unloaded and then uses the server once more. The
-        // kernel alone knows when it is gone.
+        // A detached thread deletes a model: it reports the model as unloaded and then uses the server once more. Only
+        // the kernel knows when that thread is gone.
         waiting("threads that unloaded its models had not ended".to_owned());
         let Ok(noted) = noted else { return false };
         if !wait_until_known(|| noted.newer()) {
@@ -106,17 +106,17 @@ impl Server {
         true
     }
 
-    /// Unloads all models and loads them again, by the rules of an end.
+    /// Unloads all models and loads them again, with the precautions of an end.
     ///
     /// # Errors
-    /// Where a model is not given up, or Triton does not load it.
+    /// Where a model is not released, or Triton does not load it.
     pub fn reload(&self) -> Result<()> {
         let failed = |what: String| Error::server(format!("the models cannot be loaded anew: {what}"));
         let noted = Threads::now().map_err(|error| failed(format!("threads cannot be counted: {error}")))?;
         threads::await_rest(REST_LIMIT);
         self.unload().map_err(|status| failed(status.message))?;
         let end = Stamp::now().plus_duration(UNLOAD_LIMIT);
-        // A model is deleted by a thread that says so before it is done.
+        // A model's deleting thread reports before it is done.
         wait_until(|| (self.states().is_empty() && noted.newer().is_ok_and(|left| left == 0)) || Stamp::now() >= end);
         let left = self.loaded();
         if !left.is_empty() {
@@ -126,10 +126,10 @@ impl Server {
         models.iter().try_for_each(|model| self.load(model))
     }
 
-    /// Asks for every model to be unloaded; a server that is stopped with models loaded takes a second.
+    /// Asks for every model to be unloaded, because a server that is stopped with models loaded takes a second.
     fn unload(&self) -> Result<(), Status> {
         let mut models: Vec<String> = self.states().into_iter().map(|(model, _)| model).collect();
-        // Those that were named first: Triton complains of an ensemble that is left without its models.
+        // First those that were loaded by name: Triton complains about an ensemble that is left without its models.
         let named = self.named.lock();
         models.sort_by_key(|model| !named.contains(model));
         for model in models {
@@ -143,12 +143,12 @@ impl Server {
         Ok(())
     }
 
-    /// Models that are loaded, or on their way in or out, in words.
+    /// Models that are loaded, loading or unloading, in words.
     fn loaded(&self) -> Vec<String> {
         self.states().into_iter().map(|(model, state)| format!("model '{model}' ({state})")).collect()
     }
 
-    /// Models that are loaded, or on their way in or out, and their state.
+    /// Models that are loaded, loading or unloading, and their state.
     fn states(&self) -> Vec<(String, String)> {
         let index = self.model_index().unwrap_or_default();
         let entries = index.as_array().map_or(&[][..], Vec::as_slice);
@@ -158,7 +158,7 @@ impl Server {
     }
 }
 
-/// Whether no thread of any server is left, which on a busy machine takes a moment.
+/// Whether no thread of any server is left, which takes a moment on a busy machine.
 fn are_gone_soon() -> bool {
     let Some(before) = threads::before_servers() else { return false };
     let are_gone = || before.newer().is_ok_and(|left| left == 0);
@@ -175,7 +175,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until `left` is 0. Whether it could be known.
+/// Waits until `left` is 0. Returns whether that could be determined.
 fn wait_until_known(left: impl Fn() -> std::io::Result<usize>) -> bool {
     let mut known = true;
     wait_until(|| {

@@ -1,7 +1,7 @@
-//! [`ExchangeTable`]: what has to change in a request object that carries one payload so that it carries another.
+//! [`ExchangeTable`]: what has to change in a request object for one payload so that it carries another.
 //!
-//! Compared once for all clients of a run: the hot path reads two rows and a few addresses that lie one after the other,
-//! because a thousand payloads with their names and shapes do not stay in a processor's cache.
+//! Payloads are compared once for all clients of a run: the hot path then reads two rows and a few consecutive
+//! addresses, because a thousand payloads with their names and shapes do not stay in a processor's cache.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -15,13 +15,13 @@ use crate::backends::c_api::ffi::request::InferenceRequest;
 use crate::backends::c_api::ffi::status::{Status, c_string};
 use crate::data::{Payload, PayloadId};
 
-/// What a payload is like. Those of the same kind have the model and the parameters in common, which an object cannot
-/// change; those of the same form also the names and shapes of their inputs.
+/// The properties of a payload. Payloads of the same kind share model and parameters, which an object cannot change;
+/// those of the same form also share the names and shapes of their inputs.
 #[derive(Clone, Copy)]
 struct Row {
     kind: u32,
     form: u32,
-    /// Its first place.
+    /// Index of its first place.
     start: u32,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct ExchangeTable {
     names: Vec<Vec<CString>>,
 }
 
-/// The table that was made last. All clients of a run are opened with the same payloads, worker by worker and level by
-/// level, and comparing half a million of these takes its time.
+/// The most recent table. All clients of a run have the same payloads, worker by worker and level by level, and
+/// comparing half a million of these takes time.
 #[derive(Default)]
 pub struct ExchangeTables(Mutex<Option<Made>>);
 
@@ -58,7 +58,7 @@ impl ExchangeTables {
     }
 }
 
-/// Numbers things in the order in which they are seen first.
+/// Numbers things in the order of their first appearance.
 struct Numbers<T>(HashMap<T, u32>);
 
 impl<T: Hash + Eq> Numbers<T> {
@@ -87,7 +87,7 @@ impl ExchangeTable {
         for payload in payloads {
             let start = table.places.len() as u32;
             let row = match before {
-                // Most are like the one before, and need not be looked up.
+                // Most are like the previous one, and need no lookup.
                 Some((last, row)) if are_alike(last, payload) => Row { start, ..row },
                 _ => Row {
                     kind: kinds.of((payload.model, format!("{:?}", payload.parameters))),
@@ -105,10 +105,10 @@ impl ExchangeTable {
         table
     }
 
-    /// Gives `object`, which carries `before`, what makes it carry `next`; tells whether that was possible.
+    /// Changes `object`, which carries `before`, to carry `next`; returns whether that was possible.
     ///
     /// # Errors
-    /// The server's, where it refuses an input.
+    /// The server's, if it refuses an input.
     pub(super) fn exchange(
         &self,
         object: &mut InferenceRequest,

@@ -1,5 +1,5 @@
-//! A gate before every `fork` of this process: the server starts children from threads of its own (a stub for every instance
-//! of a python model), and one that is born while the program leaves at once would be left behind.
+//! A gate before every `fork` of this process. The server starts children from its own threads (a stub for every
+//! instance of a python model), and a child that is born while the program leaves at once would be left behind.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -11,21 +11,21 @@ use crate::clock::Stamp;
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// A `fork` copies page tables, no more.
+/// A `fork` only copies page tables.
 const FORK_LIMIT: Duration = Duration::from_secs(1);
 
-/// Puts up the gate. To be called before the library is opened.
+/// Installs the gate. To be called before the library is opened.
 pub(super) fn watch() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        // Without memory for three pointers there is no gate, and children are searched for all the same.
-        // SAFETY: the handlers are functions that live as long as the process.
+        // Without memory for three pointers there is no gate, but children are searched for anyway. SAFETY: the
+        // handlers are functions that live as long as the process.
         let _ = unsafe { libc::pthread_atfork(Some(enter), Some(pass), None) };
     });
 }
 
-/// Lets nobody fork from now on, and waits for those who do so now: after this, every child can be found. For the end of
-/// the process: threads that come to the gate wait there for ever.
+/// Closes the gate, and waits for threads that are forking: after this, every child can be found. For the end of the
+/// process: threads that reach the gate wait there for ever.
 pub fn close_forks() {
     CLOSED.store(true, Ordering::SeqCst);
     let limit = Stamp::now().plus_duration(FORK_LIMIT);

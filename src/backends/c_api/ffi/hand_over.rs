@@ -1,12 +1,12 @@
 //! [`HandOver`]: whether a slot's request has been handed over to the server, so that another thread may cancel it.
 //!
-//! A request must not be touched while its issuing call runs, and that call may return late: its callbacks may have come on
-//! other threads by then, and the slot may be handing over its next request, or have done so. Only used where requests are
-//! cancelled.
+//! A request must not be touched while its issuing call runs, and that call may return late: its callbacks may have run
+//! on other threads by then, and the slot may be handing over its next request, or have done so. Used only if requests
+//! are cancelled.
 
 use crate::sync::Mutex;
 
-/// How far a slot's request is.
+/// The hand-over state of a slot's request.
 #[derive(Default)]
 pub(super) struct HandOver(Mutex<HandOverState>);
 
@@ -27,7 +27,7 @@ impl HandOver {
         *self.0.lock() = HandOverState::Begun(number);
     }
 
-    /// The issuing call of request `number` has returned. Says nothing of a later request, if there is one by now.
+    /// The issuing call of request `number` has returned. Has no effect on a later request, if there is one by now.
     pub(super) fn end(&self, number: u32) {
         let mut stage = self.0.lock();
         if *stage == HandOverState::Begun(number) {
@@ -40,7 +40,8 @@ impl HandOver {
         *self.0.lock() = HandOverState::None;
     }
 
-    /// Calls `act` if the server has a request, which is not over before `act` returns. `false` else, or where `act` says so.
+    /// Calls `act` if the server has a request, which cannot end before `act` returns. Returns `false` otherwise, or if
+    /// `act` does.
     pub(super) fn if_done(&self, act: impl FnOnce() -> bool) -> bool {
         let stage = self.0.lock();
         *stage == HandOverState::Done && act()

@@ -1,4 +1,4 @@
-//! Opening `libtritonserver.so`: all that can be wrong with it is found and said here, once.
+//! Opens `libtritonserver.so`: everything that can be wrong with it is found and reported here, once.
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use crate::backends::c_api::ffi::sys;
 use crate::error::{Error, Result};
 use crate::plan::API_MAJOR;
 
-/// The loaded library: its functions, and what it says of itself. It stays in memory until the process ends, because threads
-/// that the server has detached run to their end after the server is deleted, and nobody can wait for them.
+/// The loaded library: its functions, and its version. It stays in memory until the process ends, because threads that
+/// the server has detached run to their end after the server is deleted, and nobody can wait for them.
 pub struct Library {
     pub(super) api: sys::TritonApi,
 }
 
-/// Names every function that a run cannot do without and that the library lacks.
+/// Lists every required function that the library lacks.
 macro_rules! missing {
     ($api:expr, $($function:ident)*) => {{
         let mut names: Vec<&'static str> = Vec::new();
@@ -29,7 +29,7 @@ impl Library {
     /// Opens the library of the install directory `directory` and checks that it has what a run needs.
     ///
     /// # Errors
-    /// The directory or the library is not there, is no library, lacks functions, or speaks another API.
+    /// The directory or the library does not exist, is not a library, lacks functions, or has another API.
     pub fn open(directory: &Path) -> Result<Arc<Self>> {
         let path = find(directory)?;
         let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;

@@ -1,11 +1,12 @@
-//! The life of a slot: who has a hold on it, from the issue of a request until nobody has.
+//! The lifecycle of a slot: counts the holds on it, from the issue of a request until there are none.
 //!
-//! One atomic word counts every hold, so that one look at it tells whether anyone is left. Holds on the *request* are the
-//! final response and the release callback as long as they are to come (each is the hold of the thread that brings it), and
-//! threads that bring any other response. Who gives up the last of them completes the request, and in the same step becomes a
-//! *visitor*: a thread that needs the slot's memory, but not its request, which may be the next one by then.
+//! One atomic word counts every hold, so a single read shows whether any is left. Holds on the *request* are the
+//! outstanding final response, the outstanding release callback (each held by the thread that delivers it), and every
+//! thread that delivers another response. The thread that drops the last hold completes the request, and in the same
+//! step becomes a *visitor*: a thread that needs the slot's memory, but not its request, which may be the next one by
+//! then.
 //!
-//! Nothing here knows what a server is. `tests/loom` compiles this file and tries every order.
+//! Nothing here knows what a server is. `tests/loom` compiles this file and tries every interleaving.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -13,11 +14,11 @@ use std::ptr::{self, NonNull};
 use crate::backend::{Next, Request};
 use crate::sync::{AtomicU64, Ordering, thread_local};
 
-/// The final response is still to come.
+/// The final response is still outstanding.
 const FINAL: u64 = 1;
-/// The release callback is still to come.
+/// The release callback is still outstanding.
 const RELEASE: u64 = 1 << 1;
-/// One thread that brings a response which is not the final one.
+/// A thread that delivers a response other than the final one.
 const RESPONDER: u64 = 1 << 2;
 /// One thread that is inside the slot without a hold on its request.
 const VISITOR: u64 = 1 << 16;
@@ -29,12 +30,12 @@ const REQUEST: u64 = VISITOR - 1;
 /// All holds.
 const HOLDS: u64 = RESPONSE - 1;
 
-/// Who has a hold on a slot, and how many responses its request, or its last one, has had.
+/// The holds on a slot, and how many responses its request, or its last one, has had.
 #[derive(Default)]
 pub(super) struct Holds(AtomicU64);
 
 impl Holds {
-    /// Whether nobody has a hold, nor will have one before the slot's owner issues a request.
+    /// Whether there are no holds, and will be none before the slot's owner issues a request.
     pub(super) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Acquire) & HOLDS == 0
     }
@@ -44,28 +45,28 @@ impl Holds {
         self.0.load(Ordering::Acquire) & REQUEST != 0
     }
 
-    /// A request is about to be issued by whoever has the slot: its owner, or one who `visits` it.
+    /// A request is about to be issued by the thread that has the slot: its owner, or one that `visits` it.
     #[inline]
     fn begin(&self, visits: bool) {
         let own = if visits { VISITOR } else { 0 };
         let word = self.0.load(Ordering::Acquire);
         if word & HOLDS == own {
-            // Without another hold there is nobody else who writes.
+            // With no other hold, no other thread writes.
             self.0.store(own | FINAL | RELEASE, Ordering::Release);
         } else {
-            // Visitors come and go, but without a request nobody counts responses.
+            // Visitors come and go, but without a request no responses are counted.
             self.0.fetch_add((FINAL | RELEASE).wrapping_sub(word & !HOLDS), Ordering::AcqRel);
         }
     }
 
-    /// The server did not take the request.
+    /// The server did not accept the request.
     #[cold]
     fn withdraw(&self) {
         self.0.fetch_and(HOLDS & !REQUEST, Ordering::AcqRel);
     }
 
-    /// A thread brings a response that is not the final one, and holds the request from here on. Returns how many came before
-    /// it; `None`: no request is outstanding that it could belong to.
+    /// A thread delivers a response other than the final one, and holds the request from here on. Returns how many came
+    /// before it; `None` if there is no outstanding request that it could belong to.
     #[inline]
     fn enter(&self, carries_data: bool) -> Option<u32> {
         let step = RESPONDER + counted(carries_data);
@@ -79,8 +80,8 @@ impl Holds {
         None
     }
 
-    /// Gives up a hold on the request, and counts a response that it was for. `word` is what was seen last. Who gives up the
-    /// last hold becomes a visitor, and learns how many responses there were.
+    /// Drops a hold on the request, and counts the response that it was for. `word` is the value last seen. The thread
+    /// that drops the last hold becomes a visitor, and gets the number of responses.
     #[inline]
     fn give_up(&self, mut word: u64, hold: u64, count: u64) -> Option<u32> {
         loop {
@@ -97,7 +98,7 @@ impl Holds {
         }
     }
 
-    /// A visitor goes. The slot may be gone when this returns.
+    /// A visitor leaves. The slot may be gone when this returns.
     #[inline]
     fn leave(&self) {
         self.0.fetch_sub(VISITOR, Ordering::Release);
@@ -112,39 +113,40 @@ fn counted(carries_data: bool) -> u64 {
     u64::from(carries_data) * RESPONSE
 }
 
-/// What a slot does at the turns of its life.
+/// The slot's actions at the stages of its life.
 pub(super) trait Stages: Sized {
-    /// Who has a hold on it.
+    /// Its holds.
     fn holds(&self) -> &Holds;
 
-    /// Hands a request to the server; its callbacks may come meanwhile. `false`: the server did not take it.
+    /// Hands a request to the server; its callbacks may run meanwhile. Returns `false` if the server did not accept it.
     ///
     /// # Safety
-    /// `slot` is live, and the caller has it: nobody else has a hold on its request.
+    /// `slot` is live and owned by the caller: no one else holds its request.
     unsafe fn hand_over(slot: NonNull<Self>, request: Request) -> bool;
 
-    /// Tells that the request is over, after so many responses. Says what comes next.
+    /// Reports that the request is over, after this many responses. Returns what comes next.
     fn complete(&self, responses: u32) -> Next;
 }
 
 thread_local! {
     /// The slot that this thread is handing to the server right now.
     static ISSUING: Cell<*const ()> = const { Cell::new(ptr::null()) };
-    /// After how many responses that slot's request is over, if it is: its last callback came on this stack.
+    /// Set if that slot's request is already over, because its last callback ran on this stack: the number of its
+    /// responses.
     static OVER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Sends a request on behalf of the slot's owner, and whatever comes next as long as requests complete on this stack.
+/// Sends a request on behalf of the slot's owner, and whatever comes next while requests complete on this stack.
 ///
 /// # Safety
-/// `slot` is live until this returns, no request is outstanding, and nobody else issues one.
+/// `slot` is live until this returns, no request is outstanding, and no other thread issues one.
 #[inline]
 pub(super) unsafe fn issue<S: Stages>(slot: NonNull<S>, request: Request) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { issue_while(slot, request, false) }
 }
 
-/// As [`issue`]; the thread that `visits` needs no other promise that the slot is live.
+/// Like [`issue`]; a thread that `visits` needs no further guarantee that the slot is live.
 #[inline]
 unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut visits: bool) {
     // SAFETY: live as long as this thread visits it, or else as long as its owner says.
@@ -163,7 +165,7 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
             }
             None => break,
             Some(responses) => {
-                // Its end made this thread a visitor; once is enough.
+                // Its end made this thread a visitor; one visit is enough.
                 if visits {
                     live.holds().leave();
                 }
@@ -181,14 +183,14 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
     }
 }
 
-/// A response has come that is not the final one: `act` takes it in, told how many came before it. One that no request waits for
-/// is dropped with `act`.
+/// A response other than the final one has arrived: `act` processes it, given how many came before it. If no request is
+/// waiting for it, it is dropped with `act`.
 ///
 /// # Safety
 /// `slot` is live: its request is not over. It may be gone when this returns.
 #[inline]
 pub(super) unsafe fn respond<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
-    // SAFETY: the caller's promise, and then the hold.
+    // SAFETY: guaranteed by the caller, and then the hold.
     let live = unsafe { slot.as_ref() };
     let Some(before) = live.holds().enter(carries_data) else { return };
     act(live, before);
@@ -199,13 +201,13 @@ pub(super) unsafe fn respond<S: Stages>(slot: NonNull<S>, carries_data: bool, ac
     }
 }
 
-/// As [`respond`], for the final one.
+/// Like [`respond`], for the final one.
 ///
 /// # Safety
 /// As [`respond`].
 #[inline]
 pub(super) unsafe fn respond_last<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
-    // SAFETY: the caller's promise: the final response is a hold until it is given up here.
+    // SAFETY: guaranteed by the caller: the final response is a hold until it is given up here.
     let live = unsafe { slot.as_ref() };
     let word = live.holds().0.load(Ordering::Acquire);
     if word & FINAL == 0 {
@@ -218,13 +220,13 @@ pub(super) unsafe fn respond_last<S: Stages>(slot: NonNull<S>, carries_data: boo
     }
 }
 
-/// The server has let go of the request.
+/// The server has released the request.
 ///
 /// # Safety
 /// As [`respond`].
 #[inline]
 pub(super) unsafe fn release<S: Stages>(slot: NonNull<S>) {
-    // SAFETY: the caller's promise: the release is a hold until it is given up here.
+    // SAFETY: guaranteed by the caller: the release is a hold until it is given up here.
     let holds = unsafe { slot.as_ref() }.holds();
     if let Some(responses) = holds.give_up(holds.0.load(Ordering::Relaxed), RELEASE, 0) {
         // SAFETY: this thread has become a visitor.
@@ -232,7 +234,8 @@ pub(super) unsafe fn release<S: Stages>(slot: NonNull<S>) {
     }
 }
 
-/// Completes a request whose last hold this visitor gave up, unless its submission is still on this thread's stack and will.
+/// Completes a request whose last hold this visitor gave up, unless its submission is still on this thread's stack,
+/// which then does so.
 #[inline]
 unsafe fn end<S: Stages>(slot: NonNull<S>, responses: u32) {
     if ptr::eq(ISSUING.with(Cell::get), slot.as_ptr().cast()) {

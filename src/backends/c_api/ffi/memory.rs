@@ -1,11 +1,11 @@
-//! Where tensors are, in the C API's words.
+//! Memory placements in the C API's terms.
 
 use crate::backends::c_api::ffi::sys;
 use crate::backends::c_api::ffi::sys::TRITONSERVER_MemoryType;
 use crate::data::InputTensor;
 use crate::shm::Placement;
 
-/// The C API's words for a placement.
+/// The C API's terms for a placement.
 pub(super) fn memory_type(placement: Placement) -> (sys::TRITONSERVER_MemoryType, i64) {
     match placement {
         Placement::Pageable | Placement::System => (sys::MEMORY_CPU, 0),

@@ -1,7 +1,8 @@
 //! The border to `libtritonserver.so`: the only module of this backend with `unsafe` in it.
 //!
-//! Three levels: `sys` is generated from `wrapper.h`; [`status`] and [`library`] make calls checked; [`Server`],
-//! `InferenceRequest` and [`Slots`] own what C handed out and are safe to use. No pointer leaves this module.
+//! Three levels: `sys` is generated from `wrapper.h`; [`status`] and [`library`] turn calls into checked ones;
+//! [`Server`], `InferenceRequest` and [`Slots`] own what C handed out and are safe to use. No pointer leaves this
+//! module.
 
 mod allocator;
 mod callbacks;

@@ -1,4 +1,4 @@
-//! Server options: every setting of a [`ServerPlan`], handed to C one by one.
+//! Server options: every setting of a [`ServerPlan`], passed to C one by one.
 
 use std::os::raw::c_int;
 use std::path::Path;
@@ -26,7 +26,7 @@ macro_rules! set {
     };
 }
 
-/// As `set!`, for a function that older releases lack: where a flag asks for it there, that is an error naming the flag.
+/// Like `set!`, for a function that older releases lack: using such a flag there is an error that names it.
 macro_rules! set_newer {
     ($options:expr, $flag:literal, $function:ident $(, $argument:expr)*) => {
         match $options.library.api.$function {
@@ -37,7 +37,7 @@ macro_rules! set_newer {
 }
 
 impl ServerOptions {
-    /// Options as the plan says, with Triton's log switched off until [`ServerOptions::apply_log`].
+    /// The plan's options, with Triton's log switched off until [`ServerOptions::apply_log`].
     pub fn new(library: &Arc<Library>, plan: &ServerPlan) -> Result<Self> {
         let mut pointer = ptr::null_mut();
         // SAFETY: `pointer` receives an object that this value owns from now on.
@@ -126,7 +126,7 @@ impl ServerOptions {
         if let Some(threads) = plan.load_threads {
             set_newer!(self, "--model-load-thread-count", TRITONSERVER_ServerOptionsSetModelLoadThreadCount, threads)?;
         }
-        // Set even where no flag asks: the library leaves this member uninitialised.
+        // Set even without the flag: the library leaves this member uninitialised.
         if plan.load_retries > 0 || self.library.api.TRITONSERVER_ServerOptionsSetModelLoadRetryCount.is_ok() {
             set_newer!(
                 self,
@@ -181,7 +181,7 @@ impl ServerOptions {
                 threads
             )?;
         }
-        // Set even where no flag asks: the library leaves this member uninitialised.
+        // Set even without the flag: the library leaves this member uninitialised.
         if !plan.peer_access || self.library.api.TRITONSERVER_ServerOptionsSetEnablePeerAccess.is_ok() {
             set_newer!(self, "--enable-peer-access", TRITONSERVER_ServerOptionsSetEnablePeerAccess, plan.peer_access)?;
         }
@@ -257,7 +257,7 @@ impl Drop for ServerOptions {
     }
 }
 
-/// Settings grouped by cache, as the JSON object of strings that the C API wants.
+/// Settings grouped by cache, as the JSON object of strings that the C API expects.
 fn cache_settings(config: &[(String, String, String)]) -> Vec<(String, String)> {
     let mut caches: Vec<(String, serde_json::Map<String, serde_json::Value>)> = Vec::new();
     for (cache, setting, value) in config {

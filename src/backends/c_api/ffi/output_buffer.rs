@@ -1,4 +1,4 @@
-//! Where one output of one slot lands: a buffer that is used for response after response.
+//! The buffer for one output of one slot, reused for response after response.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_void};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::{Placement, Region};
 
-/// One output's place in one slot.
+/// One output's buffer in one slot.
 pub(super) struct OutputBuffer {
     pub(super) name: CString,
     /// Held from the server's allocation until it releases the buffer.
@@ -21,12 +21,12 @@ pub(super) struct OutputBuffer {
     placement: Placement,
 }
 
-// SAFETY: `region` is touched only by whoever holds `taken`, or through `&mut`.
+// SAFETY: `region` is touched only by the holder of `taken`, or through `&mut`.
 unsafe impl Sync for OutputBuffer {}
 
 impl OutputBuffer {
-    /// Buffers for the outputs of `model`, of `batch` elements each, which have `variable` bytes where the model does not
-    /// say.
+    /// Buffers for the outputs of `model`, of `batch` elements each, with `variable` bytes if the model does not fix
+    /// the size.
     pub(super) fn all(model: &ModelSpec, placement: Placement, variable: usize, batch: u64) -> Result<Vec<Self>> {
         model.outputs.iter().map(|output| Self::new(output, placement, variable, batch)).collect()
     }
@@ -55,7 +55,7 @@ impl OutputBuffer {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;
         }
-        // SAFETY: this call has just taken the buffer, so nobody else touches the region.
+        // SAFETY: this call has just taken the buffer, so no other thread touches the region.
         let region = unsafe { &mut *self.region.get() };
         let fits = if bytes <= region.len() { Ok(()) } else { self.grow(region, bytes) };
         if fits.is_err() {
@@ -65,16 +65,16 @@ impl OutputBuffer {
         Some(fits.map(|()| region.address()))
     }
 
-    /// Copies the first bytes of a response that has the buffer.
+    /// Copies the first bytes of the response that has the buffer.
     ///
     /// # Safety
     /// That response is not deleted before this returns.
     pub(super) unsafe fn copy_out(&self, out: &mut [u8]) -> Result<()> {
-        // SAFETY: the response that took the buffer is there, so nobody grows the region.
+        // SAFETY: the response that took the buffer is live, so nothing grows the region.
         unsafe { &*self.region.get() }.read(0, out)
     }
 
-    /// Gives the buffer back.
+    /// Returns the buffer.
     ///
     /// # Safety
     /// The caller has taken it, and the response that it was for is deleted or was never made.
@@ -96,7 +96,7 @@ impl OutputBuffer {
     }
 }
 
-/// Where the server is to write an output.
+/// Where the server should write an output.
 pub(super) struct OutputPlace {
     pub(super) address: *mut c_void,
     /// The [`OutputBuffer`] that it came from; null if it was made for this response alone.
@@ -113,7 +113,7 @@ impl OutputPlace {
         Self { address, owner: ptr::from_ref(buffer).cast_mut().cast(), memory, memory_id }
     }
 
-    /// Memory for one response alone: when a request has several responses alive at once.
+    /// Memory for one response alone, if a request has several responses alive at once.
     #[cold]
     pub(super) fn alone(bytes: usize) -> Result<Self, String> {
         // SAFETY: plain allocation of at least one byte.

@@ -1,4 +1,4 @@
-//! Loading a model with another configuration than its file's, and back.
+//! Loads a model with a configuration other than its file's, and back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::backends::c_api::ffi::sys;
 use crate::backends::c_api::threads;
 use crate::error::{Error, Result};
 
-/// How long threads of the server may take to come to rest before instances are taken from under them.
+/// How long threads of the server may take to become idle before their instances are removed.
 const REST_LIMIT: Duration = Duration::from_millis(300);
 
 impl Server {
-    /// Loads a model with this configuration, whole, or with that of its file where there is none. A model that is loaded goes on
-    /// serving until the other is ready, and keeps serving where that fails. Where the two differ in their instances alone, only
-    /// these change.
+    /// Loads a model with this complete configuration, or with that of its file if there is none. A loaded model keeps
+    /// serving until the other is ready, and if that fails. If the two differ only in their instances, only these
+    /// change.
     ///
     /// # Errors
     /// Triton's reason, or that the library is too old for it.
     pub fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
-        // Instances that are still on their way back from a request must not be taken away: see `ending`.
+        // Instances that are still returning from a request must not be removed: see `ending`.
         threads::await_rest(REST_LIMIT);
         let api = &self.library.api;
         let able = [

@@ -1,15 +1,16 @@
-//! The request objects of one slot: made once, and used again without an allocation where the server allows it.
+//! The request objects of one slot: made once, and reused without an allocation if the server allows it.
 
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
 use crate::data::PayloadId;
 
-/// So many objects stay in a processor's cache by themselves.
+/// This many objects stay in a processor's cache by themselves.
 const CACHED: usize = 64;
 
-/// So many payloads, those first that lie `slots` apart. A slot of a closed loop with so many slots goes through these for a
-/// while (`load::walk`): objects that are made in this order, and used together, fill few pages.
+/// The numbers of `payloads` payloads, starting with those that are `slots` apart. A slot of a closed loop with that
+/// many slots works through these for a while (`load::walk`): objects that are made in this order, and used together,
+/// fill few pages.
 pub(super) fn order_of_use(payloads: usize, slots: usize) -> impl Iterator<Item = PayloadId> {
     let stride = slots.max(1);
     (0..stride.min(payloads))
@@ -22,17 +23,17 @@ pub(super) struct Requests {
     reuse: Reuse,
     /// One per payload, or a single one.
     prepared: Vec<Option<InferenceRequest>>,
-    /// Index of the one that was issued last, and how many have been.
+    /// Index of the last issued one, and the number of issues.
     current: usize,
-    /// What it carries.
+    /// The payload that it carries.
     payload: Option<PayloadId>,
     issued: u32,
-    /// Number of the next that is traced; 0 for none.
+    /// Number of the next traced request; 0 for none.
     next_traced: u32,
 }
 
 impl Requests {
-    /// Room for the objects of a slot that may carry so many payloads; none is made yet. The slot's first request is traced, or
+    /// Room for the objects of a slot for `payloads` payloads; none is made yet. The slot's first request is traced, or
     /// none is.
     pub(super) fn new(payloads: usize, reuse: Reuse, traces: bool) -> Self {
         let objects = if reuse == Reuse::PerPayload { payloads } else { 1 };
@@ -46,24 +47,24 @@ impl Requests {
         }
     }
 
-    /// Counts a request and returns its number, from 1, and whether it is to be traced.
+    /// Counts a request and returns its number, from 1, and whether it should be traced.
     #[inline]
     pub(super) fn count_issue(&mut self) -> (u32, bool) {
         self.issued = self.issued.wrapping_add(1);
         (self.issued, self.issued == self.next_traced)
     }
 
-    /// The next request that is traced is the one after so many.
+    /// Traces the request that comes after `requests` others.
     pub(super) fn trace_after(&mut self, requests: u32) {
         self.next_traced = self.issued.wrapping_add(requests);
     }
 
-    /// The object that was prepared last.
+    /// The most recently prepared object.
     pub(super) fn current(&self) -> Option<&InferenceRequest> {
         self.prepared[self.current].as_ref()
     }
 
-    /// What it carries.
+    /// The payload that it carries.
     pub(super) fn payload(&self) -> Option<PayloadId> {
         self.payload
     }
@@ -92,14 +93,14 @@ impl Requests {
         }
         let object = &mut self.prepared[self.current];
         let next = &shared.spec.payloads[payload.0 as usize];
-        // Taken out, so that an object whose inputs were refused half-way is gone.
+        // Taken out, so that an object with half-replaced inputs is dropped on an error.
         if let (Some(table), Some(mut kept), Some(before)) = (shared.exchange.get(), object.take(), before)
             && table.exchange(&mut kept, before, (payload, next))?
         {
             return Ok(object.insert(kept));
         }
         let model = &shared.spec.models[next.model];
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let mut fresh = unsafe { InferenceRequest::new(&shared.server, model, &shared.spec.options, callbacks) }?;
         fresh.set_parameters(&shared.spec.options, next)?;
         fresh.set_inputs(next)?;
@@ -108,7 +109,8 @@ impl Requests {
 }
 
 impl Requests {
-    /// Brings the object that will be wanted next, if the step from one payload to the next stays the same, into the cache.
+    /// Prefetches the object that will be needed next, assuming that the step from one payload to the next stays the
+    /// same.
     #[inline]
     fn fetch_following(&self, before: Option<PayloadId>, now: PayloadId) {
         let Some(before) = before else { return };

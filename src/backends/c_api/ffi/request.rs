@@ -18,7 +18,7 @@ pub(super) struct InferenceRequest {
     pub(super) pointer: *mut sys::TRITONSERVER_InferenceRequest,
 }
 
-/// Where the callbacks of a request go: C functions and the value they get back.
+/// The callbacks of a request: C functions and their user pointer.
 pub(super) struct Callbacks {
     pub(super) release: sys::TRITONSERVER_InferenceRequestReleaseFn_t,
     pub(super) response: sys::TRITONSERVER_InferenceResponseCompleteFn_t,
@@ -26,8 +26,9 @@ pub(super) struct Callbacks {
     pub(super) userp: *mut c_void,
 }
 
-/// Cache lines, from the object's beginning, that an inference touches: the object, and its first input, which was allocated
-/// after it. Read off a trace of every access (Triton 24.10); what lies between and behind them, up to 2 KiB, is never touched.
+/// Cache lines, from the object's beginning, that an inference touches: the object, and its first input, which was
+/// allocated after it. Taken from a trace of every access (Triton 24.10); what lies between and behind them, up to 2
+/// KiB, is never touched.
 #[cfg(target_arch = "x86_64")]
 const LINES_IN_USE: [usize; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 21, 22, 23, 24, 25, 26];
 
@@ -43,7 +44,7 @@ impl InferenceRequest {
     /// An empty request for `model`.
     ///
     /// # Safety
-    /// The callbacks may be called with their value, on any thread, as long as the request is in the server's hands.
+    /// The callbacks may be called with their value, on any thread, as long as the server owns the request.
     pub(super) unsafe fn new(
         server: &Arc<Server>,
         model: &ModelSpec,
@@ -80,7 +81,7 @@ impl InferenceRequest {
         Ok(())
     }
 
-    /// Gives the request the parameters that go with `payload`. There is no way to take them away again.
+    /// Sets the request parameters of `payload`. They cannot be removed again.
     pub(super) fn set_parameters(&mut self, options: &RequestOptions, payload: &Payload) -> Result<(), Status> {
         options
             .parameters_of(payload)
@@ -136,7 +137,7 @@ impl InferenceRequest {
         if present { Ok(()) } else { Err(Status { code: "Unsupported".into(), message: message() }) }
     }
 
-    /// Gives the request the inputs of `payload`, whose memory the caller keeps alive, in place of those it had.
+    /// Sets the inputs of `payload`, whose memory the caller keeps alive, in place of earlier ones.
     pub(super) fn set_inputs(&mut self, payload: &Payload) -> Result<(), Status> {
         call!(self, TRITONSERVER_InferenceRequestRemoveAllInputs)?;
         payload.inputs.iter().try_for_each(|input| self.add_input(input))
@@ -160,13 +161,13 @@ impl InferenceRequest {
         self.server.library.api.TRITONSERVER_InferenceRequestRemoveAllInputData.is_ok()
     }
 
-    /// Gives an input that the request has, called `name`, the data at `place` for the same shape.
+    /// Sets the data of the existing input `name` to those at `place`, with the same shape.
     pub(super) fn exchange_data(&mut self, name: &CStr, place: InputPlace) -> Result<(), Status> {
         call!(self, TRITONSERVER_InferenceRequestRemoveAllInputData, name.as_ptr())?;
         self.append_data(name, place)
     }
 
-    /// Marks the request's place in its sequence.
+    /// Sets the request's place in its sequence.
     pub(super) fn set_sequence(&mut self, position: SequencePosition, form: CorrelationForm) -> Result<(), Status> {
         let start = if position.start { sys::REQUEST_FLAG_SEQUENCE_START } else { 0 };
         let end = if position.end { sys::REQUEST_FLAG_SEQUENCE_END } else { 0 };
@@ -183,25 +184,25 @@ impl InferenceRequest {
     }
 
     /// Gives a request to its server. On success the server owns it until its release callback, which may already have
-    /// come on another thread, and the slot may have put another object in this one's place: so nothing of the object is
-    /// touched here once the server has it, and this takes the pointer alone. `trace`, where it is not null, is the server's then,
-    /// too.
+    /// run on another thread, and the slot may have put another object in this one's place: so nothing of the object is
+    /// touched here once the server has it, and this takes only the pointer. A `trace` that is not null then also
+    /// belongs to the server.
     ///
     /// # Safety
-    /// `request` is live and not in the server's hands, and stays live until it comes back from them; a trace is live and was
-    /// issued with no other.
+    /// `request` is live and not owned by the server, and stays live until the server returns it; a trace is live and
+    /// was issued with no other.
     #[inline]
     pub(super) unsafe fn issue(
         server: &Server,
         request: *mut sys::TRITONSERVER_InferenceRequest,
         trace: *mut sys::TRITONSERVER_InferenceTrace,
     ) -> Result<(), Status> {
-        // SAFETY: the server is live; the rest is the caller's promise.
+        // SAFETY: the server is live; the rest is guaranteed by the caller.
         let error = unsafe { server.library.api.TRITONSERVER_ServerInferAsync(server.pointer, request, trace) };
         server.library.check(error)
     }
 
-    /// Asks the processor to have the object, and its first input, at hand soon.
+    /// Prefetches the object and its first input.
     #[inline]
     pub(super) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -212,14 +213,14 @@ impl InferenceRequest {
         }
     }
 
-    /// Asks the server to give up the request. Older releases cannot.
+    /// Asks the server to cancel the request. Older releases cannot.
     ///
     /// # Safety
     /// Its issue has returned, and it is not changed nor issued again before this returns.
     pub(super) unsafe fn cancel(&self) {
         let library = &self.server.library;
         if library.api.TRITONSERVER_InferenceRequestCancel.is_ok() {
-            // SAFETY: the request is live; the rest is the caller's promise.
+            // SAFETY: the request is live; the rest is guaranteed by the caller.
             drop(library.check(unsafe { library.api.TRITONSERVER_InferenceRequestCancel(self.pointer) }));
         }
     }

@@ -1,4 +1,4 @@
-//! A response object: read where asked for, and deleted.
+//! A response object: read if necessary, and deleted.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -36,7 +36,7 @@ impl<'a> InferenceResponse<'a> {
         self.library.check(unsafe { self.library.api.TRITONSERVER_InferenceResponseError(self.pointer) })
     }
 
-    /// Whether it is no error and has no outputs.
+    /// Whether it is not an error and has no outputs.
     pub(super) fn is_empty(&self) -> bool {
         self.count() == 0 && self.error().is_ok()
     }

@@ -1,11 +1,11 @@
-//! The room of a slot's trace: what the server's callbacks write into while it traces the slot's request.
+//! The room of a slot's trace: the memory that the server's callbacks write into while it traces the slot's request.
 //!
-//! A trace may outlive its request, its slot and its client: its release callback comes when the server's last reference to it is
-//! gone, and a model that calls others may answer before they have. So a room is never freed, and a callback finds out by
-//! the trace's number whether the room is still about it. Whoever arms a room for another request first makes sure that no callback
-//! is inside; one that is late finds another number, and writes nothing.
+//! A trace may outlive its request, its slot and its client: its release callback comes when the server's last
+//! reference to it is gone, and a model that calls others may answer before they have. So a room is never freed, and a
+//! callback compares the trace's number to see whether the room still belongs to it. Before a room is armed for another
+//! request, no callback may be inside; a late one finds another number, and writes nothing.
 //!
-//! No lock, no allocation of ours: moments are atomic words in their places.
+//! No lock, no allocation of ours: moments are atomic words at fixed places.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
@@ -22,7 +22,7 @@ use crate::clock::Stamp;
 /// A trace, as C knows it.
 pub(super) type TracePointer = *mut sys::TRITONSERVER_InferenceTrace;
 
-/// Where the moments of one request to one model are noted.
+/// The moments of one request to one model.
 struct Place {
     id: AtomicU64,
     moments: [AtomicU64; Moment::ALL.len()],
@@ -42,28 +42,28 @@ impl Place {
     }
 }
 
-/// A room for one trace at a time, and for those of what the traced model calls.
+/// A room for one trace at a time, and for those of models that the traced model calls.
 pub(super) struct Room {
     library: Arc<Library>,
-    /// The number of the trace that it is about; 0 for none.
+    /// The number of its current trace; 0 for none.
     id: AtomicU64,
-    /// Callbacks that are inside.
+    /// Number of callbacks inside.
     inside: AtomicUsize,
-    /// Whether the server has let go of that trace.
+    /// Whether the server has released that trace.
     released: AtomicBool,
     /// When the call that handed the request over returned; 0 before.
     handed_over: AtomicU64,
-    /// Places that were taken, those that there was no room for included.
+    /// Number of places requested, including those that there was no room for.
     taken: AtomicUsize,
     places: [Place; MOST_TRACED],
 }
 
-// SAFETY: everything is atomic but a place's origin, which the one thread that took the place writes before it says so, and
-// which nobody reads before.
+// SAFETY: everything is atomic but a place's origin, which the thread that took the place writes before publishing it,
+// and which no thread reads before that.
 unsafe impl Sync for Room {}
 
 impl Room {
-    /// A room that stays for ever.
+    /// A room that is never freed.
     pub(super) fn new(library: &Arc<Library>) -> &'static Self {
         Box::leak(Box::new(Self {
             library: Arc::clone(library),
@@ -76,7 +76,7 @@ impl Room {
         }))
     }
 
-    /// Whether the library has traces: it is asked for one.
+    /// Whether the library supports traces: tries to make one.
     pub(super) fn is_possible(library: &Library) -> bool {
         let api = &library.api;
         let has_all = api.TRITONSERVER_InferenceTraceNew.is_ok()
@@ -105,10 +105,11 @@ impl Room {
         is_possible
     }
 
-    /// A new trace whose moments are noted here, to be issued with a request. `None`: a callback of an earlier one is still inside.
+    /// A new trace whose moments are recorded here, to be issued with a request. `None` if a callback of an earlier one
+    /// is still inside.
     ///
     /// # Errors
-    /// Where the library has no traces.
+    /// Where the library does not support traces.
     #[cold]
     pub(super) fn arm(&'static self) -> Result<Option<TracePointer>, Status> {
         if self.inside.load(Ordering::SeqCst) > 0 {
@@ -134,18 +135,18 @@ impl Room {
                 ptr::from_ref(self).cast_mut().cast(),
             )
         })?;
-        // SAFETY: the trace is live, and nobody else has it yet.
+        // SAFETY: the trace is live, and not shared yet.
         self.library.check(unsafe { api.TRITONSERVER_InferenceTraceId(trace, &raw mut id) })?;
         self.id.store(id, Ordering::SeqCst);
         Ok(Some(trace))
     }
 
-    /// The number of the trace that it is about.
+    /// The number of its current trace.
     pub(super) fn armed(&self) -> u64 {
         self.id.load(Ordering::Relaxed)
     }
 
-    /// The call that handed over the request of trace `id` has returned. It may have been over for long.
+    /// The call that handed over the request of trace `id` has returned. The request may have ended long before.
     pub(super) fn hand_over(&self, id: u64, at: Stamp) {
         self.inside.fetch_add(1, Ordering::SeqCst);
         if self.id.load(Ordering::SeqCst) == id {
@@ -154,10 +155,11 @@ impl Room {
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The server did not take the request of this trace. A server that has not begun with it does not take the trace either.
+    /// The server did not accept the request of this trace. A server that has not begun it does not own the trace
+    /// either.
     ///
     /// # Safety
-    /// The room was armed with `trace`, and the call that it went into has failed.
+    /// The room was armed with `trace`, and the call that it was passed to has failed.
     #[cold]
     pub(super) unsafe fn withdraw(&self, trace: TracePointer) {
         self.id.store(0, Ordering::SeqCst);
@@ -176,7 +178,7 @@ impl Room {
         }
     }
 
-    /// What was noted of the request, which is over; the room is about nothing any more.
+    /// Takes the recorded moments of the finished request; the room is then free.
     #[cold]
     pub(super) fn take(&self) -> Option<RequestTrace> {
         let root = self.id.swap(0, Ordering::SeqCst);
@@ -211,30 +213,30 @@ impl Room {
         Some(trace)
     }
 
-    /// A moment of a trace has come.
+    /// A moment of a trace has been reached.
     ///
     /// # Safety
     /// The trace is live.
     unsafe fn note(&self, trace: TracePointer, activity: u32, ns: u64) {
         self.inside.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         if let Some(place) = unsafe { self.place_of(trace) }
             && let Some(moment) = place.moments.get(activity as usize)
         {
-            // Where a moment is told twice, the first counts.
+            // If a moment is reported twice, the first counts.
             let _ = moment.compare_exchange(0, ns, Ordering::Relaxed, Ordering::Relaxed);
         }
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Where moments of a trace go: one that the room is about, or that a model calls which it is about.
+    /// Where to record moments of a trace: the room's own, or one of a model that it calls.
     ///
     /// # Safety
     /// The trace is live.
     unsafe fn place_of(&self, trace: TracePointer) -> Option<&Place> {
         let (mut id, mut parent, mut version, mut name) = (0, 0, 0, ptr::null());
         let (library, api) = (&self.library, &self.library.api);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         library.check(unsafe { api.TRITONSERVER_InferenceTraceId(trace, &raw mut id) }).ok()?;
         let root = self.id.load(Ordering::SeqCst);
         let taken = self.taken.load(Ordering::Acquire).min(MOST_TRACED);
@@ -246,21 +248,21 @@ impl Room {
         if let Some(place) = known(id) {
             return Some(place);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         library.check(unsafe { api.TRITONSERVER_InferenceTraceParentId(trace, &raw mut parent) }).ok()?;
         if id != root && known(parent).is_none() {
             return None;
         }
-        // The first moment of a trace comes before any other of it does.
+        // The first moment of a trace comes before any other of it.
         let place = self.places.get(self.taken.fetch_add(1, Ordering::AcqRel))?;
         place.id.store(id, Ordering::Release);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         drop(library.check(unsafe { api.TRITONSERVER_InferenceTraceModelVersion(trace, &raw mut version) }));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         drop(library.check(unsafe { api.TRITONSERVER_InferenceTraceModelName(trace, &raw mut name) }));
         // SAFETY: a name that is there is a C string of the trace, which is live.
         let name = if name.is_null() { &[][..] } else { unsafe { CStr::from_ptr(name) }.to_bytes() };
-        // SAFETY: this thread alone has taken the place, and nobody reads it before it is named.
+        // SAFETY: only this thread has taken the place, and no one reads it before it is named.
         unsafe { *place.origin.get() = (parent, ModelName::of(name), version) };
         place.is_named.store(true, Ordering::Release);
         Some(place)

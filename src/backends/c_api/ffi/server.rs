@@ -1,4 +1,4 @@
-//! The server object: started, and asked. How it is stopped is in [`super::ending`].
+//! The server object: starts and queries it. [`super::ending`] stops it.
 
 use std::os::raw::c_char;
 use std::ptr;
@@ -23,7 +23,7 @@ use crate::plan::{LogLevel, ServerLog, ServerPlan};
 /// Every server of this process, until it is stopped.
 pub(super) static RUNNING: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
 
-/// Models that are being loaded.
+/// Number of models that are being loaded.
 pub(super) static LOADING: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any model is being loaded.
@@ -31,19 +31,19 @@ pub fn is_loading() -> bool {
     LOADING.load(Ordering::Relaxed) > 0
 }
 
-/// A running server. It runs until [`super::stop_servers`], whoever drops it: its end takes time and may fail, so it comes
-/// after everything that was to be said.
+/// A running server. It runs until [`super::stop_servers`], even if this is dropped: stopping takes time and may fail,
+/// so it comes after all output.
 pub struct Server {
     pub(super) library: Arc<Library>,
     pub(super) pointer: *mut sys::TRITONSERVER_Server,
     options: ServerOptions,
-    /// What is logged once the server has started.
+    /// The log settings after the start.
     log: ServerLog,
-    /// The log of the start, until it is opened to the user.
+    /// The log of the start, until the user's log is opened.
     start_log: Mutex<Option<StartLog>>,
-    /// The models that were asked for by name; others are parts of them.
+    /// The models that were loaded by name; others are parts of them.
     pub(super) named: Mutex<Vec<String>>,
-    /// Rooms for traces that no slot has.
+    /// Trace rooms that no slot uses.
     pub(super) rooms: Mutex<Vec<&'static Room>>,
 }
 
@@ -62,11 +62,11 @@ macro_rules! call {
 }
 
 impl Server {
-    /// Loads the library and starts a server without any model. `log` is the plan's, prepared for being shown; releases
-    /// without log files take the plan's own.
+    /// Loads the library and starts a server without any model. `log` is the plan's, modified for showing it; releases
+    /// without log files use the plan's own.
     ///
     /// # Errors
-    /// What the library or the server says, once.
+    /// The library's or the server's message, once.
     pub fn start(plan: &ServerPlan, log: ServerLog) -> Result<Arc<Self>> {
         threads::note();
         forks::watch();
@@ -118,7 +118,7 @@ impl Server {
         })
     }
 
-    /// Lets Triton's log speak as the plan says.
+    /// Switches Triton's log to the plan's settings.
     ///
     /// # Errors
     /// Where the log file cannot be opened.
@@ -129,7 +129,7 @@ impl Server {
         self.options.apply_log(&self.log)
     }
 
-    /// Whether a model takes requests.
+    /// Whether a model accepts requests.
     ///
     /// # Errors
     /// Where the server refuses to say.
@@ -160,7 +160,7 @@ impl Server {
         self.json(message)
     }
 
-    /// Configuration of a model, auto-completed parts included.
+    /// Configuration of a model, including auto-completed parts.
     ///
     /// # Errors
     /// Where the model is unknown or not ready.
@@ -233,8 +233,8 @@ impl Server {
     }
 }
 
-/// Whether the user asked to see more than errors, or to have them in a file: then the start is logged, too. Otherwise an
-/// error of the start would be told twice, by the log and by us.
+/// Whether the user wants to see more than errors, or the log in a file: then the start is logged, too. Otherwise an
+/// error at the start would be printed twice, by the log and by us.
 fn speaks_early(log: &ServerLog) -> bool {
     log.level > LogLevel::Error || log.verbose > 0 || log.file.is_some()
 }

@@ -1,4 +1,4 @@
-//! What the slots of one client have in common.
+//! What the slots of one client share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,23 +11,23 @@ use crate::backends::c_api::ffi::sys;
 /// What all slots of a client share.
 pub(super) struct Shared {
     pub(super) allocator: ResponseAllocator,
-    /// What the server calls when it lets go of a request, and with every response.
+    /// The functions that the server calls when it releases a request, and with every response.
     pub(super) on_release: sys::TRITONSERVER_InferenceRequestReleaseFn_t,
     pub(super) on_response: sys::TRITONSERVER_InferenceResponseCompleteFn_t,
     pub(super) server: Arc<Server>,
     pub(super) sink: Arc<dyn CompletionSink>,
     pub(super) spec: ClientSpec,
-    /// There where a slot needs it: for [`Reuse::Exchange`].
+    /// Set if a slot needs it: for [`Reuse::Exchange`].
     pub(super) exchange: OnceLock<Arc<ExchangeTable>>,
 }
 
-/// How a slot uses request objects again.
+/// How a slot reuses request objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
     /// One object per payload, all of them prepared.
     PerPayload,
-    /// One object, whose inputs are exchanged: where there would be too many.
+    /// One object, whose inputs are exchanged, if there would be too many objects.
     Exchange,
-    /// A new object per request: where the server must not see one twice.
+    /// A new object per request, if the server must not see one twice.
     Never,
 }

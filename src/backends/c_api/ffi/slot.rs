@@ -1,10 +1,11 @@
-//! One slot: a place for one outstanding request, and what its callbacks note down.
+//! One slot: a place for one outstanding request, and the state that its callbacks record.
 //!
-//! After a successful issue the server owns the request. The slot is free when the *release* callback and every response, the
-//! *final* one among them, have come; the order is the server's, and the final response may be null (`life` keeps count).
-//! Whichever ends last completes the request on its thread: it tells the sink, and issues the next request at once where the
-//! sink says so. Callbacks read the clock first, take no lock unless an inference failed or responses are watched, and never
-//! allocate in the steady state. A panic in one aborts the process, as Rust does at every `extern "C"` border.
+//! After a successful issue the server owns the request. The slot is free when the *release* callback and every
+//! response, the *final* one included, have come; the server decides the order, and the final response may be null
+//! (`life` keeps count). The thread of the last one completes the request: it calls the sink, and issues the next
+//! request at once if the sink returns one. Callbacks read the clock first, take no lock unless an inference failed or
+//! responses are watched, and never allocate in the steady state. A panic in one aborts the process, as Rust does at
+//! every `extern "C"` border.
 
 mod reply;
 mod tracing;
@@ -35,35 +36,35 @@ use crate::data::PayloadId;
 use crate::error::{Error, Result};
 use crate::shm::Placement;
 
-/// The time of every n-th hand-over is taken.
+/// Every n-th hand-over is timed.
 const SEND_SAMPLE: u32 = 16;
 
 /// A request object, as C knows it.
 type RequestPointer = *mut sys::TRITONSERVER_InferenceRequest;
 
-/// A place for one outstanding request. Its address is what C gets as user pointer.
+/// A place for one outstanding request. Its address is the user pointer that C gets.
 pub(super) struct Slot {
     id: SlotId,
-    /// What issuing and completing threads both touch.
+    /// State that issuing and completing threads both touch.
     progress: CachePadded<Progress>,
     error: Mutex<Option<Box<InferError>>>,
-    /// Held while the sink looks at a response: two may come at once, and it gets one after the other.
+    /// Held while the sink looks at a response: two may arrive at once, and it gets one after the other.
     watched: Mutex<()>,
-    /// Whether its request may be cancelled from another thread; used only where requests are cancelled at all.
+    /// Whether another thread may cancel its request; used only if requests are cancelled at all.
     hand_over: HandOver,
-    /// Which responses are still to be held against the model.
+    /// Which responses must still be checked against the model.
     checks: ReplyChecks,
     requests: UnsafeCell<Requests>,
     /// Where its outputs go.
     placement: Placement,
     outputs: Vec<Vec<OutputBuffer>>,
-    /// Which of its requests are traced, and what is known of them; absent where none is.
+    /// Which of its requests are traced, and their traces; absent if there are none.
     tracing: Option<Box<Tracing>>,
     /// Last, because it holds the allocator and the server, which the requests refer to until they are dropped.
     shared: Arc<Shared>,
 }
 
-/// How far the outstanding request is: one cache line, so that a request costs one transfer of it between processors
+/// Progress of the outstanding request: one cache line, so that a request costs one transfer of it between processors
 /// each way.
 #[derive(Default)]
 struct Progress {
@@ -77,14 +78,14 @@ struct Progress {
     send_ns: AtomicU64,
 }
 
-// SAFETY: `requests` is changed only by whoever the slot is free for (`Stages::hand_over` has the promise), and read only by
-// those whose hold keeps it from being so. Everything else is atomic or locked.
+// SAFETY: `requests` is changed only by the thread that the slot is free for (`Stages::hand_over` guarantees it), and
+// read only by threads whose hold keeps the slot from being free. Everything else is atomic or locked.
 unsafe impl Sync for Slot {}
 // SAFETY: as above; nothing in a slot is bound to a thread.
 unsafe impl Send for Slot {}
 
 impl Slot {
-    /// A slot at the address where it stays, because C gets to know it. [`Slot::free`] takes it back.
+    /// A slot at a stable address, because C gets to know it. [`Slot::free`] frees it.
     pub(super) fn new(id: SlotId, shared: &Arc<Shared>, reuse: Reuse) -> Result<NonNull<Self>> {
         let (plan, payloads) = (&shared.spec.outputs, &shared.spec.payloads);
         let placement = plan.placements.take();
@@ -109,7 +110,7 @@ impl Slot {
         })));
         let ahead = if reuse == Reuse::PerPayload { payloads.len() } else { 0 };
         let mut order = prepared::order_of_use(ahead, shared.spec.load_slots);
-        // SAFETY: nobody else knows the slot yet.
+        // SAFETY: the slot is not shared yet.
         let made = order.try_for_each(|payload| unsafe { Self::prepare(slot, payload) }.map(drop));
         made.map(|()| slot).map_err(|status| {
             // SAFETY: none of its requests was issued.
@@ -121,13 +122,13 @@ impl Slot {
     /// Frees a slot.
     ///
     /// # Safety
-    /// It is live and idle, and nobody uses it any more.
+    /// It is live, idle and no longer used.
     pub(super) unsafe fn free(slot: NonNull<Self>) {
-        // SAFETY: it was leaked from a box by `new`; the rest is the caller's promise.
+        // SAFETY: it was leaked from a box by `new`; the rest is guaranteed by the caller.
         drop(unsafe { Box::from_raw(slot.as_ptr()) });
     }
 
-    /// Whether nothing of this slot is in the server's hands and no thread is inside it.
+    /// Whether the server owns nothing of this slot and no thread is inside it.
     pub(super) fn is_idle(&self) -> bool {
         self.progress.holds.is_idle()
     }
@@ -145,12 +146,12 @@ impl Slot {
         self.placement
     }
 
-    /// Where `bytes` bytes of output `tensor` go.
+    /// The place for `bytes` bytes of output `tensor`.
     ///
     /// # Safety
     /// A request is outstanding.
     pub(super) unsafe fn output_place(&self, tensor: &CStr, bytes: usize) -> Result<OutputPlace, String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let model = if self.outputs.len() == 1 { 0 } else { unsafe { self.outstanding_model() } };
         let buffer = self.outputs[model].iter().find(|buffer| buffer.name.as_c_str() == tensor);
         match buffer.and_then(|buffer| Some((buffer, buffer.take(bytes)?))) {
@@ -161,21 +162,21 @@ impl Slot {
 
     #[cold]
     unsafe fn outstanding_model(&self) -> usize {
-        // SAFETY: a request is outstanding, says the caller, so `requests` is not changed by anyone.
+        // SAFETY: a request is outstanding, as the caller guarantees, so `requests` is not changed by anyone.
         let payload = unsafe { &*self.requests.get() }.payload();
         payload.map_or(0, |payload| self.shared.spec.payloads[payload.0 as usize].model)
     }
 
-    /// Sends `request`, and whatever the sink asks for next as long as requests complete on this stack.
+    /// Sends `request`, and whatever the sink asks for next while requests complete on this stack.
     ///
     /// # Safety
     /// The slot is live until this returns and has no request outstanding; only its owner calls this.
     pub(super) unsafe fn issue(slot: NonNull<Self>, request: Request) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { life::issue(slot, request) }
     }
 
-    /// Sends one request; where that fails, says at what time it was tried, and why.
+    /// Sends one request; on failure returns the time of the attempt, and why.
     ///
     /// # Safety
     /// As [`Stages::hand_over`].
@@ -184,7 +185,7 @@ impl Slot {
         // SAFETY: the caller has the slot.
         let ready = unsafe { Self::ready(slot, request) };
         let (object, number, is_traced) = ready.map_err(|status| (Stamp::now(), status))?;
-        // SAFETY: live, says the caller.
+        // SAFETY: live, as the caller guarantees.
         let slot = unsafe { slot.as_ref() };
         slot.progress.last_response.store(0, Ordering::Relaxed);
         let cancels = slot.shared.spec.cancels;
@@ -195,7 +196,7 @@ impl Slot {
         let trace = if is_traced { unsafe { slot.begin_trace() } } else { Begun::NONE };
         let sent = Stamp::now();
         slot.progress.sent.store(sent.0, Ordering::Relaxed);
-        // SAFETY: the object is the slot's own, whose last request is over, and nobody replaces it before it is issued.
+        // SAFETY: the object belongs to the slot, its last request is over, and no other thread replaces it.
         let issued = unsafe { InferenceRequest::issue(&slot.shared.server, object, trace.pointer) };
         // SAFETY: the call that the trace went into has failed.
         issued.map_err(|status| unsafe { slot.withdraw_trace(&trace, (sent, status)) })?;
@@ -206,13 +207,14 @@ impl Slot {
             slot.note_hand_over(&trace);
         }
         if number % SEND_SAMPLE == 1 {
-            // Belongs to this request, and may be reported with the slot's next: only its average is used.
+            // May be reported with the slot's next request; only the average is used.
             slot.progress.send_ns.store(Stamp::now().since(sent).max(1), Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// The request object for `request`, ready to go, the number of this issue in the slot, and whether it is to be traced.
+    /// The request object for `request`, ready to be issued, the number of this issue in the slot, and whether it
+    /// should be traced.
     ///
     /// # Safety
     /// As [`Stages::hand_over`].
@@ -220,7 +222,7 @@ impl Slot {
     unsafe fn ready(slot: NonNull<Self>, request: Request) -> Result<(RequestPointer, u32, bool), Status> {
         // SAFETY: the caller has the slot, so this thread alone uses `requests`.
         let object = unsafe { Self::prepare(slot, request.payload) }?;
-        // SAFETY: live, says the caller; the object stays where it is until it is issued.
+        // SAFETY: live, as the caller guarantees; the object stays where it is until it is issued.
         let (slot, object) = unsafe { (slot.as_ref(), &mut *object) };
         if let Some(position) = request.sequence {
             object.set_sequence(position, slot.shared.spec.options.correlation)?;
@@ -238,7 +240,7 @@ impl Slot {
     #[inline]
     unsafe fn prepare(slot: NonNull<Self>, payload: PayloadId) -> Result<*mut InferenceRequest, Status> {
         let userp = slot.as_ptr().cast();
-        // SAFETY: live, says the caller.
+        // SAFETY: live, as the caller guarantees.
         let slot = unsafe { slot.as_ref() };
         let callbacks = Callbacks {
             release: slot.shared.on_release,
@@ -251,7 +253,7 @@ impl Slot {
         unsafe { (*slot.requests.get()).prepare(&slot.shared, payload, &callbacks) }.map(ptr::from_mut)
     }
 
-    /// Notes down a request that never reached the server.
+    /// Records a request that never reached the server.
     #[cold]
     fn refuse(&self, sent: Stamp, status: Status) {
         let now = Stamp::now();
@@ -284,10 +286,10 @@ impl Slot {
         self.error.lock().take()
     }
 
-    /// A response has come; null only ends the request.
+    /// A response has arrived; null only ends the request.
     ///
     /// # Safety
-    /// `slot` is live, because its request is not over, and may be gone when this returns. The response is this call's.
+    /// `slot` is live, because its request is not over, and may be gone when this returns. This call owns the response.
     #[inline]
     pub(super) unsafe fn on_response(
         slot: NonNull<Self>,
@@ -295,9 +297,9 @@ impl Slot {
         response: *mut sys::TRITONSERVER_InferenceResponse,
         is_final: bool,
     ) {
-        // SAFETY: live, says the caller, until the request is over, which it is not before the response is taken in.
+        // SAFETY: live, as the caller guarantees, until the request is over, which is after the response is processed.
         let response = unsafe { InferenceResponse::own(slot.as_ref().library(), response) };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match response {
                 Some(response) if is_final && slot.as_ref().only_ends(&response) => {
@@ -313,33 +315,35 @@ impl Slot {
         }
     }
 
-    /// As [`Slot::on_response`], for one that carries data and is not the final one. Apart, so that the final one's way is short.
+    /// Like [`Slot::on_response`], for a response that carries data and is not the final one. Separate, to keep the
+    /// path of the final one short.
     #[inline(never)]
     unsafe fn on_further_response(slot: NonNull<Self>, at: Stamp, response: InferenceResponse<'_>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { life::respond(slot, true, |slot, before| slot.take_in(at, response, before)) }
     }
 
-    /// The server has let go of the request.
+    /// The server has released the request.
     ///
     /// # Safety
     /// As [`Slot::on_response`].
     #[inline]
     pub(super) unsafe fn on_release(slot: NonNull<Self>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { life::release(slot) }
     }
 
-    /// Asks the server to give up the outstanding request, if it was sent before `sent_before`. `false`: that is not so, or
-    /// it is still being handed over.
+    /// Asks the server to cancel the outstanding request, if it was sent before `sent_before`. Returns `false` if it
+    /// was not, or is still being handed over.
     pub(super) fn cancel(&self, sent_before: Stamp) -> bool {
         self.hand_over.if_done(|| {
             if self.progress.sent.load(Ordering::Relaxed) >= sent_before.0 {
                 return false;
             }
-            // SAFETY: the server has a request, which is not completed before this returns, so nobody changes `requests`.
+            // SAFETY: the server has a request, which cannot complete before this returns, so nothing changes
+            // `requests`.
             if let Some(request) = unsafe { &*self.requests.get() }.current() {
-                // SAFETY: its call has returned, and whoever would use it again waits in `complete` until this is over.
+                // SAFETY: its call has returned, and any reuse waits in `complete` until this is over.
                 unsafe { request.cancel() };
             }
             true
@@ -355,13 +359,13 @@ impl Stages for Slot {
 
     #[inline]
     unsafe fn hand_over(slot: NonNull<Self>, request: Request) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let sent = unsafe { Self::send(slot, request) };
-        // SAFETY: live, says the caller.
+        // SAFETY: live, as the caller guarantees.
         sent.map_err(|(at, status)| unsafe { slot.as_ref() }.refuse(at, status)).is_ok()
     }
 
-    /// Tells the sink. Everything of the slot is free from here on.
+    /// Tells the sink. The slot is free from here on.
     #[inline]
     fn complete(&self, responses: u32) -> Next {
         if self.shared.spec.cancels {

@@ -1,4 +1,4 @@
-//! The slots of one client, and what must hold when they go away.
+//! The slots of one client, and the rules for dropping them.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -15,33 +15,33 @@ use crate::backends::c_api::ffi::slot::Slot;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
-/// A client's slots. Dropping waits for outstanding requests; a slot that somebody still has a hold on after that is leaked.
+/// A client's slots. Dropping waits for outstanding requests; a slot with a remaining hold after that is leaked.
 pub struct Slots {
     shared: Arc<Shared>,
     /// C holds their addresses. Each is live: only dropping frees them.
     slots: Vec<NonNull<Slot>>,
-    /// How slots beyond those that it was opened with use request objects again.
+    /// How slots beyond the initial ones reuse request objects.
     further: Reuse,
     tables: Arc<ExchangeTables>,
 }
 
-/// How the slots are to be made.
+/// Parameters of slots.
 pub struct SlotsSpec {
-    /// The server that takes the requests.
+    /// The server of the requests.
     pub server: Arc<Server>,
-    /// What the client was asked for.
+    /// The client's specification.
     pub client: ClientSpec,
-    /// Whether a request object may be seen twice by the server.
+    /// Whether the server may see a request object twice.
     pub may_reuse: bool,
-    /// Whether a request object must keep the data that it was issued with first.
+    /// Whether a request object must keep the data that it was first issued with.
     pub must_keep_data: bool,
-    /// Where tables of what to exchange are kept.
+    /// Where exchange tables are kept.
     pub tables: Arc<ExchangeTables>,
 }
 
-/// Most prepared request objects of a load, over all its clients; about 2 KiB each.
+/// Limit on prepared request objects of a load, over all its clients; about 2 KiB each.
 const MAX_PREPARED: usize = 32_768;
-/// How often a drain looks.
+/// How often a drain polls.
 const DRAIN_POLL: Duration = Duration::from_micros(100);
 
 impl Slots {
@@ -100,7 +100,7 @@ impl Slots {
     /// Sends a request in a free slot.
     ///
     /// # Errors
-    /// Where the slot is not free; that is a fault of the caller.
+    /// If the slot is not free, which is a bug of the caller.
     pub fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
         if self.slot(slot).is_outstanding() {
             return Err(Error::server(
@@ -117,7 +117,7 @@ impl Slots {
         unsafe { self.slots[slot.index()].as_ref() }
     }
 
-    /// Asks the server to give up the request in `slot`, if it was sent before `sent_before`; tells whether it did.
+    /// Asks the server to cancel the request in `slot`, if it was sent before `sent_before`; returns whether it did.
     pub fn cancel(&self, slot: SlotId, sent_before: Stamp) -> bool {
         self.slot(slot).cancel(sent_before)
     }
@@ -136,14 +136,14 @@ impl Slots {
     }
 }
 
-/// How the slots that the client is opened with use request objects again, and how those that come later do. The latter are
-/// made while a schedule runs, which must not wait for objects that nobody may ever need.
+/// How the initial slots reuse request objects, and how later ones do. Later ones are made while a schedule runs, which
+/// must not wait for objects that may never be needed.
 fn reuse(spec: &SlotsSpec) -> (Reuse, Reuse) {
     let (slots, payloads) = (spec.client.load_slots.max(spec.client.slots), spec.client.payloads.len());
     let one = if spec.must_keep_data { Reuse::Never } else { Reuse::Exchange };
     match slots.saturating_mul(payloads) {
         _ if !spec.may_reuse => (Reuse::Never, Reuse::Never),
-        // One object per slot in any case.
+        // One object per slot anyway.
         _ if payloads <= 1 => (Reuse::PerPayload, Reuse::PerPayload),
         0..=MAX_PREPARED => (Reuse::PerPayload, one),
         _ => (one, one),
@@ -157,8 +157,8 @@ impl Drop for Slots {
     fn drop(&mut self) {
         self.drain(self.shared.spec.drain_limit);
         for slot in self.slots.drain(..) {
-            // SAFETY: live. An idle slot stays idle, since nobody is left who could submit in it; one that is not keeps what
-            // it shares with the others.
+            // SAFETY: live. An idle slot stays idle, since nothing is left that could submit in it; one that is not
+            // idle keeps what it shares with the others.
             unsafe {
                 if slot.as_ref().is_idle() {
                     Slot::free(slot);

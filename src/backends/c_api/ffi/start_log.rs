@@ -1,4 +1,4 @@
-//! The server's log while models are loaded: kept aside, because some reasons for a failure are told nowhere else.
+//! The server's log while models are loaded: kept separately, because it alone contains some failure reasons.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,18 +9,18 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::backends::c_api::ffi::options::ServerOptions;
 use crate::plan::{LogLevel, ServerLog};
 
-/// A log kept aside, in a file without a name: whatever ends the process leaves nothing behind.
+/// A separate log, in a file without a name: whatever ends the process, nothing is left behind.
 pub(super) struct StartLog(OwnedFd);
 
 impl StartLog {
-    /// Sends the server's errors there. `None` where this release has no log files.
+    /// Sends the server's errors there. `None` if this release has no log files.
     pub(super) fn open(options: &ServerOptions) -> Option<Self> {
         let log = Self(memfd_create("start-log", MemfdFlags::CLOEXEC).ok()?);
         let quiet = ServerLog { level: LogLevel::Error, file: Some(log.path()), ..ServerLog::default() };
         options.apply_log(&quiet).ok().map(|()| log)
     }
 
-    /// Why the server did not find `model` worth loading, where it logged that.
+    /// Why the server did not load `model`, if it logged that.
     pub(super) fn reason(&self, model: &str) -> Option<String> {
         reason_in(&fs::read_to_string(self.path()).ok()?, model)
     }
@@ -32,7 +32,7 @@ impl StartLog {
     /// Sends the log back to standard error, switched off.
     pub(super) fn close(self, options: &ServerOptions) {
         let off = ServerLog { file: Some(Path::new("").to_owned()), ..ServerLog::default() };
-        // Only a release that has log files got here.
+        // Only a release with log files gets here.
         let _ = options.apply_log(&off);
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that fail: from a C error object to a Rust value, and back.
+//! Failed calls: converts a C error object to a Rust value, and back.
 
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
@@ -8,7 +8,7 @@ use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::sys;
 use crate::error::Error;
 
-/// What a failed call said. The C object is already deleted.
+/// The error of a failed call. The C object is already deleted.
 #[derive(Debug)]
 pub struct Status {
     /// Code word, such as `Invalid argument`.
@@ -57,7 +57,7 @@ impl Library {
         unsafe { text(self.api.TRITONSERVER_ErrorCodeString(error)) }.into()
     }
 
-    /// A new error object to hand to the server, which then owns it.
+    /// A new error object for the server, which then owns it.
     #[cold]
     pub(super) fn new_error(&self, message: &str) -> *mut sys::TRITONSERVER_Error {
         let message = c_string(message);

@@ -1,4 +1,4 @@
-//! Which of a slot's requests are traced, and what is kept for that.
+//! Chooses the traced requests of a slot, and keeps the state for that.
 
 use std::ptr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::backends::c_api::ffi::server::Server;
 use crate::clock::Stamp;
 use crate::seed;
 
-/// A trace that goes with a request, or none.
+/// A trace that is issued with a request, or none.
 pub(super) struct Begun {
     /// Null for none.
     pub(super) pointer: TracePointer,
@@ -21,17 +21,17 @@ impl Begun {
     pub(super) const NONE: Self = Self { pointer: ptr::null_mut(), id: 0 };
 }
 
-/// What a slot keeps for its traces. Only whoever has the slot changes it.
+/// A slot's state for its traces. Only the thread that has the slot changes it.
 pub(super) struct Tracing {
     room: &'static Room,
     server: Arc<Server>,
     rate: TraceRate,
-    /// When a request was last traced, and how many of the slot's requests ago that was then to be.
+    /// When a request was last traced, and the planned gap since the previous traced request.
     since: AtomicU64,
     gap: AtomicU32,
-    /// For how many requests the traced one stands.
+    /// How many requests the traced one stands for.
     weight: AtomicU32,
-    /// For how many the next one will.
+    /// How many the next one will stand for.
     next_weight: AtomicU32,
     draws: AtomicU64,
 }
@@ -52,7 +52,7 @@ impl Tracing {
         }
     }
 
-    /// After how many requests the one that follows the present one is traced, of a load with so many slots.
+    /// The gap from the current traced request to the next, for a load with this many slots.
     pub(super) fn next_gap(&self, load_slots: usize) -> u32 {
         let (now, before) = (Stamp::now(), Stamp(self.since.load(Ordering::Relaxed)));
         let ns = if before.0 == 0 { 0 } else { now.since(before) };
@@ -64,7 +64,7 @@ impl Tracing {
         gap
     }
 
-    /// A trace for the present request.
+    /// A trace for the current request.
     pub(super) fn begin(&self) -> Begun {
         match self.room.arm() {
             Ok(Some(pointer)) => Begun { pointer, id: self.room.armed() },
@@ -72,12 +72,12 @@ impl Tracing {
         }
     }
 
-    /// The server refused the request that `begun` went with.
+    /// The server refused the request that `begun` was issued with.
     ///
     /// # Safety
-    /// The call that it went into has failed.
+    /// The call that it was passed to has failed.
     pub(super) unsafe fn withdraw(&self, begun: &Begun) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.room.withdraw(begun.pointer) }
     }
 
@@ -86,7 +86,7 @@ impl Tracing {
         self.room.hand_over(begun.id, Stamp::now());
     }
 
-    /// What the server told of the request, which is over.
+    /// Takes the trace of the finished request.
     pub(super) fn take(&self) -> Option<RequestTrace> {
         Some(RequestTrace { weight: self.weight.load(Ordering::Relaxed), ..self.room.take()? })
     }

@@ -1,29 +1,29 @@
-//! Answers of the control plane, each with the most bytes that it may have. A message of two bytes can stand for a struct of
-//! hundreds, so those that may be long are read by hand, with a bound on whatever they list.
+//! Answers of the control plane, each with a size limit. A message of two bytes can stand for a struct of hundreds, so
+//! potentially long messages are parsed by hand, with a limit on every list.
 
 use crate::backends::kserve_grpc::proto::config_json;
 use crate::model::ConfigMark;
 use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
-/// Most bytes of an answer that describes something.
+/// Size limit of descriptive answers.
 const LONG: u64 = 64 << 20;
-/// Most bytes of all others.
+/// Size limit of all others.
 const SHORT: u64 = 1 << 20;
 
-/// Most tensors of a model, inputs and outputs together.
+/// Maximum number of tensors of a model, inputs and outputs together.
 const MOST_TENSORS: usize = 100_000;
-/// Most dimensions of a tensor.
+/// Maximum number of dimensions of a tensor.
 const MOST_DIMS: usize = 64;
-/// Most versions of a model, and most steps of an ensemble.
+/// Maximum number of versions of a model, and of steps of an ensemble.
 const MOST_ENTRIES: usize = 10_000;
 
 /// An answer of the control plane.
 pub trait Answer: Sized {
-    /// Most bytes of its message.
+    /// Size limit of its message.
     const MOST: u64;
 
-    /// Reads the message.
+    /// Parses the message.
     ///
     /// # Errors
     /// What is wrong with it, to follow "the server's answer".
@@ -38,7 +38,7 @@ impl<M: prost::Message + Default> Answer for M {
     }
 }
 
-/// `ModelMetadataResponse`, as far as it is looked at.
+/// `ModelMetadataResponse`, as far as it is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelMetadata {
     /// Versions that are ready.
@@ -58,14 +58,14 @@ pub struct TensorMetadata {
     pub name: String,
     /// Datatype's name.
     pub datatype: String,
-    /// Dimensions, the batch included; -1 where one is open.
+    /// Dimensions, including the batch; -1 for open ones.
     pub shape: Vec<i64>,
 }
 
-/// `ModelConfig`, as far as it is looked at.
+/// `ModelConfig`, as far as it is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelConfig {
-    /// 0 where the model does not batch.
+    /// 0 if the model does not batch.
     pub max_batch_size: i32,
     /// Flags of inputs.
     pub input: Vec<TensorFlags>,
@@ -75,17 +75,17 @@ pub struct ModelConfig {
     pub dynamic_batching: bool,
     /// Whether requests come in sequences.
     pub sequence_batching: bool,
-    /// Models of an ensemble's steps, with their versions; `None` where it is none.
+    /// Models of an ensemble's steps, with their versions; `None` if it is not an ensemble.
     pub ensemble_steps: Option<Vec<(String, i64)>>,
     /// Whether it is decoupled.
     pub decoupled: bool,
     /// Whether responses may come from a cache.
     pub response_cache: bool,
-    /// By what it is known again.
+    /// Its fingerprint.
     pub mark: ConfigMark,
 }
 
-/// What a configuration says of a tensor that metadata do not.
+/// Properties of a tensor that only the configuration contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TensorFlags {
     /// Name in the model.
@@ -96,7 +96,7 @@ pub struct TensorFlags {
     pub optional: bool,
 }
 
-/// Hands every field to `act`.
+/// Calls `act` for every field.
 fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
     let mut fields = Fields::of(message);
     fields.by_ref().try_for_each(|(field, value)| act(field, value))?;
@@ -119,7 +119,7 @@ fn number(value: Value<'_>) -> Result<u64, String> {
     if let Value::Number(number) = value { Ok(number) } else { Err(malformed()) }
 }
 
-/// Appends to a list that may have so many entries.
+/// Appends to a list with a maximum length.
 fn push<T>(list: &mut Vec<T>, (most, what): (usize, &str), entry: T) -> Result<(), String> {
     if list.len() == most {
         return Err(format!("lists more than {most} {what}"));
@@ -220,7 +220,7 @@ fn flags(message: &[u8]) -> Result<TensorFlags, String> {
         match field {
             1 => flags.name = text(value)?,
             6 => flags.is_shape_tensor = number(value)? != 0,
-            // Of inputs only: outputs have no such field.
+            // Only for inputs: outputs have no such field.
             8 => flags.optional = number(value)? != 0,
             _ => {}
         }
@@ -242,7 +242,7 @@ fn step(message: &[u8]) -> Result<(String, i64), String> {
     Ok(step)
 }
 
-/// The first field of a message that holds nothing else of interest, a flag.
+/// The first field, a flag, of a message without other fields of interest.
 fn is_set(message: &[u8]) -> Result<bool, String> {
     let mut set = false;
     each(message, |field, value| {
@@ -254,7 +254,7 @@ fn is_set(message: &[u8]) -> Result<bool, String> {
     Ok(set)
 }
 
-/// `ModelStatisticsResponse`. What an older server does not tell is 0.
+/// `ModelStatisticsResponse`. Fields that an older server lacks are 0.
 impl Answer for StatisticsSnapshot {
     const MOST: u64 = LONG;
 

@@ -1,4 +1,4 @@
-//! A model's configuration as JSON, so that its hash is the same whichever way it came.
+//! A model's configuration as JSON, so that its hash is the same for every transport.
 
 use serde_json::{Map, Value as Json};
 
@@ -6,17 +6,17 @@ use crate::model::schema::{CONFIG, Field, Key, Kind, Message, Shape};
 use crate::model::{real, word};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
-/// Most values of a configuration: a message of two bytes stands for a tree of dozens.
+/// Limit on the values of a configuration: a message of two bytes stands for a tree of dozens.
 const MOST_VALUES: usize = 1_000_000;
 
-/// A configuration as JSON, without fields that are at their defaults; none where it is malformed, too long, or has fields that
-/// this program does not know: a hash without them would be that of another configuration.
+/// A configuration as JSON, without fields at their defaults; `None` if it is malformed, too long, or has fields that
+/// this program does not know, because a hash without them would be that of another configuration.
 pub fn read(bytes: &[u8]) -> Option<Json> {
     Reader { left: MOST_VALUES }.message(CONFIG, bytes)
 }
 
 struct Reader {
-    /// Values that may still come.
+    /// Values still allowed.
     left: usize,
 }
 
@@ -89,7 +89,7 @@ impl Reader {
         })
     }
 
-    /// A map's entry is a message with the key in its first field and the value in its second; either may be left out.
+    /// A map entry is a message with the key in its first field and the value in its second; either may be left out.
     fn entry(&mut self, key: Key, kind: Kind, bytes: &[u8]) -> Option<(String, Json)> {
         let mut name = if key == Key::Number { "0".to_owned() } else { String::new() };
         let mut found = None;

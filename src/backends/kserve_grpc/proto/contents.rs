@@ -1,9 +1,9 @@
-//! `InferTensorContents`: elements in typed fields, as servers send them that have no raw contents.
+//! `InferTensorContents`: elements in typed fields, sent by servers without raw contents.
 
 use crate::model::DataType;
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
-/// The field that holds elements of a type; `None` for types that have none.
+/// The field for elements of a type; `None` for types without one.
 fn field_of(datatype: DataType) -> Option<u32> {
     match datatype {
         DataType::Bool => Some(1),
@@ -18,8 +18,8 @@ fn field_of(datatype: DataType) -> Option<u32> {
     }
 }
 
-/// Appends the elements of `contents` as a tensor of that type has them: packed, little-endian. `None` where they are not of
-/// that type, or there are none.
+/// Appends the elements of `contents` in the layout of a tensor of that type: packed, little-endian. `None` if they are
+/// not of that type, or there are none.
 pub fn pack(out: &mut Vec<u8>, datatype: DataType, contents: &[u8]) -> Option<()> {
     let wanted = field_of(datatype)?;
     let mut fields = Fields::of(contents);
@@ -34,7 +34,7 @@ pub fn pack(out: &mut Vec<u8>, datatype: DataType, contents: &[u8]) -> Option<()
                 out.extend_from_slice(&u32::try_from(element.len()).ok()?.to_le_bytes());
                 out.extend_from_slice(element);
             }
-            // Fixed-size elements are packed in the message as they are in a tensor.
+            // Fixed-size elements have the same layout in the message as in a tensor.
             (DataType::Fp32 | DataType::Fp64, Value::Bytes(packed)) => out.extend_from_slice(packed),
             (DataType::Fp32, Value::Fixed(bits)) => out.extend_from_slice(&(bits as u32).to_le_bytes()),
             (DataType::Fp64, Value::Fixed(bits)) => out.extend_from_slice(&bits.to_le_bytes()),
@@ -50,7 +50,7 @@ pub fn pack(out: &mut Vec<u8>, datatype: DataType, contents: &[u8]) -> Option<()
     (found && !fields.is_broken()).then_some(())
 }
 
-/// Appends an integer, whose sign protocol buffers extend to 64 bits.
+/// Appends an integer, which protocol buffers sign-extend to 64 bits.
 fn put(out: &mut Vec<u8>, datatype: DataType, number: u64) -> Option<()> {
     let signed = number as i64;
     match datatype {

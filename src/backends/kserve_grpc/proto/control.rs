@@ -1,5 +1,4 @@
-//! Requests and short answers of the control plane, by their published field numbers. Fields that nobody reads are left
-//! out.
+//! Requests and short answers of the control plane, by their published field numbers. Unused fields are left out.
 #![allow(missing_docs)]
 
 use std::collections::HashMap;
@@ -9,7 +8,7 @@ use prost::Message;
 #[derive(Clone, PartialEq, Message)]
 pub struct Empty {}
 
-/// Request of the calls that are about a model and a version.
+/// Request of calls about a model and a version.
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelRequest {
     #[prost(string, tag = "1")]
@@ -78,7 +77,7 @@ pub struct CudaRegister {
     pub byte_size: u64,
 }
 
-/// Request to unregister a region, or all where the name is empty.
+/// Request to unregister a region, or all if the name is empty.
 #[derive(Clone, PartialEq, Message)]
 pub struct RegionName {
     #[prost(string, tag = "1")]

@@ -1,11 +1,11 @@
-//! `ModelInferResponse` and `ModelStreamInferResponse`, read in place: no field is copied before somebody asks for it.
+//! `ModelInferResponse` and `ModelStreamInferResponse`, parsed in place: no field is copied before it is needed.
 
 use crate::backend::{OutputView, Outputs};
 use crate::backends::kserve_grpc::proto::contents;
 use crate::model::DataType;
 use crate::wire::protobuf::{self, Fields, Value};
 
-/// What a `ModelStreamInferResponse` says.
+/// The content of a `ModelStreamInferResponse`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamReply<'a> {
     /// Why the request failed; empty if it did not.
@@ -15,8 +15,8 @@ pub struct StreamReply<'a> {
 }
 
 impl<'a> StreamReply<'a> {
-    /// Reads a message; `None` where it is malformed. Some servers send the response itself (bare), without the message around
-    /// it: such a one has fields that the other does not know.
+    /// Parses a message; `None` if it is malformed. Some servers send the bare response without the message around it:
+    /// then it has fields that the outer message does not know.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let (mut error, mut response) = (None, None);
         let mut fields = Fields::of(message);
@@ -37,24 +37,24 @@ impl<'a> StreamReply<'a> {
     }
 }
 
-/// What a `ModelInferResponse` says.
+/// The content of a `ModelInferResponse`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InferReply<'a> {
-    /// The model's name; empty where the server does not say.
+    /// The model's name; empty if the server does not say.
     model: &'a str,
     /// The request's id.
     pub id: &'a str,
-    /// Whether it is the request's last response, where it says so.
+    /// Whether it is the request's last response, if it says so.
     pub last: Option<bool>,
     /// Whether it has outputs.
     pub has_outputs: bool,
-    /// How many outputs have no raw contents; negative where there are more contents than outputs.
+    /// Number of outputs without raw contents; negative if there are more contents than outputs.
     bare: i64,
     message: &'a [u8],
 }
 
 impl<'a> InferReply<'a> {
-    /// Reads a message; `None` where it is malformed. Outputs are looked at only when they are visited.
+    /// Parses a message; `None` if it is malformed. Outputs are parsed only when they are visited.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let mut reply = Self { message, ..Self::default() };
         let mut fields = Fields::of(message);
@@ -78,12 +78,12 @@ impl<'a> InferReply<'a> {
         (!fields.is_broken()).then_some(reply)
     }
 
-    /// The model's name, where the server says it.
+    /// The model's name, if the server sends it.
     pub fn model_name(&self) -> Option<&'a str> {
         (!self.model.is_empty()).then_some(self.model)
     }
 
-    /// Whether outputs and raw contents are not as many, and the outputs have no typed contents instead.
+    /// Whether the numbers of outputs and raw contents differ, and the outputs have no typed contents instead.
     pub fn lacks_contents(&self) -> bool {
         let typed = |output: &[u8]| Fields::of(output).any(|(field, _)| field == 5);
         let mut outputs = Fields::of(self.message).filter(|field| field.0 == 5);
@@ -120,7 +120,7 @@ impl Outputs for InferReply<'_> {
     }
 }
 
-/// Visits one `InferOutputTensor`; one with a datatype that is unknown is left out. Without `raw` contents it may have typed
+/// Visits one `InferOutputTensor`; one with an unknown datatype is skipped. Without `raw` contents it may have typed
 /// ones.
 fn visit_output(output: &[u8], raw: Option<&[u8]>, visitor: &mut dyn FnMut(OutputView<'_>)) {
     let (mut name, mut datatype, mut shape, mut typed) = ("", None, Vec::new(), None);

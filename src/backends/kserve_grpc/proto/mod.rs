@@ -1,4 +1,4 @@
-//! The messages of `inference.GRPCInferenceService`: those of inference by hand, the others by prost.
+//! The messages of `inference.GRPCInferenceService`: those of inference parsed by hand, the others by prost.
 
 mod answer;
 mod config_json;

@@ -1,4 +1,4 @@
-//! Messages for tests, field by field.
+//! Builds test messages field by field.
 
 use crate::wire::protobuf::{put_bytes, put_number};
 

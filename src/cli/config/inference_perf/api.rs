@@ -1,4 +1,4 @@
-//! `api`: how requests are asked.
+//! `api`: the format of requests.
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;

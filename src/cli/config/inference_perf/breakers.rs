@@ -59,7 +59,7 @@ fn breaker(node: &Node) -> Result<Breaker<'_>, Fault> {
     Ok(Breaker { name, conditions: triggers.iter().map(trigger).collect::<Result<_, _>>()? })
 }
 
-/// What makes a request a hit is an expression of theirs; here it is that the request failed.
+/// In inference-perf an expression decides whether a request counts as a hit; here it is that the request failed.
 fn is_of_errors(node: &Node) -> Result<(), Fault> {
     let mut metrics = Fields::of("circuit_breakers.metrics", node)?;
     metrics.list("matches")?;

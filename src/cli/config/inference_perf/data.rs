@@ -5,10 +5,10 @@ use crate::cli::config::flags::Flags;
 use crate::cli::config::inference_perf::load::trace_file;
 use crate::cli::config::yaml::{Fault, Node};
 
-/// Words of their mock prompts: `1 2 3` and a number.
+/// Words of inference-perf's mock prompts: `1 2 3` and a number.
 const MOCK: u32 = 4;
 
-/// Data sets of theirs that have to be converted.
+/// Data sets of inference-perf that have to be converted.
 const SETS: &[&str] = &[
     "shareGPT",
     "shared_prefix",
@@ -73,7 +73,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     data.finish()
 }
 
-/// A distribution as a value of `--prompt-tokens`, and how many are drawn of it.
+/// A distribution as a value of `--prompt-tokens`, and the number of draws.
 fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
     let mut of = Fields::of(name, node)?;
     let (least, most) = (of.whole("min", 0)?.unwrap_or(10).max(1), of.whole("max", 1)?.unwrap_or(1024));

@@ -5,13 +5,13 @@ use crate::cli::config::flags::Flags;
 use crate::cli::config::inference_perf::breakers::Breakers;
 use crate::cli::config::yaml::{Fault, Node, Place};
 
-/// Seconds of rest between stages where the file does not say.
+/// Default pause between stages, in seconds.
 const INTERVAL: f64 = 1.0;
-/// Requests that a worker has outstanding where the file does not say.
+/// Default number of a worker's outstanding requests.
 const WORKER_CONCURRENCY: u64 = 100;
-/// Most requests outstanding, and most connections, that our flags take.
+/// The largest numbers of outstanding requests and connections that our flags accept.
 const MOST: u64 = 100_000;
-/// Windows that a level has at least; theirs is one stage.
+/// Minimum number of windows of a level; inference-perf's is one stage.
 const WINDOWS: f64 = 3.0;
 
 /// What the other sections must know of it.
@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// Stages, each with a rest before it but the first.
+/// Stages, with a pause before each but the first.
 fn stages(all: &[String], interval: f64, flags: &mut Flags) {
     for (number, stage) in all.iter().enumerate() {
         if number > 0 && interval > 0.0 {
@@ -122,7 +122,7 @@ fn concurrent(load: &mut Fields<'_>, interval: f64, flags: &mut Flags) -> Result
         let requests = stage.whole("num_requests", 1)?.ok_or_else(|| missing("num_requests"))?;
         let level = stage.whole("concurrency_level", 1)?.ok_or_else(|| missing("concurrency_level"))?;
         stage.finish()?;
-        // More of them than requests have nothing to do.
+        // More concurrency than requests would be idle.
         all.push(format!("concurrency:{}:{requests}req", level.min(requests)));
     }
     stages(&all, interval, flags);
@@ -151,7 +151,7 @@ pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
     Ok(file)
 }
 
-/// Workers and what each may have outstanding, and connections: ours have it in common.
+/// Workers and their limits on outstanding requests and connections; our limits are for all of them together.
 fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) -> Result<(), Fault> {
     let workers = load.whole("num_workers", 1)?;
     let (each, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
@@ -182,7 +182,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
     Ok(())
 }
 
-/// How long requests are waited for.
+/// How long to wait for requests.
 fn patience(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(seconds) = load.positive("request_timeout")? {
         flags.add("client-timeout-us", (seconds * 1e6).round());

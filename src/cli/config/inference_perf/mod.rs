@@ -1,7 +1,9 @@
-//! Files in inference-perf's form, as flags of ours. Keys that mean nothing here are faults that say what would do instead.
+//! Files in inference-perf's format, converted to our flags. Keys without a counterpart are errors that name an
+//! alternative.
 //!
-//! Keys, values and defaults are those of inference-perf 0.7 (its `config` package). What is absent in a file has their default,
-//! where that differs from ours: seeds by time, a second of rest between stages, a folder of reports.
+//! Keys, values and defaults are those of inference-perf 0.7 (its `config` package). An absent key gets
+//! inference-perf's default if that differs from ours: seeds from the time, a second of pause between stages, a folder
+//! of reports.
 
 mod api;
 mod breakers;
@@ -14,7 +16,7 @@ use crate::cli::config::fields::Fields;
 use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
 
-/// Keys of the top that no flag of ours has.
+/// Top-level keys that are not flags of ours.
 const SECTIONS: &[&str] = &[
     "load",
     "data",
@@ -27,10 +29,10 @@ const SECTIONS: &[&str] = &[
     "lora_traffic_split",
     "stages",
 ];
-/// One that is a flag of ours where its value is no mapping.
+/// A key that is one of our flags unless its value is a mapping.
 const REPORT: &str = "report";
 
-/// Whether a file is in inference-perf's form.
+/// Whether a file is in inference-perf's format.
 pub fn is_meant(root: &Node) -> bool {
     let Value::Map(entries) = &root.value else { return false };
     let is_theirs = |(key, node): &(Key, Node)| {
@@ -70,14 +72,14 @@ pub fn flags(root: &Node) -> Result<Flags, Fault> {
     report::metrics(top.take("metrics"))?;
     report::report(top.take(REPORT), &mut flags)?;
     report::storage(top.take("storage"), &mut flags)?;
-    // Failures are counted there, and end nothing.
+    // There, failures are counted but never end a run.
     flags.add("max-errors", "100%");
     top.refuse("tokenizer", "tokens of answers are counted as the server tells them: leave it out, and name a tokenizer.json for prompts with --tokenizer")?;
     top.finish()?;
     Ok(flags)
 }
 
-/// The section `load`, with parts of it that stand at the top, as their documentation writes some.
+/// The section `load`, including parts of it at the top level, where inference-perf's documentation shows some.
 fn load_section(load: Option<&Node>, parts: Vec<(&str, Node)>) -> Result<Node, Fault> {
     let mut section = load.cloned().unwrap_or(Node { at: Place::FIRST, value: Value::Map(Vec::new()) });
     if section.value == Value::Null {

@@ -1,13 +1,13 @@
-//! `report`, `storage` and `metrics`: what is written, and where.
+//! `report`, `storage` and `metrics`: outputs and where they go.
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
-/// Where reports are, if the file does not say.
+/// Default folder of reports.
 const FOLDER: &str = "reports-{timestamp}";
 
-/// Files of a folder of reports, whether they are written by default, and their words in `--report-parts`.
+/// Files of a folder of reports, whether they are written by default, and their keywords in `--report-parts`.
 const PARTS: &[(&str, bool, &str)] = &[
     ("summary", true, "summary"),
     ("per_stage", true, "stages"),

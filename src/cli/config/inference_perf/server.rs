@@ -1,4 +1,4 @@
-//! `server`: who is asked.
+//! `server`: the service under test.
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;

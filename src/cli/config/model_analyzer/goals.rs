@@ -1,4 +1,4 @@
-//! `objectives` and `constraints`: what shall be best, and what must hold.
+//! `objectives` and `constraints`: what to optimise, and what must hold.
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
@@ -29,7 +29,7 @@ impl<'a> Goals<'a> {
         })
     }
 
-    /// These, and of `usual` what is not among them.
+    /// These, completed from `usual`.
     pub fn or(self, usual: &Self) -> Self {
         Self {
             objectives: self.objectives.or(usual.objectives),
@@ -58,7 +58,7 @@ impl<'a> Goals<'a> {
     }
 }
 
-/// The one objective: of a text, a list or a mapping to weights.
+/// The single objective: from a text, a list or a mapping to weights.
 fn objective(node: &Node) -> Result<String, Fault> {
     let all: Vec<Key> = match &node.value {
         Value::Map(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
@@ -77,7 +77,7 @@ fn objective(node: &Node) -> Result<String, Fault> {
     }
 }
 
-/// A figure of theirs in our words.
+/// Our name of one of Model Analyzer's figures.
 fn figure(key: &Key) -> Result<String, Fault> {
     match key.name.strip_prefix("perf_") {
         Some("throughput") => Ok("throughput".to_owned()),

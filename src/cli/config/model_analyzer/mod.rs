@@ -1,5 +1,5 @@
-//! Files in Model Analyzer's form (its `profile` command), as flags of `tune`: a run for each model. Keys that say how Model Analyzer
-//! works count for nothing here, which is said; those that mean something that a search here does not do are faults.
+//! Files in Model Analyzer's format (its `profile` command), converted to flags of `tune`: a run for each model. Keys
+//! about how Model Analyzer works are ignored with a note; keys for searches that do not exist here are errors.
 //!
 //! Keys, values and defaults are those of Model Analyzer 1.44's `profile` command.
 
@@ -15,9 +15,9 @@ use crate::cli::config::yaml::{Fault, Key, Node, Value};
 use goals::Goals;
 use searched::{Bounds, Loads};
 
-/// The key that tells the form.
+/// The key that identifies the format.
 const MODELS: &str = "profile_models";
-/// Keys that say how Model Analyzer works, and nothing of what is searched.
+/// Keys about how Model Analyzer works, not about what is searched.
 const IDLE: &[&str] = &[
     "always_report_gpu_metrics",
     "analysis_models",
@@ -78,7 +78,7 @@ struct Usual<'a> {
     folder: Option<&'a str>,
 }
 
-/// Whether a file is in Model Analyzer's form.
+/// Whether a file is in Model Analyzer's format.
 pub fn is_meant(root: &Node) -> bool {
     matches!(&root.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.name == MODELS))
 }
@@ -141,7 +141,7 @@ fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The models that a BLS model calls; those of an ensemble are found by themselves.
+/// The models that a BLS model calls; those of an ensemble are found automatically.
 fn composing(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     for key in ["ensemble_composing_models", "cpu_only_composing_models"] {
         if top.take(key).is_some() {
@@ -154,7 +154,7 @@ fn composing(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What a search here does not do.
+/// Refuses searches that do not exist here.
 fn refuse(fields: &mut Fields<'_>) -> Result<(), Fault> {
     fields.refuse("triton_server_flags", "give the server's flags as ours, on the command line (--help)")?;
     fields.refuse("triton_server_environment", "set the variables for this process")?;
@@ -164,7 +164,7 @@ fn refuse(fields: &mut Fields<'_>) -> Result<(), Fault> {
     fields.refuse("model_variant_name_report_disable", "leave it out")
 }
 
-/// Notes what counts for nothing.
+/// Notes ignored keys.
 fn idle(fields: &mut Fields<'_>, flags: &mut Flags) {
     let found: Vec<&str> = IDLE.iter().copied().filter(|key| fields.take(key).is_some()).collect();
     if !found.is_empty() {
@@ -172,7 +172,7 @@ fn idle(fields: &mut Fields<'_>, flags: &mut Flags) {
     }
 }
 
-/// Names, each with what is said of it: of a text with commas, a list or a mapping.
+/// Names with their values: from a text with commas, a list or a mapping.
 fn listed(node: &Node) -> Result<Vec<(Key, Option<&Node>)>, Fault> {
     let key = |name: &str| Key { name: name.trim().to_owned(), at: node.at };
     match &node.value {

@@ -1,11 +1,11 @@
-//! What is searched: `parameters`, `model_config_parameters` and the bounds of the automatic search.
+//! The search space: `parameters`, `model_config_parameters` and the bounds of the automatic search.
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::model_analyzer::number;
 use crate::cli::config::yaml::{Fault, Node, Value};
 
-/// Most values that a range of theirs becomes.
+/// Limit on the values of a range.
 const MOST_VALUES: usize = 1_000;
 
 /// `concurrency`, `batch_sizes` and `request_rate`.
@@ -26,7 +26,7 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// These, and of `usual` what is not among them.
+    /// These, completed from `usual`.
     pub fn or(self, usual: Self) -> Self {
         Self {
             concurrency: self.concurrency.or(usual.concurrency),
@@ -91,7 +91,7 @@ impl Bounds {
         Ok(bounds)
     }
 
-    /// Adds those of the model's configuration; without any, what suits the model is searched.
+    /// Adds the settings of the model's configuration; without any, the settings that suit the model are searched.
     pub fn flags(&self, flags: &mut Flags) {
         for (path, bounds) in [("instances", self.instances), ("max_batch_size", self.batch)] {
             bounds.into_iter().for_each(|(low, high)| flags.add("search", format!("{path}={low}:{high}")));
@@ -135,7 +135,7 @@ fn values(path: &str, list: &[Node]) -> Result<String, Fault> {
     Ok(each.join(","))
 }
 
-/// A value to try; of a field that is a list, a list.
+/// A value to try; a list for a field that is a list.
 fn value(path: &str, node: &Node) -> Result<String, Fault> {
     match &node.value {
         Value::Bool(on) => Ok(on.to_string()),

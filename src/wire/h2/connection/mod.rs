@@ -1,7 +1,7 @@
 //! The client's side of one HTTP/2 connection, without its socket: bytes in, events out; requests in, bytes out.
 //!
-//! Receive windows are as wide as the protocol allows and are granted anew when half of them is used, so that a
-//! benchmark never waits for itself. The send side keeps to the peer's windows, frame size and number of streams.
+//! Receive windows are as wide as the protocol allows and are reopened when half of them is used, so that a benchmark
+//! never waits for itself. The send side respects the peer's windows, frame size and number of streams.
 
 mod patience;
 mod receive;
@@ -20,21 +20,21 @@ use crate::wire::h2::outbox::Outbox;
 use crate::wire::h2::settings::{self, PeerSettings};
 use crate::wire::h2::stream::{Streams, Token};
 
-/// Used part of a receive window at which it is granted anew.
+/// Used part of a receive window at which it is reopened.
 const GRANT_AT: u32 = 1 << 30;
-/// Copied bytes that may wait to be written before no further requests are taken: a peer that answers what it has not read
-/// would make them pile up.
+/// Copied bytes waiting to be written at which no further requests are taken: a peer that answers requests without
+/// reading them would make them pile up.
 const CONGESTED: usize = 64 << 20;
-/// The protocol's window before any setting.
+/// The protocol's initial window, before any setting.
 const FIRST_WINDOW: u32 = 65_535;
 
 /// What happens on streams. A stream is gone after an event with `end`, and after `reset`.
 pub trait Events {
     /// A header block: response headers, or trailers.
     fn headers(&mut self, token: Token, headers: &HeaderList, end: bool);
-    /// A part of the body, as long as it happened to come.
+    /// A part of the body, in whatever size it arrived.
     fn data(&mut self, token: Token, bytes: &[u8], end: bool);
-    /// The peer gave the stream up, or will never look at it.
+    /// The peer reset the stream, or will never process it.
     fn reset(&mut self, token: Token, why: Reset<'_>);
 }
 
@@ -43,11 +43,11 @@ pub trait Events {
 pub enum Reset<'a> {
     /// The peer reset it.
     Code(ErrorCode),
-    /// The peer takes no further streams on the connection, this one included.
+    /// The peer accepts no further streams on the connection, and this one is not processed.
     GoAway(&'a GoAway),
 }
 
-/// The peer's announcement that it takes no further streams.
+/// The peer's announcement that it accepts no further streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoAway {
     /// Why.
@@ -76,7 +76,7 @@ pub struct Connection {
     goaway: Option<GoAway>,
 }
 
-/// A header block of which CONTINUATION frames are still to come.
+/// A header block whose CONTINUATION frames are still outstanding.
 #[derive(Debug)]
 struct Fragment {
     stream: u32,
@@ -84,7 +84,7 @@ struct Fragment {
     bytes: Vec<u8>,
 }
 
-/// What is still to come of a DATA frame.
+/// The part of a DATA frame that is still outstanding.
 #[derive(Clone, Copy, Debug)]
 struct DataRest {
     stream: u32,
@@ -100,7 +100,7 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// A connection whose preface waits to be sent.
+    /// A connection whose preface is waiting to be sent.
     pub fn new() -> Self {
         let mut out = Outbox::default();
         out.copied().extend_from_slice(frame::PREFACE);
@@ -125,17 +125,17 @@ impl Connection {
         }
     }
 
-    /// Whether the peer's settings have come; nothing but the preface should be sent before.
+    /// Whether the peer's settings have arrived; nothing but the preface should be sent before.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// What the peer has told us.
+    /// The peer's settings.
     pub fn peer(&self) -> &PeerSettings {
         &self.peer
     }
 
-    /// Whether the peer takes no further streams, and why.
+    /// The peer's GOAWAY, if it accepts no further streams.
     pub fn goaway(&self) -> Option<&GoAway> {
         self.goaway.as_ref()
     }
@@ -145,7 +145,7 @@ impl Connection {
         self.next_stream > MAX_31_BITS
     }
 
-    /// Whether so much waits to be written that further requests should wait, too.
+    /// Whether enough bytes wait to be written that further requests should wait, too.
     #[inline]
     pub fn is_congested(&self) -> bool {
         self.out.copied_len() > CONGESTED
@@ -160,17 +160,18 @@ impl Connection {
             && self.streams.len() < self.peer.max_concurrent_streams as usize
     }
 
-    /// Streams that are open.
+    /// Number of open streams.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// What waits to be written.
+    /// The bytes that wait to be written.
     pub fn out(&self) -> &Outbox {
         &self.out
     }
 
-    /// Tells that `count` bytes of [`Connection::out`] were written. `sent` learns of messages that have left entirely.
+    /// Notes that `count` bytes of [`Connection::out`] were written. `sent` is called for messages that have left
+    /// entirely.
     #[inline]
     pub fn wrote(&mut self, count: usize, mut sent: impl FnMut(Token)) {
         self.out.advance(count);
@@ -184,7 +185,7 @@ impl Connection {
         self.patience.departed(self.out.departed());
     }
 
-    /// Says goodbye: why the connection cannot go on.
+    /// Sends GOAWAY with the reason why the connection cannot go on.
     pub fn close(&mut self, error: &ConnectionError) {
         let payload = [&[0; 4][..], &error.code.0.to_be_bytes()].concat();
         frame::put(self.out.copied(), kind::GOAWAY, 0, 0, &payload);

@@ -1,42 +1,43 @@
-//! How much a peer may ask of us without doing anything for a request: frames that cost it little and make us work, or
-//! answers that it does not read (RFC 9113, section 10.5).
+//! Limits on what a peer may make us do without progress on a request: frames that are cheap for it and costly for us,
+//! or answers that it does not read (RFC 9113, section 10.5).
 
 use std::collections::VecDeque;
 
 use crate::wire::h2::error::{ConnectionError, ErrorCode};
 
-/// Frames in a row that bring no request forward. One that only keeps an idle connection alive takes hours for so many.
+/// Frames in a row that bring no request forward. A peer that only keeps an idle connection alive takes hours to send
+/// this many.
 pub const MAX_IDLE_FRAMES: i64 = 10_000;
-/// Body bytes of ours for which the peer may send one more such frame: it grants windows anew as it reads.
+/// Body bytes sent by us for which the peer may send one more such frame: it reopens windows as it reads.
 const BYTES_PER_GRANT: i64 = 1024;
-/// Frames that it may save up that way.
+/// Limit on the frames that it may save up that way.
 const MOST_GRANTS: i64 = 1 << 21;
-/// Answers to the peer's control frames that may wait: it asks for more at once, or does not read them.
+/// Limit on unsent answers to the peer's control frames: a peer beyond it asks for too much at once, or does not read.
 pub const MAX_ANSWERS: usize = 1_000;
 
-/// What a peer has used of our patience.
+/// How much of these limits a peer has used.
 #[derive(Debug, Default)]
 pub struct Patience {
-    /// Frames since a request came forward; negative where our own bytes allow more.
+    /// Frames since a request last made progress; negative while our own bytes allow more.
     idle_frames: i64,
-    /// Where in the stream of our bytes each answer that has not left ends.
+    /// Where in our byte stream each unsent answer ends.
     answers: VecDeque<u64>,
 }
 
 impl Patience {
-    /// A request has come forward.
+    /// A request has made progress.
     #[inline]
     pub fn progressed(&mut self) {
         self.idle_frames = self.idle_frames.min(0);
     }
 
-    /// So many bytes of a body are on their way.
+    /// `bytes` of a body are on their way.
     #[inline]
     pub fn sent(&mut self, bytes: i64) {
         self.idle_frames = (self.idle_frames - bytes / BYTES_PER_GRANT - 1).max(-MOST_GRANTS);
     }
 
-    /// A frame has come, of which it is not known yet whether it brings a request forward.
+    /// A frame has arrived; whether it brings a request forward is not known yet.
     ///
     /// # Errors
     /// Where there were too many.

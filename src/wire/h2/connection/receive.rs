@@ -1,16 +1,16 @@
-//! Frames as they come in.
+//! Incoming frames.
 
 use crate::wire::h2::connection::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway, Reset};
 use crate::wire::h2::error::{ConnectionError, ErrorCode};
 use crate::wire::h2::frame::{self, FrameHeader, HEADER_LEN, MAX_31_BITS, flag, kind};
 use crate::wire::h2::settings::OUR_MAX_FRAME;
 
-/// Largest frame other than DATA, and largest header block, that we take.
+/// Largest frame other than DATA, and largest header block, that we accept.
 pub const MAX_CONTROL: usize = 64 << 10;
 
 impl Connection {
-    /// Takes bytes from the peer. Returns how many were used; the rest, less than a frame other than DATA, must come
-    /// again with more bytes behind it.
+    /// Processes bytes from the peer. Returns how many were used; the rest, less than a frame other than DATA, must be
+    /// passed again with more bytes behind it.
     ///
     /// # Errors
     /// Where the peer broke the protocol: the connection is of no further use.
@@ -73,7 +73,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Passes on what has come of a DATA frame; returns how many bytes that were.
+    /// Passes on the available part of a DATA frame; returns its number of bytes.
     fn take_data<E: Events>(&mut self, mut data: DataRest, input: &[u8], events: &mut E) -> usize {
         let now = data.bytes.min(input.len());
         let skipped = data.padding.min(input.len() - now);
@@ -95,7 +95,7 @@ impl Connection {
         now + skipped
     }
 
-    /// Counts received bytes against both windows, and widens them when half is used.
+    /// Counts received bytes against both windows, and reopens them when half is used.
     fn grant(&mut self, id: u32, length: u32) {
         self.unreported += length;
         if self.unreported >= GRANT_AT {
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     fn block<E: Events>(&mut self, id: u32, block: &[u8], end: bool, events: &mut E) -> Result<(), ConnectionError> {
-        // Blocks of streams that are gone change the table too.
+        // Blocks of closed streams change the table too.
         self.decoder.decode(block, &mut self.headers)?;
         if let Some(stream) = self.streams.get(&id) {
             let token = stream.token;
@@ -187,7 +187,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer has said all: whatever we had still to say is not wanted.
+    /// The peer has finished: whatever we still had to send is not wanted.
     fn ended_by_peer(&mut self, id: u32) {
         if let Some(stream) = self.streams.remove(&id)
             && !stream.ended
@@ -270,7 +270,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A frame must be for a stream that we opened at some time.
+    /// Checks that a frame is for a stream that we opened at some time.
     fn check_stream(&self, id: u32) -> Result<(), ConnectionError> {
         if id.is_multiple_of(2) || id >= self.next_stream {
             return Err(ConnectionError::protocol(format!("a frame is for stream {id}, which was never opened")));

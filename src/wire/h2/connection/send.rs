@@ -1,4 +1,4 @@
-//! Requests on their way out: streams are opened, bodies cut into frames as windows allow.
+//! Outgoing requests: opens streams, and cuts bodies into frames as windows allow.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::wire::h2::stream::{Piece, Stream, Token};
 /// A message to send: bytes to copy, then tensors by reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The owner's name for it, told when it has left.
+    /// The owner's name for it, reported when it has left.
     pub token: Token,
     /// Copied at once.
     pub head: &'a [u8],
@@ -24,7 +24,7 @@ pub struct Message<'a> {
 }
 
 impl Connection {
-    /// Opens a stream with a rendered header block; our side stays open. Only if [`Connection::can_open`].
+    /// Opens a stream with an encoded header block; our side stays open. Only if [`Connection::can_open`].
     pub fn open(&mut self, token: Token, block: &[u8]) -> u32 {
         let id = self.next_stream;
         self.next_stream += 2;
@@ -42,8 +42,8 @@ impl Connection {
         }
     }
 
-    /// Sends a message on an open stream, as far as windows allow; the rest follows by itself. Nothing happens where the
-    /// stream is gone.
+    /// Sends a message on an open stream, as far as windows allow; the rest follows by itself. Does nothing if the
+    /// stream is closed.
     pub fn send(&mut self, id: u32, message: Message<'_>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let length = message.head.len();
@@ -83,14 +83,14 @@ impl Connection {
         stream.ends = true;
     }
 
-    /// Gives a stream up. No event follows for it.
+    /// Resets a stream. No event follows for it.
     pub fn reset(&mut self, id: u32, code: ErrorCode) {
         if self.streams.remove(&id).is_some() {
             frame::put_number(self.out.copied(), kind::RST_STREAM, id, code.0);
         }
     }
 
-    /// Sends what windows allow of the bodies that wait, in the order in which they came.
+    /// Sends as much of the waiting bodies as windows allow, in the order in which they came.
     pub(super) fn pump(&mut self) {
         for _ in 0..self.stalled.len() {
             let Some(id) = self.stalled.pop_front() else { return };

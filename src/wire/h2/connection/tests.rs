@@ -1,4 +1,4 @@
-//! The connection against scripted bytes of a peer.
+//! The connection against a peer that sends scripted bytes.
 
 use bytes::Bytes;
 

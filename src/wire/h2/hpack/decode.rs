@@ -4,9 +4,9 @@ use crate::wire::h2::error::{ConnectionError, ErrorCode};
 use crate::wire::h2::hpack::huffman;
 use crate::wire::h2::hpack::table::DynamicTable;
 
-/// The table size that we advertise by not saying otherwise.
+/// The table size that holds because our SETTINGS do not change it.
 const TABLE_LIMIT: usize = 4096;
-/// Most bytes of decoded fields in one block, against tiny blocks that expand without end.
+/// Limit on decoded fields in one block, in bytes, against tiny blocks that expand without end.
 const LIST_LIMIT: usize = 1 << 20;
 
 /// The fields of one decoded block. Reused from block to block, so that decoding allocates nothing in the long run.
@@ -113,7 +113,7 @@ fn compression_error(what: &str) -> ConnectionError {
     ConnectionError::new(ErrorCode::COMPRESSION_ERROR, format!("a header block {what}"))
 }
 
-/// What is left of a block.
+/// The rest of a block.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

@@ -1,5 +1,5 @@
-//! The encoder of request headers. All requests of a client have the same fields, so their block is rendered once: the
-//! first request makes the server remember every field, later ones are a byte per field.
+//! The encoder of request headers. All requests of a client have the same fields, so their block is encoded once: the
+//! first request makes the server index every field, later ones take one byte per field.
 
 use crate::wire::h2::hpack::table::{ENTRY_OVERHEAD, STATIC};
 
@@ -12,15 +12,15 @@ const SIZE_UPDATE: (u8, u32) = (0x20, 5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing was sent yet.
+    /// Nothing has been sent yet.
     Fresh,
-    /// The server remembers the fields.
+    /// The server has indexed the fields.
     Known,
-    /// The server refused to remember fields.
+    /// The server refuses to index fields.
     Forgetful,
 }
 
-/// Renders the header blocks of one client on one connection.
+/// Encodes the header blocks of one client on one connection.
 #[derive(Debug)]
 pub struct Encoder {
     first: Vec<u8>,
@@ -64,7 +64,7 @@ impl Encoder {
         encoder
     }
 
-    /// A block for a single request that nothing is remembered of.
+    /// A block for a single request, of which nothing is indexed.
     pub fn literal(fields: &[(String, String)]) -> Vec<u8> {
         Self::new(fields).plain
     }

@@ -40,8 +40,8 @@ static CODE: LazyLock<Code> = LazyLock::new(|| {
     code
 });
 
-/// Appends the decoded form of `input` to `out`; `None` where `input` is no valid code: the end mark inside, or a
-/// rest that is not up to seven bits of ones.
+/// Appends the decoded form of `input` to `out`; `None` if `input` is not valid: it contains the end mark, or its
+/// padding is not up to seven one bits.
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let code = &*CODE;
     let (mut bits, mut length) = (0_u32, 0_usize);

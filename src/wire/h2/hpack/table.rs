@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What each entry of the dynamic table costs above its own bytes (RFC 7541, section 4.1).
+/// Overhead of each entry of the dynamic table, in bytes (RFC 7541, section 4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
 /// Entries of the static table, from number 1 (RFC 7541, appendix A).
@@ -23,14 +23,14 @@ pub const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// A remembered field: name and value in one allocation.
+/// An indexed field: name and value in one allocation.
 #[derive(Debug)]
 struct Entry {
     bytes: Box<[u8]>,
     name_len: usize,
 }
 
-/// Fields that the peer asked to be remembered, newest first.
+/// Fields that the peer added, newest first.
 #[derive(Debug)]
 pub struct DynamicTable {
     entries: VecDeque<Entry>,
@@ -44,13 +44,13 @@ impl DynamicTable {
         Self { entries: VecDeque::new(), size: 0, limit }
     }
 
-    /// Changes the limit and forgets what no longer fits.
+    /// Changes the limit and evicts what no longer fits.
     pub fn resize(&mut self, limit: usize) {
         self.limit = limit;
         self.evict(0);
     }
 
-    /// Remembers a field. One that is larger than the table empties it (RFC 7541, section 4.4).
+    /// Adds a field. One that is larger than the table empties it (RFC 7541, section 4.4).
     pub fn insert(&mut self, name: &[u8], value: &[u8]) {
         let cost = name.len() + value.len() + ENTRY_OVERHEAD;
         self.evict(cost);
@@ -60,7 +60,7 @@ impl DynamicTable {
         }
     }
 
-    /// The field with `index` in the joint numbering of both tables; `None` where there is none.
+    /// The field with `index` in the joint numbering of both tables; `None` if there is none.
     #[inline]
     pub fn field(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let index = index.checked_sub(1)?;

@@ -1,5 +1,5 @@
-//! The recorder, over histograms of two values: what their thousands of counters hold is not in question, only that nothing
-//! is lost between a writer and a window's end.
+//! The recorder over two-valued histograms: the contents of the thousands of counters are not in question, only that
+//! nothing is lost between a writer and the end of a window.
 
 #[path = "../../../../src/record/bank.rs"]
 #[allow(dead_code)]

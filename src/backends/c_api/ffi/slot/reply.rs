@@ -1,4 +1,4 @@
-//! Responses: they are noted down, held against the model and shown to whoever watches.
+//! Responses: records them, checks them against the model and shows them to observers.
 
 use std::sync::atomic::Ordering;
 
@@ -9,13 +9,13 @@ use crate::clock::Stamp;
 use crate::data::Payload;
 
 impl Slot {
-    /// Takes in one response, `before` others having come.
+    /// Processes one response, `before` others having come.
     #[inline(always)]
     pub(super) fn take_in(&self, at: Stamp, response: InferenceResponse<'_>, before: u32) {
         if before == 0 {
             self.progress.first_response.store(at.0, Ordering::Relaxed);
         }
-        // Of two that come at once, either may be the last.
+        // Of two that arrive at once, either may be the last.
         if at.0 > self.progress.last_response.load(Ordering::Relaxed) {
             self.progress.last_response.store(at.0, Ordering::Relaxed);
         }
@@ -31,7 +31,7 @@ impl Slot {
         }
     }
 
-    /// A null response ends a request; if none came before it, its time stands for the response's.
+    /// A null response ends a request; if none came before it, its time counts as the response's.
     #[cold]
     pub(super) fn end_without_data(&self, at: Stamp, before: u32) {
         if before == 0 {
@@ -48,7 +48,7 @@ impl Slot {
         self.shared.sink.response(self.id, response);
     }
 
-    /// Whether a final response is none: decoupled models may end a request with one that has no outputs.
+    /// Whether a final response carries nothing: decoupled models may end a request with one that has no outputs.
     #[inline]
     pub(super) fn only_ends(&self, response: &InferenceResponse<'_>) -> bool {
         // Responses of decoupled models are always watched, and others rarely.
@@ -61,14 +61,14 @@ impl Slot {
         self.shared.spec.models[unsafe { self.outstanding_model() }].decoupled
     }
 
-    /// Holds a response against the model, where that is due.
+    /// Checks a response against the model, if that is due.
     #[cold]
     fn check(&self, response: &InferenceResponse<'_>) -> Result<(), InferError> {
-        // SAFETY: a response is being taken in, so its request is not over and nobody changes `requests`.
+        // SAFETY: a response is being processed, so its request is not over and nothing changes `requests`.
         let payload = unsafe { &*self.requests.get() }.payload();
         let Some(id) = payload.filter(|id| self.checks.is_due(*id)) else { return Ok(()) };
         let Payload { model, batch, .. } = self.shared.spec.payloads[id.0 as usize];
-        // The response tells the model's name, but the server itself wrote it there.
+        // The response carries the model's name, but the server itself wrote it there.
         ReplyForm { model: &self.shared.spec.models[model], batch, contents: true }.check(None, response)?;
         self.checks.pass(id);
         Ok(())

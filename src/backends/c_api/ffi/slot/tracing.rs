@@ -1,4 +1,4 @@
-//! The turns of a traced request's life.
+//! The stages of a traced request's life.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ impl Slot {
         begun
     }
 
-    /// The server has refused the request that `begun` went with; passes on what it said.
+    /// The server has refused the request that `begun` was issued with; returns the server's error.
     ///
     /// # Safety
     /// The trace is of this slot's last request, whose issue has failed.
@@ -32,13 +32,13 @@ impl Slot {
     pub(super) unsafe fn withdraw_trace(&self, begun: &Begun, refusal: (Stamp, Status)) -> (Stamp, Status) {
         if let Some(tracing) = self.tracing.as_deref().filter(|_| !begun.pointer.is_null()) {
             self.progress.traced.store(false, Ordering::Relaxed);
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { tracing.withdraw(begun) };
         }
         refusal
     }
 
-    /// The call that handed over a request that was to be traced has returned.
+    /// The call that handed over a traced request has returned.
     #[cold]
     pub(super) fn note_hand_over(&self, begun: &Begun) {
         if let Some(tracing) = self.tracing.as_deref().filter(|_| !begun.pointer.is_null()) {
@@ -46,7 +46,7 @@ impl Slot {
         }
     }
 
-    /// Tells the sink of the trace.
+    /// Passes the trace to the sink.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_trace(&self) {

@@ -1,4 +1,4 @@
-//! What ranks say, as bytes.
+//! The messages of ranks, as bytes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What a rank says.
+/// A rank's message.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Said<T> {
-    /// What it is time for.
+pub(super) enum Message<T> {
+    /// The value of the current step.
     This(T),
     /// It cannot go on.
     Failed(String),
 }
 
-/// What is longer is worth packing.
+/// Longer messages are worth compressing.
 const SHORT: usize = 400;
-/// The first byte of what is packed; JSON begins with another.
+/// The first byte of a compressed message; JSON never begins with it.
 const PACKED: u8 = 1;
 
-/// As JSON, packed where it is long.
-pub(super) fn encode<T: Serialize>(said: &Said<T>) -> Result<Vec<u8>> {
+/// As JSON, compressed if it is long.
+pub(super) fn encode<T: Serialize>(said: &Message<T>) -> Result<Vec<u8>> {
     let failed = |error: &dyn std::fmt::Display| Error::machine(format!("cannot tell other ranks: {error}"));
     let text = serde_json::to_vec(said).map_err(|error| failed(&error))?;
     if text.len() <= SHORT {
@@ -37,31 +37,32 @@ pub(super) fn encode<T: Serialize>(said: &Said<T>) -> Result<Vec<u8>> {
     packer.write_all(&text).and_then(|()| packer.finish()).map_err(|error| failed(&error))
 }
 
-/// The text of what was said.
+/// The decompressed text of a message.
 fn unpacked(bytes: &[u8]) -> Cow<'_, [u8]> {
     let Some(packed) = bytes.strip_prefix(&[PACKED]) else { return Cow::Borrowed(bytes) };
     let mut text = Vec::new();
-    // What is torn is no JSON either.
+    // A damaged message is not JSON either.
     match DeflateDecoder::new(packed).read_to_end(&mut text) {
         Ok(_) => Cow::Owned(text),
         Err(_) => Cow::Borrowed(bytes),
     }
 }
 
-/// What each has said; where some cannot go on, why, each reason once.
+/// Everybody's values; if some ranks cannot go on, their reasons, each once.
 pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<Vec<T>> {
     let (mut all, mut failed): (Vec<T>, BTreeMap<String, Vec<usize>>) = (Vec::new(), BTreeMap::new());
     for (rank, bytes) in said.iter().enumerate() {
         let bytes = &*unpacked(bytes);
         match serde_json::from_slice(bytes) {
-            Ok(Said::This(this)) => all.push(this),
-            Ok(Said::Failed(reason)) => failed.entry(reason).or_default().push(rank),
+            Ok(Message::This(this)) => all.push(this),
+            Ok(Message::Failed(reason)) => failed.entry(reason).or_default().push(rank),
             Err(error) => {
-                // Whoever has failed says so whatever it is time for.
-                let failure = serde_json::from_slice(bytes).ok().and_then(|said: Said<serde_json::Value>| match said {
-                    Said::Failed(reason) => Some(reason),
-                    Said::This(_) => None,
-                });
+                // A failed rank sends its failure whatever the step is.
+                let failure =
+                    serde_json::from_slice(bytes).ok().and_then(|said: Message<serde_json::Value>| match said {
+                        Message::Failed(reason) => Some(reason),
+                        Message::This(_) => None,
+                    });
                 let reason = failure.unwrap_or_else(|| {
                     format!("says something else than it is time for ({error}); start all ranks with the same flags")
                 });
@@ -80,7 +81,7 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
     Err(Error::machine(reasons.collect::<Vec<_>>().join("; ")))
 }
 
-/// What rank 0 has said; the others have said nothing, but those that cannot go on.
+/// Rank 0's value; the others send nothing, except those that cannot go on.
 pub(super) fn first<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<T> {
     let nothing = |bytes: &Vec<u8>| if bytes.is_empty() { b"{\"This\":null}".to_vec() } else { bytes.clone() };
     let all: Vec<Vec<u8>> = said.iter().map(nothing).collect();
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_all_say_is_heard_in_order() {
-        let said: Vec<Vec<u8>> = (0..3).map(|rank| encode(&Said::This(rank * 10)).unwrap()).collect();
+        let said: Vec<Vec<u8>> = (0..3).map(|rank| encode(&Message::This(rank * 10)).unwrap()).collect();
         assert_eq!(decode::<u64>(&said, name).unwrap(), [0, 10, 20]);
         assert_eq!(first::<u64>(&[said[1].clone(), Vec::new()], name).unwrap(), 10);
     }
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_long_is_packed_and_what_is_torn_is_told() {
         let long: Vec<u64> = (0..10_000).map(|number| number % 7).collect();
-        let said = encode(&Said::This(&long)).unwrap();
+        let said = encode(&Message::This(&long)).unwrap();
         assert!(said.len() < 1_000, "{}", said.len());
         assert_eq!(decode::<Vec<u64>>(std::slice::from_ref(&said), name).unwrap(), [long]);
         let torn = said[..said.len() / 2].to_vec();
@@ -116,12 +117,12 @@ mod tests {
 
     #[test]
     fn failures_are_told_once_each_whatever_it_is_time_for() {
-        let failed = |reason: &str| encode(&Said::<()>::Failed(reason.to_owned())).unwrap();
-        let said = [encode(&Said::This(1_u64)).unwrap(), failed("no model"), failed("no model"), failed("no data")];
+        let failed = |reason: &str| encode(&Message::<()>::Failed(reason.to_owned())).unwrap();
+        let said = [encode(&Message::This(1_u64)).unwrap(), failed("no model"), failed("no model"), failed("no data")];
         let told = decode::<u64>(&said, name).unwrap_err().to_string();
         assert_eq!(told, "rank 3: no data; rank 1, and 1 more: no model");
         assert!(first::<u64>(&said, name).unwrap_err().to_string().contains("no model"));
-        let other = [encode(&Said::This("a window")).unwrap()];
+        let other = [encode(&Message::This("a window")).unwrap()];
         assert!(decode::<u64>(&other, name).unwrap_err().to_string().starts_with("rank 0: says something else"));
     }
 }

@@ -1,4 +1,5 @@
-//! What stands on the command line: for whoever reads the result, and for rules that tell what was given from defaults.
+//! The flags given on the command line: for readers of the result, and for rules that distinguish given flags from
+//! defaults.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -10,7 +11,7 @@ use crate::plan::{Flag, Given, Words};
 const SECRET: &[&str] = &["-H"];
 
 /// What the flags are, for whoever reads the result.
-pub fn said(command: &clap::Command, matches: &ArgMatches) -> Words {
+pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
     let mut words = Words::default();
     for arg in command.get_arguments() {
         let (name, given) = (shown(arg), is_given(arg, matches));
