@@ -17,7 +17,7 @@ use crate::measure::disturbance::look;
 use crate::plan::{Checkup, Plan};
 
 /// How long the load of others is observed.
-const LOOK: Duration = Duration::from_secs(1);
+const SAMPLE_TIME: Duration = Duration::from_secs(1);
 /// A driver tool that takes longer than this is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 const INTERRUPT_POLL: Duration = Duration::from_millis(5);
@@ -90,7 +90,7 @@ fn of_time(_: &Checkup) -> Vec<Finding> {
 fn of_others(wanted: &Checkup) -> Vec<Finding> {
     let ticks = rustix::param::clock_ticks_per_second();
     let since_start = processors::steal(&times(&read("/proc/stat").unwrap_or_default(), ticks));
-    let (others, stolen) = look(&Machine::new(Server::NotAmongOthers, &wanted.pinned()), LOOK);
+    let (others, stolen) = look(&Machine::new(Server::NotAmongOthers, &wanted.pinned()), SAMPLE_TIME);
     vec![since_start, load(others, stolen)]
 }
 

@@ -170,7 +170,7 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
 /// not wait. Regions registered with network servers are unregistered, as far as that is possible at once.
 pub fn abandon_servers() {
     regions::forget_all(FORGET_LIMIT);
-    c_api::hold_still();
+    c_api::prevent_forks();
     processes::end_all();
     c_api::unlink_python_regions();
 }

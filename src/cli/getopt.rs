@@ -240,7 +240,7 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
 }
 
 /// Names this similar may be typing errors (Jaro-Winkler).
-const NEARLY: f64 = 0.85;
+const SIMILAR: f64 = 0.85;
 /// Maximum number of suggestions.
 const MOST_SUGGESTED: usize = 3;
 
@@ -253,11 +253,11 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     let likeness = |long: &str| {
         let has_part =
             name.len() > 2 && long.split('-').any(|part| part == name) || long.contains(name) && name.len() > 4;
-        if has_part { NEARLY } else { strsim::jaro_winkler(long, name) }
+        if has_part { SIMILAR } else { strsim::jaro_winkler(long, name) }
     };
     let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
     let mut found: Vec<(f64, &Arg)> = visible.map(|arg| (likeness(arg.get_long().unwrap_or_default()), arg)).collect();
-    found.retain(|(likeness, _)| *likeness >= NEARLY);
+    found.retain(|(likeness, _)| *likeness >= SIMILAR);
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
     // A name that differs in a single letter leaves no doubt.

@@ -31,7 +31,7 @@ use crate::ranks::Part;
 use crate::record::{CoarseHistogram, Distribution};
 
 /// How often the progress of other processes is checked.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(1);
 
 /// The shape of a periodic load.
 #[derive(Clone, Debug)]
@@ -296,7 +296,7 @@ fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
         let reached = || shape.progress.reached(shape.part) >= to as usize;
         while !reached() && !flight.control.is_stopped() {
             // Progress of other processes wakes nobody here.
-            let due = if shape.part.is_shared() { Stamp::now().plus_duration(LOOK) } else { Stamp::NEVER };
+            let due = if shape.part.is_shared() { Stamp::now().plus_duration(POLL) } else { Stamp::NEVER };
             issuer.rest_until(due, reached)?;
         }
     }

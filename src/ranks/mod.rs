@@ -39,7 +39,7 @@ pub const STEP_LIMIT: Duration = Duration::from_secs(600);
 /// Time limit for a rank that only has to answer, on a busy or paging machine.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// How often a waiting rank polls.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(1);
 
 /// How the ranks of a run work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +234,7 @@ impl Ranks {
             if let Some(all) = self.look()? {
                 return Ok(all);
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         }
     }
 
@@ -250,7 +250,7 @@ impl Ranks {
                 let found = messages::first(&all, |rank| self.name(rank));
                 return found.map_err(|error| self.end_with(error));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         }
     }
 
@@ -259,7 +259,7 @@ impl Ranks {
         let told = self.check().and_then(|()| {
             // The current exchange comes first.
             while self.under_way.get() && self.look_at_bytes()?.is_none() {
-                thread::sleep(LOOK);
+                thread::sleep(POLL);
             }
             let own = messages::encode(&Message::<()>::Failed(reason.to_string()))?;
             self.begin_with(own.clone(), ANSWER_LIMIT)?;
@@ -268,7 +268,7 @@ impl Ranks {
                     self.first_speaks.set(said[0] == own);
                     return Ok(());
                 }
-                thread::sleep(LOOK);
+                thread::sleep(POLL);
             }
         });
         // A rank that does not receive it notices on its own.

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::ranks::{LOOK, Part, Peers};
+use crate::ranks::{POLL, Part, Peers};
 
 /// Set for a process whose standard input is such a socket.
 const VARIABLE: &str = "TRITON_BENCH_RELAYED";
@@ -289,7 +289,7 @@ impl<P: Peers> Relay<P> {
             Ok(None) => {
                 match under_way.is_some_and(|since| Stamp::now() - since < EAGER) {
                     true => thread::yield_now(),
-                    false => thread::sleep(LOOK),
+                    false => thread::sleep(POLL),
                 }
                 Ok(())
             }
@@ -308,7 +308,7 @@ impl<P: Peers> Relay<P> {
             if let Some(all) = self.peers.look().ok()? {
                 return all.iter().map(|said| said.first().copied()).collect();
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         }
         None
     }

@@ -16,21 +16,21 @@ const SETTINGS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 40];
 /// # Panics
 /// Where an invariant is broken.
 pub fn frames(piece: usize, bytes: &[u8]) {
-    let (whole, pieces) = (heard(bytes.len().max(1), bytes), heard(piece.max(1), bytes));
+    let (whole, pieces) = (received(bytes.len().max(1), bytes), received(piece.max(1), bytes));
     assert_eq!(whole, pieces);
 }
 
 /// Events, the error that ended the connection, and what we sent.
-type Heard = (Vec<(u64, String, Vec<u8>)>, Option<ConnectionError>, Vec<u8>);
+type Outcome = (Vec<(u64, String, Vec<u8>)>, Option<ConnectionError>, Vec<u8>);
 
-fn heard(piece: usize, bytes: &[u8]) -> Heard {
+fn received(piece: usize, bytes: &[u8]) -> Outcome {
     let mut connection = opened(|number| Token(number));
     let mut log = Log::default();
     let error = feed(&mut connection, (piece, bytes), &mut log).err();
     if let Some(error) = &error {
         connection.close(error);
     }
-    (log.0, error, said(&mut connection))
+    (log.0, error, drain_output(&mut connection))
 }
 
 /// A connection with open streams, with one request that still waits for its window.
@@ -45,7 +45,7 @@ pub fn opened(token: impl Fn(u64) -> Token) -> Connection {
         let head: &[u8] = if number == 0 { &[7; 100] } else { &[7] };
         connection.send(stream, Message { token: token(number), head, parts: &[], end: number != 2 });
     }
-    said(&mut connection);
+    drain_output(&mut connection);
     connection
 }
 
@@ -68,7 +68,7 @@ pub fn feed<E: Events>(
 }
 
 /// Takes everything that waits to be written.
-fn said(connection: &mut Connection) -> Vec<u8> {
+fn drain_output(connection: &mut Connection) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !connection.out().is_empty() {
         let mut slices = [IoSlice::new(&[]); 16];

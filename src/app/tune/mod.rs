@@ -324,7 +324,7 @@ impl<'a> RunningSearch<'a> {
 }
 
 /// Flags that are part of a search's identity otherwise, or may change when it is resumed.
-const TOLD: &[&str] = &[
+const NOT_IDENTITY: &[&str] = &[
     "-m",
     "-u",
     "--concurrency-range",
@@ -345,8 +345,8 @@ const TOLD: &[&str] = &[
 /// The identity of a search, by which its record is recognised.
 fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
     let words = plan.run.words.flags.iter();
-    let told = |name: &str| TOLD.contains(&name) || OF_OUTPUT.contains(&name);
-    let flags = words.filter(|flag| flag.given && !told(&flag.name));
+    let is_excluded = |name: &str| NOT_IDENTITY.contains(&name) || OF_OUTPUT.contains(&name);
+    let flags = words.filter(|flag| flag.given && !is_excluded(&flag.name));
     let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
     Head {
         search: report::tune::title(plan, search),

@@ -17,9 +17,9 @@ const SETTLED: f64 = 1.25;
 /// A window holds this many requests, but lasts at least and at most these multiples of their latency.
 const REQUESTS: (f64, f64, f64) = (64.0, 2.0, 4.0);
 /// Limit on both times.
-const MOST: Duration = Duration::from_secs(2);
+const MAX_LENGTH: Duration = Duration::from_secs(2);
 /// A measurement is accepted down to this share of the length that its latency asks for.
-const NEARLY: f64 = 0.75;
+const ACCEPTED_SHARE: f64 = 0.75;
 /// How long the longest try waits for a candidate that completes no request: this share of the budget, between these
 /// bounds.
 const PATIENCE: (f64, Duration, Duration) = (0.15, Duration::from_secs(2), Duration::from_secs(60));
@@ -80,9 +80,9 @@ impl Visit<'_> {
             };
             match outcome_of(&level)? {
                 VisitOutcome::Enough => {
-                    latency_s = self.latency_s(level.client.request_rate()).min(MOST.as_secs_f64() / REQUESTS.2);
+                    latency_s = self.latency_s(level.client.request_rate()).min(MAX_LENGTH.as_secs_f64() / REQUESTS.2);
                     let needed = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
-                    if warmup >= needed.0.mul_f64(NEARLY) && window >= needed.1.mul_f64(NEARLY) {
+                    if warmup >= needed.0.mul_f64(ACCEPTED_SHARE) && window >= needed.1.mul_f64(ACCEPTED_SHARE) {
                         return Ok(level);
                     }
                 }
@@ -118,7 +118,7 @@ fn lengths(warmup: Duration, unit_s: f64, (latency_s, concurrency): (f64, Option
     let latencies = (requests / f64::from(concurrency.unwrap_or(1).max(1))).clamp(fewest, most);
     // A window shorter than a request may see none end.
     let times = |factor: f64, fewest: f64| {
-        Duration::from_secs_f64((factor * latency_s).min(MOST.as_secs_f64()).max(fewest * latency_s))
+        Duration::from_secs_f64((factor * latency_s).min(MAX_LENGTH.as_secs_f64()).max(fewest * latency_s))
     };
     let window = Duration::from_secs_f64(unit_s).max(times(latencies, 1.5));
     (warmup.max(SETTLING.0).max(window.mul_f64(SETTLING.1)).max(times(SETTLED, 1.0)), window)

@@ -165,7 +165,7 @@ fn clean_up() {
 }
 
 /// Keeps the server from starting processes, and from crashing when those that it has started are gone.
-pub fn hold_still() {
+pub fn prevent_forks() {
     ffi::stop_crashes();
     ffi::close_forks();
 }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The same if some have already arrived, as with a log frequency: there may be none left.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 /// How often the files are polled.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 /// Files that have not grown for this long are stable.
 const REST: Duration = Duration::from_millis(40);
 
@@ -99,7 +99,7 @@ fn settle(files: &TraceFiles, before: &BTreeMap<PathBuf, u64>, patience: Duratio
     let begun = Stamp::now();
     let (mut last, mut since) = (before.clone(), begun);
     loop {
-        thread::sleep(LOOK);
+        thread::sleep(POLL);
         let (sizes, now) = (files.sizes()?, Stamp::now());
         if sizes != last {
             (last, since) = (sizes, now);

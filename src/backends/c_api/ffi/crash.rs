@@ -21,9 +21,9 @@ static SHOWN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// The end of a pipe that wakes the cleanup thread, and whether it is done.
 static CALL: AtomicI32 = AtomicI32::new(-1);
-static CLEARED: AtomicBool = AtomicBool::new(false);
-const CLEAR_LOOKS: u32 = 2000;
-const CLEAR_LOOK: Duration = Duration::from_millis(1);
+static CLEANED_UP: AtomicBool = AtomicBool::new(false);
+const CLEANUP_POLLS: u32 = 2000;
+const CLEANUP_POLL: Duration = Duration::from_millis(1);
 
 /// Whether threads that crash are stopped instead.
 static STOPS: AtomicBool = AtomicBool::new(false);
@@ -49,7 +49,7 @@ pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>,
         let wait = move || {
             if wait.read_exact(&mut [0]).is_ok() {
                 clean_up();
-                CLEARED.store(true, Ordering::Relaxed);
+                CLEANED_UP.store(true, Ordering::Relaxed);
             }
         };
         if thread::Builder::new().name("crash".to_owned()).spawn(wait).is_ok() {
@@ -109,11 +109,11 @@ fn call_for_cleanup() -> bool {
     if call < 0 || unsafe { libc::write(call, [0_u8].as_ptr().cast(), 1) } != 1 {
         return false;
     }
-    for _ in 0..CLEAR_LOOKS {
-        if CLEARED.load(Ordering::Relaxed) {
+    for _ in 0..CLEANUP_POLLS {
+        if CLEANED_UP.load(Ordering::Relaxed) {
             return true;
         }
-        thread::sleep(CLEAR_LOOK);
+        thread::sleep(CLEANUP_POLL);
     }
     false
 }

@@ -14,8 +14,8 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
 /// First pause between polls: short, because most things are gone within a millisecond.
-const FIRST_LOOK: Duration = Duration::from_micros(200);
-const LAST_LOOK: Duration = Duration::from_millis(5);
+const FIRST_POLL: Duration = Duration::from_micros(200);
+const LAST_POLL: Duration = Duration::from_millis(5);
 /// How long to wait for threads of a deleted server; if any is left, the process ends without destructors.
 const GONE_LIMIT: Duration = Duration::from_millis(200);
 /// How long threads of the server may take to become idle; some backends have threads that never do.
@@ -168,10 +168,10 @@ fn are_gone_soon() -> bool {
 }
 
 fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let mut pause = FIRST_LOOK;
+    let mut pause = FIRST_POLL;
     while !is_so() {
         thread::sleep(pause);
-        pause = (pause * 2).min(LAST_LOOK);
+        pause = (pause * 2).min(LAST_POLL);
     }
 }
 
