@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::traces::read::{Entry, Joined, Trace};
+use crate::traces::objects::Objects;
+use crate::traces::trace::{Joined, Trace};
 
 /// The files of a server: `FILE`, which it adds to, and `FILE.0`, `FILE.1` and so on, each of which it writes at once.
 #[derive(Debug)]
@@ -13,12 +14,12 @@ pub struct TraceFiles {
     path: PathBuf,
     /// How far each file has been read.
     read: BTreeMap<PathBuf, u64>,
-    /// No more bytes of a file are read at once.
+    /// No more bytes are read at once.
     most: u64,
 }
 
-/// Of more than so many bytes that a server has written since the last look, those are read that it has written last: 100 000 traces
-/// or so, which take twice that in memory.
+/// Of more than so many bytes that a server has written since the last look, in all of its files, those are read that it has written
+/// last: 100 000 traces or so, which take twice that in memory.
 const MOST_BYTES: u64 = 128 << 20;
 
 impl TraceFiles {
@@ -59,6 +60,12 @@ impl TraceFiles {
         Ok(sizes)
     }
 
+    /// Which of the files it is, in the order in which they are written: the one that is added to comes last.
+    fn number(&self, path: &Path) -> u64 {
+        let number = path.extension().and_then(|number| number.to_str()?.parse().ok());
+        if path == self.path { u64::MAX } else { number.unwrap_or(u64::MAX) }
+    }
+
     /// Whether there is more than has been read.
     ///
     /// # Errors
@@ -74,14 +81,18 @@ impl TraceFiles {
     /// Where a file cannot be read, or is none of traces.
     pub fn take(&mut self, wants: impl Fn(&str) -> bool) -> io::Result<Vec<Trace>> {
         let mut joined = Joined::default();
-        for (path, size) in self.sizes()? {
+        let mut files: Vec<(PathBuf, u64)> = self.sizes()?.into_iter().collect();
+        files.sort_by_key(|(path, _)| std::cmp::Reverse(self.number(path)));
+        let mut left = self.most;
+        for (path, size) in files {
             let from = self.read.entry(path.clone()).or_default();
             if *from > size {
                 // The server was started anew, and began its file again.
                 *from = 0;
             }
             // An object that is cut by this has no trace to belong to.
-            *from = (*from).max(size.saturating_sub(self.most));
+            *from = (*from).max(size.saturating_sub(left));
+            left -= size - *from;
             if *from < size {
                 let mut file = File::open(&path)?;
                 file.seek(SeekFrom::Start(*from))?;
@@ -91,78 +102,6 @@ impl TraceFiles {
         let mut traces = joined.traces();
         traces.retain(|trace| trace.request.as_deref().is_some_and(&wants));
         Ok(traces)
-    }
-}
-
-/// Finds the objects of a list that may begin and end anywhere.
-#[derive(Default)]
-pub(super) struct Objects {
-    /// Bytes of the object that is not complete.
-    object: Vec<u8>,
-    depth: usize,
-    in_text: bool,
-    escaped: bool,
-    /// Bytes so far.
-    seen: u64,
-    /// The latest objects, all of one trace, and where they begin.
-    latest: Vec<Entry>,
-    begun: u64,
-}
-
-/// So much is read at once.
-const PIECE: usize = 1 << 20;
-
-impl Objects {
-    /// Adds all objects of complete traces to `joined`. Returns how many bytes those take, with what stands between them.
-    pub(super) fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
-        let mut piece = vec![0; PIECE];
-        loop {
-            let length = file.read(&mut piece)?;
-            if length == 0 {
-                break;
-            }
-            for &byte in &piece[..length] {
-                self.seen += 1;
-                if self.push(byte) {
-                    self.complete(joined)?;
-                }
-            }
-        }
-        if !self.object.is_empty() {
-            return Ok(self.begun);
-        }
-        self.latest.drain(..).for_each(|entry| joined.add(entry));
-        Ok(self.seen)
-    }
-
-    /// Takes a byte; whether an object is complete with it.
-    fn push(&mut self, byte: u8) -> bool {
-        if self.depth == 0 && byte != b'{' {
-            return false;
-        }
-        self.object.push(byte);
-        match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' if self.in_text => self.escaped = true,
-            b'"' => self.in_text = !self.in_text,
-            b'{' if !self.in_text => self.depth += 1,
-            b'}' if !self.in_text => self.depth -= 1,
-            _ => {}
-        }
-        self.depth == 0
-    }
-
-    /// An object is complete.
-    fn complete(&mut self, joined: &mut Joined) -> io::Result<()> {
-        let broken = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let entry: Entry = serde_json::from_slice(&self.object).map_err(broken)?;
-        if self.latest.first().is_none_or(|latest| latest.id != entry.id) {
-            self.latest.drain(..).for_each(|entry| joined.add(entry));
-            self.begun = self.seen - self.object.len() as u64;
-        }
-        self.latest.push(entry);
-        self.object.clear();
-        Ok(())
     }
 }
 
@@ -256,6 +195,24 @@ mod tests {
             assert!(ids(&traces).ends_with(&(1..=9).collect::<Vec<_>>()[9 - wanted..]), "{most}: {traces:?}");
             assert!(!files.has_more().unwrap(), "what is left out does not come later");
             fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn of_many_files_the_latest_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        let texts: Vec<String> = (1..=4).map(|id| format!("[{}]", request(id, "r"))).collect();
+        let whole = texts[0].len() as u64;
+        for (name, text) in ["t.json.2", "t.json.10", "t.json", "t.json.9"].into_iter().zip(&texts) {
+            add(&folder.path().join(name), text);
+        }
+        for (most, expected) in
+            [(0, &[][..]), (whole, &[3]), (2 * whole, &[2, 3]), (3 * whole, &[2, 3, 4]), (9 * whole, &[1, 2, 3, 4])]
+        {
+            let mut files = TraceFiles { path: path.clone(), read: BTreeMap::new(), most };
+            assert_eq!(ids(&files.take(|_| true).unwrap()), expected, "{most}");
+            assert!(!files.has_more().unwrap(), "what is too much is not read later, either");
         }
     }
 
