@@ -1,6 +1,7 @@
 //! `tune`: loads candidates one after the other as the planner asks for them, measures them, and says what was shown.
 
 mod assignment;
+mod believed;
 mod goal;
 mod isolated;
 mod outcome;
