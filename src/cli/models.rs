@@ -41,7 +41,7 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }
         CommandLine::Run(words, _) => {
-            let (mut words, _) = config::words(&called.run, words)?;
+            let (mut words, ..) = config::words(&called.run, words)?;
             let named = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--model="));
             if !named {
                 words.push(format!("--model={NONE}").into());

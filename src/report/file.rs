@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
-use crate::report::partial;
+use crate::report::partial::PARTIAL;
 use crate::stdio::note;
 
 /// How often the user has interrupted; see the app's signals.
@@ -207,7 +207,7 @@ impl Unseen {
     }
 
     fn hidden(folder: &Path) -> io::Result<Self> {
-        partial::make(|| names().permissions(Permissions::from_mode(0o666)).tempfile_in(folder)).map(Self::Hidden)
+        PARTIAL.make(|| names().permissions(Permissions::from_mode(0o666)).tempfile_in(folder)).map(Self::Hidden)
     }
 
     fn file_mut(&mut self) -> &mut File {
@@ -225,10 +225,12 @@ impl Unseen {
         };
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         let link = |name: &Path| Ok(linkat(CWD, own.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
-        match names().make_in(&folder, link) {
-            Ok(named) => replace(named, path),
+        let replaced =
+            PARTIAL.briefly(|| names().make_in(&folder, link).ok().map(|named| replace(named, path)).transpose());
+        match replaced? {
+            Some(()) => Ok(()),
             // Without /proc, or if links are forbidden.
-            Err(_) => {
+            None => {
                 let mut copy = Self::hidden(&folder)?;
                 file.seek(SeekFrom::Start(0))?;
                 io::copy(&mut file, copy.file_mut())?;

@@ -1,5 +1,4 @@
-//! Tracks the temporary files of results on file systems without nameless files, so that exits without destructors
-//! leave none behind.
+//! Tracks the temporary names of results until they are in place, so that exits without destructors leave none behind.
 
 use std::fs;
 use std::io;
@@ -9,36 +8,103 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 
-struct Partial {
+/// Those of this process.
+pub(super) static PARTIAL: Partial = Partial::new();
+
+/// Files that have a temporary name.
+pub(super) struct Partial(Mutex<State>);
+
+struct State {
     live: Vec<PathBuf>,
     /// The process is about to end: no more files may be created.
     ending: bool,
 }
 
-static PARTIAL: Mutex<Partial> = Mutex::new(Partial { live: Vec::new(), ending: false });
-
-/// Creates a file by calling `create`, and notes its name. A file that has been moved to its path by the time of the
-/// cleanup stays there.
-///
-/// # Errors
-/// Those of `create`, and where the process is about to end.
-pub(super) fn make(create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<NamedTempFile> {
-    let mut partial = PARTIAL.lock();
-    if partial.ending {
-        return Err(io::Error::other("the program is about to end"));
+impl Partial {
+    const fn new() -> Self {
+        Self(Mutex::new(State { live: Vec::new(), ending: false }))
     }
-    let file = create()?;
-    partial.live.push(file.path().to_owned());
-    Ok(file)
+
+    /// Makes a file by calling `create`, and notes its name. One that is in its place by the time it is looked for stays there.
+    ///
+    /// # Errors
+    /// Those of `create`, and where the process is about to end.
+    pub(super) fn make(&self, create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<NamedTempFile> {
+        let mut state = self.0.lock();
+        state.check()?;
+        let file = create()?;
+        state.live.push(file.path().to_owned());
+        Ok(file)
+    }
+
+    /// Does what gives a file a temporary name and takes it away again; the process does not end in between.
+    ///
+    /// # Errors
+    /// Those of `act`, and where the process is about to end.
+    pub(super) fn briefly<T>(&self, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let state = self.0.lock();
+        state.check()?;
+        act()
+    }
+
+    fn remove(&self) {
+        // A panic inside this module may hold the lock on this very thread.
+        let Some(mut state) = self.0.try_lock_for(Duration::from_secs(1)) else { return };
+        state.ending = true;
+        for path in state.live.drain(..) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl State {
+    fn check(&self) -> io::Result<()> {
+        if self.ending { Err(io::Error::other("the program is about to end")) } else { Ok(()) }
+    }
 }
 
 /// Removes every temporary file, and lets no further one be created. To be called on the way out, from any thread that
 /// is not inside a signal handler.
 pub fn remove_partial_files() {
-    // A panic inside this module may hold the lock on this very thread.
-    let Some(mut partial) = PARTIAL.try_lock_for(Duration::from_secs(1)) else { return };
-    partial.ending = true;
-    for path in partial.live.drain(..) {
-        let _ = fs::remove_file(path);
+    PARTIAL.remove();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_end_waits_for_a_name_that_is_about_to_go_and_lets_no_other_come() {
+        let (partial, has_gone) = (Partial::new(), AtomicBool::new(false));
+        let (here, came) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                partial.briefly(|| {
+                    here.send(()).unwrap();
+                    thread::sleep(Duration::from_millis(100));
+                    has_gone.store(true, Ordering::SeqCst);
+                    Ok(())
+                })
+            });
+            came.recv().unwrap();
+            partial.remove();
+            assert!(has_gone.load(Ordering::SeqCst), "the process would have ended between link and rename");
+        });
+        assert!(partial.briefly(|| Ok(())).is_err() && partial.make(NamedTempFile::new).is_err());
+    }
+
+    #[test]
+    fn what_is_noted_is_removed_unless_it_is_in_its_place() {
+        let (partial, folder) = (Partial::new(), tempfile::tempdir().unwrap());
+        let make = || partial.make(|| NamedTempFile::new_in(folder.path())).unwrap();
+        let (left, placed) = (make(), make());
+        let place = folder.path().join("result.json");
+        placed.persist(&place).unwrap();
+        partial.remove();
+        assert!(!left.path().exists() && place.exists());
     }
 }

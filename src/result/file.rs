@@ -1,6 +1,8 @@
 //! A result as a file: JSON in a versioned format (docs/results.md, docs/result.schema.json).
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -138,11 +140,7 @@ impl RunResult {
             let path = path.display();
             Error::input(format!("{path}: {reason}; name a file that --summary-file has written"))
         };
-        let about = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-        if about.len() > MOST_BYTES {
-            return Err(refuse(format!("it has {} bytes, more than any result", about.len())));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        let text = text(path, MOST_BYTES).map_err(|error| refuse(error.to_string()))?;
         let text = embedded(&text).unwrap_or(&text);
         let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {
@@ -154,6 +152,23 @@ impl RunResult {
             false => Err(refuse("no result: a round in it is not of every variant".to_owned())),
         }
     }
+}
+
+/// The text of a file of at most `most` bytes. Pipes and devices, whose length is unknown, are not read beyond that either.
+fn text(path: &Path, most: u64) -> io::Result<String> {
+    let refused = |bytes: String| io::Error::other(format!("it has {bytes} bytes, more than any result"));
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if length > most {
+        return Err(refused(length.to_string()));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(refused(format!("more than {most}")));
+    }
+    let is_no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no text");
+    String::from_utf8(bytes).map_err(is_no_text)
 }
 
 /// The result in a report; `None` if the text is not a report.

@@ -15,7 +15,9 @@ pub fn ratio(own: (f64, Option<Interval>), theirs: (f64, Option<Interval>)) -> O
     let middle = (own / theirs).ln();
     let below = (own / own_known.low).ln().hypot((their_known.high / theirs).ln());
     let above = (own_known.high / own).ln().hypot((theirs / their_known.low).ln());
-    Some(Interval { low: (middle - below).exp(), high: (middle + above).exp() })
+    let interval = Interval { low: (middle - below).exp(), high: (middle + above).exp() };
+    // What is next to nothing on one side allows anything on the other.
+    (interval.low.is_finite() && interval.high.is_finite()).then_some(interval)
 }
 
 #[cfg(test)]
@@ -34,5 +36,6 @@ mod tests {
         );
         assert_eq!(ratio((1.0, None), (1.0, known(1.0, 1.0))), None);
         assert_eq!(ratio((0.0, known(0.0, 1.0)), (1.0, known(1.0, 1.0))), None);
+        assert_eq!(ratio((1.0, known(1.0, 1.0)), (1.0, known(5e-324, 1.0))), None, "no number tells how much that is");
     }
 }

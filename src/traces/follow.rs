@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::traces::read::{Entry, Joined, Trace};
+use crate::traces::objects::Objects;
+use crate::traces::trace::{Joined, Trace};
 
 /// The files of a server: `FILE`, which it appends to, and `FILE.0`, `FILE.1` and so on, each of which it writes at
 /// once.
@@ -14,11 +15,11 @@ pub struct TraceFiles {
     path: PathBuf,
     /// How far each file has been read.
     read: BTreeMap<PathBuf, u64>,
-    /// Limit on the bytes read from a file at once.
+    /// Limit on the bytes read at once.
     most: u64,
 }
 
-/// If a server has written more than this since the last poll, only the end is read: 100 000 traces or so, which take
+/// If a server has written more than this since the last poll, over all of its files, only the end is read: 100 000 traces or so, which take
 /// twice that in memory.
 const MOST_BYTES: u64 = 128 << 20;
 
@@ -61,6 +62,12 @@ impl TraceFiles {
         Ok(sizes)
     }
 
+    /// Which of the files it is, in the order in which they are written: the one that is added to comes last.
+    fn number(&self, path: &Path) -> u64 {
+        let number = path.extension().and_then(|number| number.to_str()?.parse().ok());
+        if path == self.path { u64::MAX } else { number.unwrap_or(u64::MAX) }
+    }
+
     /// Whether there is more than has been read.
     ///
     /// # Errors
@@ -76,14 +83,18 @@ impl TraceFiles {
     /// Where a file cannot be read, or does not contain traces.
     pub fn take(&mut self, wants: impl Fn(&str) -> bool) -> io::Result<Vec<Trace>> {
         let mut joined = Joined::default();
-        for (path, size) in self.sizes()? {
+        let mut files: Vec<(PathBuf, u64)> = self.sizes()?.into_iter().collect();
+        files.sort_by_key(|(path, _)| std::cmp::Reverse(self.number(path)));
+        let mut left = self.most;
+        for (path, size) in files {
             let from = self.read.entry(path.clone()).or_default();
             if *from > size {
                 // The server was restarted, and began its file again.
                 *from = 0;
             }
             // An object that is cut off by this does not belong to a complete trace.
-            *from = (*from).max(size.saturating_sub(self.most));
+            *from = (*from).max(size.saturating_sub(left));
+            left -= size - *from;
             if *from < size {
                 let mut file = File::open(&path)?;
                 file.seek(SeekFrom::Start(*from))?;
@@ -93,79 +104,6 @@ impl TraceFiles {
         let mut traces = joined.traces();
         traces.retain(|trace| trace.request.as_deref().is_some_and(&wants));
         Ok(traces)
-    }
-}
-
-/// Finds the objects of a list that may begin and end anywhere.
-#[derive(Default)]
-pub(super) struct Objects {
-    /// Bytes of the incomplete object.
-    object: Vec<u8>,
-    depth: usize,
-    in_text: bool,
-    escaped: bool,
-    /// Bytes so far.
-    seen: u64,
-    /// The latest objects, all of one trace, and where they begin.
-    latest: Vec<Entry>,
-    begun: u64,
-}
-
-/// Bytes per read.
-const PIECE: usize = 1 << 20;
-
-impl Objects {
-    /// Adds all objects of complete traces to `joined`. Returns the number of bytes that those take, including
-    /// separators.
-    pub(super) fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
-        let mut piece = vec![0; PIECE];
-        loop {
-            let length = file.read(&mut piece)?;
-            if length == 0 {
-                break;
-            }
-            for &byte in &piece[..length] {
-                self.seen += 1;
-                if self.push(byte) {
-                    self.complete(joined)?;
-                }
-            }
-        }
-        if !self.object.is_empty() {
-            return Ok(self.begun);
-        }
-        self.latest.drain(..).for_each(|entry| joined.add(entry));
-        Ok(self.seen)
-    }
-
-    /// Consumes a byte; returns whether it completes an object.
-    fn push(&mut self, byte: u8) -> bool {
-        if self.depth == 0 && byte != b'{' {
-            return false;
-        }
-        self.object.push(byte);
-        match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' if self.in_text => self.escaped = true,
-            b'"' => self.in_text = !self.in_text,
-            b'{' if !self.in_text => self.depth += 1,
-            b'}' if !self.in_text => self.depth -= 1,
-            _ => {}
-        }
-        self.depth == 0
-    }
-
-    /// An object is complete.
-    fn complete(&mut self, joined: &mut Joined) -> io::Result<()> {
-        let broken = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let entry: Entry = serde_json::from_slice(&self.object).map_err(broken)?;
-        if self.latest.first().is_none_or(|latest| latest.id != entry.id) {
-            self.latest.drain(..).for_each(|entry| joined.add(entry));
-            self.begun = self.seen - self.object.len() as u64;
-        }
-        self.latest.push(entry);
-        self.object.clear();
-        Ok(())
     }
 }
 
@@ -259,6 +197,24 @@ mod tests {
             assert!(ids(&traces).ends_with(&(1..=9).collect::<Vec<_>>()[9 - wanted..]), "{most}: {traces:?}");
             assert!(!files.has_more().unwrap(), "what is left out does not come later");
             fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn of_many_files_the_latest_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        let texts: Vec<String> = (1..=4).map(|id| format!("[{}]", request(id, "r"))).collect();
+        let whole = texts[0].len() as u64;
+        for (name, text) in ["t.json.2", "t.json.10", "t.json", "t.json.9"].into_iter().zip(&texts) {
+            add(&folder.path().join(name), text);
+        }
+        for (most, expected) in
+            [(0, &[][..]), (whole, &[3]), (2 * whole, &[2, 3]), (3 * whole, &[2, 3, 4]), (9 * whole, &[1, 2, 3, 4])]
+        {
+            let mut files = TraceFiles { path: path.clone(), read: BTreeMap::new(), most };
+            assert_eq!(ids(&files.take(|_| true).unwrap()), expected, "{most}");
+            assert!(!files.has_more().unwrap(), "what is too much is not read later, either");
         }
     }
 

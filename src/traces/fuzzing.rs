@@ -2,8 +2,8 @@
 
 use std::io::{self, Read};
 
-use crate::traces::follow::Objects;
-use crate::traces::read::Joined;
+use crate::traces::objects::Objects;
+use crate::traces::trace::Joined;
 use crate::traces::{Trace, add_up, stages};
 
 /// Parses bytes as a trace file, at once and in pieces, with equal results, and adds up what was found.

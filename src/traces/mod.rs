@@ -3,11 +3,14 @@
 mod follow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod objects;
 mod read;
 mod spans;
 mod stages;
+mod trace;
 
 pub use follow::TraceFiles;
-pub use read::{Trace, read};
+pub use read::read;
 pub use spans::{Frontend, ModelSpans, add_up};
 pub use stages::{ModelStages, StageFigures, stages};
+pub use trace::Trace;

@@ -3,55 +3,17 @@
 //! A file is a JSON list. In the old format it has one object per trace; newer servers write one object per moment, and
 //! one with the model's name, all with the trace's `id`. Both read alike once objects of one `id` are merged.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use serde::Deserialize;
-
 use crate::error::{Error, Result};
-
-/// One moment of a trace.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Moment {
-    /// Its name, as the server wrote it.
-    pub name: String,
-    /// When, in nanoseconds of the server's clock.
-    pub ns: u64,
-}
-
-/// A server's trace of one request to one model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// Its number in the file.
-    pub id: Option<i64>,
-    /// The trace of the ensemble or BLS model that made this request.
-    pub parent: Option<i64>,
-    /// The id that the client gave the request; a request that a model made has that of the request from outside.
-    pub request: Option<String>,
-    /// The model's name.
-    pub model: String,
-    /// The model's version, as the server wrote it.
-    pub version: String,
-    /// Its moments, in order of time.
-    pub moments: Vec<Moment>,
-}
-
-/// One object of a file.
-#[derive(Deserialize)]
-pub(super) struct Entry {
-    pub(super) id: Option<i64>,
-    parent_id: Option<i64>,
-    request_id: Option<String>,
-    model_name: Option<String>,
-    model_version: Option<serde_json::Value>,
-    #[serde(default)]
-    timestamps: Vec<Moment>,
-}
+use crate::traces::objects::Objects;
+use crate::traces::trace::{Entry, Joined, Trace};
 
 /// The traces of a file, ordered by `id`, and whether the file lacks its end: a server writes whole traces whenever its
-/// settings change, and the end of the list when it stops.
+/// settings change, and the end of the list when it stops. A server that was killed may
+/// leave a half-written object, which is left out with the trace before it, to which it may belong.
 ///
 /// # Errors
 /// Where the file cannot be read, or is not a list of traces; the message names the file and the place in it.
@@ -60,48 +22,18 @@ pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     let open = || File::open(path).map(BufReader::new).map_err(|error| refused(error.to_string()));
     match serde_json::from_reader(open()?) {
         Ok(entries) => Ok((joined(entries), false)),
-        Err(error) => {
-            let ended = if error.is_eof() { serde_json::from_reader(open()?.chain(&b"]"[..])).ok() } else { None };
-            let entries =
-                ended.ok_or_else(|| refused(format!("{error}; it must be a JSON list as Triton writes it")))?;
-            Ok((joined(entries), true))
+        Err(error) if error.is_eof() && is_list(open()?) => {
+            let mut so_far = Joined::default();
+            Objects::default().read(&mut open()?, &mut so_far).map_err(|error| refused(error.to_string()))?;
+            Ok((so_far.traces(), true))
         }
+        Err(error) => Err(refused(format!("{error}; it must be a JSON list as Triton writes it"))),
     }
 }
 
-/// Merges objects of one `id`.
-#[derive(Default)]
-pub(super) struct Joined {
-    traces: Vec<Trace>,
-    places: HashMap<i64, usize>,
-}
-
-impl Joined {
-    pub(super) fn add(&mut self, entry: Entry) {
-        let next = self.traces.len();
-        let place = entry.id.map_or(next, |id| *self.places.entry(id).or_insert(next));
-        if place == next {
-            self.traces.push(Trace { id: entry.id, ..Trace::default() });
-        }
-        let trace = &mut self.traces[place];
-        trace.parent = entry.parent_id.or(trace.parent);
-        trace.request = entry.request_id.or(trace.request.take());
-        if let Some(name) = entry.model_name {
-            trace.model = name;
-        }
-        if let Some(version) = entry.model_version {
-            trace.version = version.as_str().map_or_else(|| version.to_string(), str::to_owned);
-        }
-        trace.moments.extend(entry.timestamps);
-    }
-
-    /// The traces, in order of their `id`.
-    pub(super) fn traces(self) -> Vec<Trace> {
-        let mut traces = self.traces;
-        traces.sort_by_key(|trace| trace.id);
-        traces.iter_mut().for_each(|trace| trace.moments.sort_by_key(|moment| moment.ns));
-        traces
-    }
+fn is_list(file: impl Read) -> bool {
+    let mut text = file.bytes().map_while(std::io::Result::ok).filter(|byte| !byte.is_ascii_whitespace());
+    text.next() == Some(b'[')
 }
 
 fn joined(entries: Vec<Entry>) -> Vec<Trace> {
@@ -113,6 +45,33 @@ fn joined(entries: Vec<Entry>) -> Vec<Trace> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wherever_a_file_was_cut_off_the_whole_traces_in_it_are_read() {
+        let one = |id: i64| {
+            let first = format!(r#"{{"id":{id},"model_name":"a]}}\"","model_version":1}}"#);
+            (first.len(), format!(r#"{first},{{"id":{id},"timestamps":[{{"name":"A","ns":{id}}}]}}"#))
+        };
+        let ((_, one), (begun, other)) = (one(1), one(2));
+        let all = format!("[{one},{other}]");
+        // That it is whole shows where another one has begun.
+        let (ended, next) = (one.len() + 1, one.len() + 2 + begun);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        for end in 1..all.len() {
+            std::fs::write(&path, &all[..end]).unwrap();
+            let (traces, lacks_end) = read(&path).unwrap();
+            let whole = traces.iter().filter(|trace| !trace.moments.is_empty() && !trace.model.is_empty()).count();
+            let expected =
+                usize::from(end == ended || end == ended + 1 || end >= next) + usize::from(end + 1 == all.len());
+            assert_eq!((whole, lacks_end), (expected, true), "{}", &all[..end]);
+        }
+        for none in ["", " ", "{", "\"", "null"] {
+            std::fs::write(&path, none).unwrap();
+            let error = read(&path).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("t.json") && error.contains("it must be a JSON list"), "{none}: {error}");
+        }
+    }
 
     #[test]
     fn objects_of_one_id_are_one_trace() {

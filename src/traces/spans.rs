@@ -2,11 +2,12 @@
 //! protocol.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use crate::traces::read::Trace;
+use crate::traces::trace::Trace;
 
 /// How requests reached the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Frontend {
     /// HTTP.
     Http,
@@ -198,15 +199,14 @@ impl Spans {
 /// traces left out because the start or the end of their request is not in the file.
 pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
     let (mut models, mut left_out) = (Vec::<ModelSpans>::new(), 0);
-    let places: HashMap<i64, usize> =
-        traces.iter().enumerate().filter_map(|(place, trace)| Some((trace.id?, place))).collect();
+    let mut known: HashMap<(Frontend, &str, &str), usize> = HashMap::new();
     let mut calls: HashMap<i64, Vec<(u64, u64)>> = HashMap::new();
     for trace in traces {
         if let (Some(parent), Some(handled)) = (trace.parent, Moments::of(trace).handled()) {
             calls.entry(parent).or_default().push(handled);
         }
     }
-    for trace in traces {
+    for (trace, root) in traces.iter().zip(roots(traces)) {
         let moments = Moments::of(trace);
         let own_calls = trace.id.and_then(|id| calls.get(&id));
         let spans = Spans { called: own_calls.and_then(|calls| moments.called(calls)), ..moments.spans() };
@@ -214,41 +214,54 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
             left_out += 1;
             continue;
         }
-        let frontend = Moments::of(root(trace, traces, &places)).frontend();
-        let same = |sum: &&mut ModelSpans| {
-            sum.frontend == frontend && sum.model == trace.model && sum.version == trace.version
-        };
-        if let Some(sum) = models.iter_mut().find(same) {
-            sum.count += 1;
-            sum.spans.add(&spans);
-            sum.each.push((trace.id, spans));
-        } else {
-            let (model, version) = (trace.model.clone(), trace.version.clone());
-            let each = vec![(trace.id, spans.clone())];
-            models.push(ModelSpans { frontend, model, version, count: 1, spans, each });
+        let frontend = Moments::of(&traces[root]).frontend();
+        match known.entry((frontend, &trace.model, &trace.version)) {
+            Entry::Occupied(place) => {
+                let sum = &mut models[*place.get()];
+                sum.count += 1;
+                sum.spans.add(&spans);
+                sum.each.push((trace.id, spans));
+            }
+            Entry::Vacant(place) => {
+                place.insert(models.len());
+                let (model, version) = (trace.model.clone(), trace.version.clone());
+                let each = vec![(trace.id, spans.clone())];
+                models.push(ModelSpans { frontend, model, version, count: 1, spans, each });
+            }
         }
     }
     models.sort_by_key(|sum| sum.frontend);
     (models, left_out)
 }
 
-/// The trace of the outside request that a trace belongs to; a parent that is not in the file ends the search.
-fn root<'a>(trace: &'a Trace, traces: &'a [Trace], places: &HashMap<i64, usize>) -> &'a Trace {
-    let mut root = trace;
-    // Nesting is at most as deep as there are traces, even if parents form a cycle.
-    for _ in 0..traces.len() {
-        match root.parent.and_then(|parent| places.get(&parent)) {
-            Some(&place) => root = &traces[place],
-            None => break,
-        }
+/// For each trace, the place of the outside request that it belongs to. A parent that is not in the file ends the search, and so does
+/// one that was met already. Every parent is looked up once, however deep they nest.
+fn roots(traces: &[Trace]) -> Vec<usize> {
+    let places: HashMap<i64, usize> =
+        traces.iter().enumerate().filter_map(|(place, trace)| Some((trace.id?, place))).collect();
+    let mut roots: Vec<Option<usize>> = vec![None; traces.len()];
+    for start in 0..traces.len() {
+        let (mut way, mut place) = (Vec::new(), start);
+        let root = loop {
+            if let Some(root) = roots[place] {
+                break root;
+            }
+            roots[place] = Some(place);
+            way.push(place);
+            match traces[place].parent.and_then(|parent| places.get(&parent)) {
+                Some(&parent) => place = parent,
+                None => break place,
+            }
+        };
+        way.into_iter().for_each(|place| roots[place] = Some(root));
     }
-    root
+    roots.into_iter().enumerate().map(|(place, root)| root.unwrap_or(place)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traces::read::Moment;
+    use crate::traces::trace::Moment;
 
     fn trace(id: i64, parent: Option<i64>, moments: &[(&str, u64)]) -> Trace {
         let moments = moments.iter().map(|(name, ns)| Moment { name: (*name).to_owned(), ns: *ns }).collect();
@@ -273,6 +286,20 @@ mod tests {
         let (grpc, none) = (Frontend::Grpc, Frontend::None);
         assert_eq!(found, [("m1", grpc), ("m2", grpc), ("m3", grpc), ("m4", none), ("m6", none), ("m7", none)]);
         assert_eq!((left_out, models[0].spans.total, models[1].spans.total), (1, Some(99), None));
+    }
+
+    #[test]
+    fn a_hundred_thousand_requests_within_each_other_take_no_longer_than_beside_each_other() {
+        // A server that writes such a file is not well, which must not be the end of whoever reads it.
+        let count = 100_000;
+        let outside = [&HANDLER[..], &[("GRPC_WAITREAD_START", 0), ("GRPC_SEND_END", 99)]].concat();
+        let nested = (1..=count).map(|id| match id {
+            1 => trace(1, None, &outside),
+            id => trace(id, Some(id - 1), &HANDLER),
+        });
+        let (models, left_out) = add_up(&nested.rev().collect::<Vec<_>>());
+        assert_eq!((models.len(), left_out), (count as usize, 0));
+        assert!(models.iter().all(|sum| sum.frontend == Frontend::Grpc));
     }
 
     #[test]

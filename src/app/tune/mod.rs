@@ -2,6 +2,7 @@
 //! proven.
 
 mod assignment;
+mod believed;
 mod goal;
 mod isolated;
 mod outcome;

@@ -2,11 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::tune::believed::{SECONDS, is_believed};
 use crate::error::{Error, Result};
 use crate::report::{Interrupts, SafeFile};
 use crate::result::VisitFigures;
@@ -37,9 +37,6 @@ pub enum Step {
     /// The search had this many seconds in all from here on.
     Budget(f64),
 }
-
-/// Plausible budgets in a record, in seconds: up to thirty years.
-const BUDGETS_S: RangeInclusive<f64> = 0.0..=1e9;
 
 /// The line of a raised budget.
 #[derive(Serialize, Deserialize)]
@@ -196,15 +193,15 @@ fn parse(path: &Path) -> Result<(Option<Head>, Vec<Step>)> {
     })?;
     let mut lines = BufReader::new(file).lines().map_while(io::Result::ok);
     let head = lines.next().and_then(|line| serde_json::from_str(&line).ok());
-    let head = head.filter(|head: &Head| head.budget_s.is_none_or(|budget_s| BUDGETS_S.contains(&budget_s)));
+    let head = head.filter(|head: &Head| head.budget_s.is_none_or(|budget_s| SECONDS.contains(&budget_s)));
     Ok((head, lines.map_while(step).collect()))
 }
 
 fn step(line: String) -> Option<Step> {
     if let Ok(Raised { budget_s }) = serde_json::from_str(&line) {
-        return BUDGETS_S.contains(&budget_s).then_some(Step::Budget(budget_s));
+        return SECONDS.contains(&budget_s).then_some(Step::Budget(budget_s));
     }
-    let entry: Entry = serde_json::from_str(&line).ok()?;
+    let entry = serde_json::from_str(&line).ok().filter(is_believed)?;
     Some(Step::Trial(Box::new(Entry { line: Some(line), ..entry })))
 }
 
@@ -364,6 +361,34 @@ mod tests {
             assert_eq!(budget_of(folder.path()).unwrap(), had, "{lines}");
         }
         assert!(budget_of(&folder.path().join("none")).unwrap_err().to_string().contains("start the search without"));
+    }
+
+    #[test]
+    fn what_no_trial_comes_to_ends_what_is_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = head("model m; seed 1", &[], &["m 1f"]);
+        let good = serde_json::to_value(entry(0)).unwrap();
+        let with = |place: &str, value: f64| {
+            let mut changed = good.clone();
+            *changed.pointer_mut(place).unwrap() = value.into();
+            changed
+        };
+        let measured = with("/measured/throughput", 0.0);
+        for (second, read_of) in [
+            (measured, 3),
+            (with("/observation/seconds", -1e300), 1),
+            (with("/observation/seconds", 1e300), 1),
+            (with("/trial/unit_s", -1.0), 1),
+            (with("/observation/found/Ok/score", 1e308), 1),
+            (with("/observation/found/Ok/violation", -1e308), 1),
+            (with("/measured/throughput", 1e308), 1),
+            (with("/measured/mean_ns", -1.0), 1),
+        ] {
+            let text =
+                [&serde_json::to_value(&own).unwrap(), &good, &second, &good].map(|line| format!("{line}\n")).concat();
+            fs::write(folder.path().join(FILE), text).unwrap();
+            assert_eq!(read(folder.path(), &own).unwrap().1.len(), read_of, "{second}");
+        }
     }
 
     #[test]

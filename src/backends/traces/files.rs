@@ -23,6 +23,8 @@ use crate::traces::{Trace, TraceFiles};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The same if some have already arrived, as with a log frequency: there may be none left.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
+/// Files that never stop growing, because the server also writes for others, are read after this.
+const LONGEST: Duration = Duration::from_secs(5);
 /// How often the files are polled.
 const POLL: Duration = Duration::from_millis(10);
 /// Files that have not grown for this long are stable.
@@ -94,7 +96,7 @@ impl ServerTraces for FileTraces {
     }
 }
 
-/// Waits until the files have grown, for as long as `patience`, and are stable.
+/// Waits until the files have grown, for as long as `patience`, and are stable, for at most [`LONGEST`].
 fn settle(files: &TraceFiles, before: &BTreeMap<PathBuf, u64>, patience: Duration) -> io::Result<()> {
     let begun = Stamp::now();
     let (mut last, mut since) = (before.clone(), begun);
@@ -105,7 +107,8 @@ fn settle(files: &TraceFiles, before: &BTreeMap<PathBuf, u64>, patience: Duratio
             (last, since) = (sizes, now);
         }
         let has_grown = last != *before;
-        if has_grown && now - since >= REST || !has_grown && now - begun >= patience {
+        let (waited, is_at_rest) = (now - begun, now - since >= REST);
+        if has_grown && is_at_rest || !has_grown && waited >= patience || waited >= LONGEST {
             return Ok(());
         }
     }
@@ -157,6 +160,8 @@ fn model(trace: &Trace) -> ModelTrace {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -235,6 +240,30 @@ mod tests {
         assert_eq!(*server.put.lock(), [values(&[("trace_level", "TIMESTAMPS")])], "a count would begin anew");
         let none = files.take().unwrap_err().to_string();
         assert!(none.contains("it holds no trace of these requests"), "{none}");
+    }
+
+    #[test]
+    fn files_that_a_server_never_stops_to_write_are_read_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        fs::write(&path, "[").unwrap();
+        let files = TraceFiles::from_now(&path);
+        let before = files.sizes().unwrap();
+        let is_over = AtomicBool::new(false);
+        let waited = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    file.write_all(b" ").unwrap();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let begun = Stamp::now();
+            let settled = settle(&files, &before, PATIENCE);
+            is_over.store(true, Ordering::Relaxed);
+            settled.map(|()| Stamp::now() - begun)
+        });
+        assert!(waited.unwrap() < LONGEST * 3, "a busy machine may take its time");
     }
 
     #[test]

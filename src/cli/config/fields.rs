@@ -1,11 +1,12 @@
 //! A mapping of another program's configuration, read key by key; keys that are left are errors.
 
-use crate::cli::config::yaml::{Fault, Key, Node, Value};
+use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
 
 /// The keys of a section that have not been read yet. A key with the value `null` counts as absent.
 pub struct Fields<'a> {
     section: String,
     entries: Vec<&'a (Key, Node)>,
+    whole: &'a Node,
 }
 
 impl<'a> Fields<'a> {
@@ -15,7 +16,7 @@ impl<'a> Fields<'a> {
     /// Where it is no mapping.
     pub fn of(section: impl Into<String>, node: &'a Node) -> Result<Self, Fault> {
         let entries = if node.value == Value::Null { &[][..] } else { node.map()? };
-        Ok(Self { section: section.into(), entries: entries.iter().collect() })
+        Ok(Self { section: section.into(), entries: entries.iter().collect(), whole: node })
     }
 
     /// A key's name with its section.
@@ -118,6 +119,12 @@ impl<'a> Fields<'a> {
     /// The value of a key, which is not removed.
     pub fn peek(&self, key: &str) -> Option<&'a Node> {
         self.entries.iter().find(|(name, _)| name.name == key).map(|(_, node)| node)
+    }
+
+    /// Where the value of a key stands, taken or not; where the section does, if it has none.
+    pub fn place(&self, key: &str) -> Place {
+        let entries = self.whole.map().unwrap_or_default();
+        entries.iter().find(|(name, _)| name.name == key).map_or(self.whole.at, |(_, node)| node.at)
     }
 
     /// A key that has no counterpart.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::{Arg, ArgAction};
 
 use crate::cli::config::OWN;
+use crate::cli::config::fields::Fields;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
 use crate::cli::getopt::{Need, alike, need};
 use crate::cli::word::refused;
@@ -17,6 +18,8 @@ pub struct Setting {
     pub name: String,
     /// Its words, such as `--name=value`; none where it is said to be off.
     pub words: Vec<OsString>,
+    /// Where that stands which means each word, where the file has no flags but is in another program's form.
+    pub meant_at: Vec<Place>,
 }
 
 /// Flags that a file of another program means.
@@ -26,9 +29,22 @@ pub struct Flags {
     pub settings: Vec<Setting>,
     /// What should be known although it is no fault.
     pub notes: Vec<String>,
+    /// Where that stands which the next flag follows from.
+    at: Place,
 }
 
 impl Flags {
+    /// The place of what the flags that are added next follow from.
+    pub fn at(&mut self, at: Place) -> &mut Self {
+        self.at = at;
+        self
+    }
+
+    /// The same, where that key of a section is.
+    pub fn of(&mut self, section: &Fields<'_>, key: &str) -> &mut Self {
+        self.at(section.place(key))
+    }
+
     /// Adds a switch.
     pub fn switch(&mut self, name: &str) {
         self.put(name, word(name, None));
@@ -40,10 +56,20 @@ impl Flags {
     }
 
     fn put(&mut self, name: &str, word: OsString) {
-        match self.settings.iter_mut().find(|setting| setting.name == name) {
-            Some(setting) => setting.words.push(word),
-            None => self.settings.push(Setting { name: name.to_owned(), words: vec![word] }),
-        }
+        let known = self.settings.iter().position(|setting| setting.name == name).unwrap_or_else(|| {
+            self.settings.push(Setting { name: name.to_owned(), words: Vec::new(), meant_at: Vec::new() });
+            self.settings.len() - 1
+        });
+        self.settings[known].words.push(word);
+        self.settings[known].meant_at.push(self.at);
+    }
+
+    /// Finds out that the flags take what the file means by them.
+    ///
+    /// # Errors
+    /// The first value that its flag does not take.
+    pub fn check(&self, command: &clap::Command) -> Result<(), Fault> {
+        self.settings.iter().try_for_each(|setting| checked(command, &setting.words, &setting.meant_at))
     }
 
     pub fn note(&mut self, note: impl Into<String>) {
@@ -81,16 +107,20 @@ pub fn setting(command: &clap::Command, key: &Key, node: &Node) -> Result<Settin
         }
         (_, Need::Never) => return Err(misfit(node, key, "true or false")),
         (Value::Bool(on), Need::Maybe) => words.push(word(&key.name, Some(if *on { "true" } else { "false" }))),
-        (Value::Text(text), _) => words.push(checked(command, &key.name, text, node.at)?),
+        (Value::Text(text), _) => {
+            words.push(word(&key.name, Some(text)));
+            checked(command, &words, &[node.at])?;
+        }
         (Value::List(list), _) if is_repeated(arg) => {
             for each in list {
                 let Value::Text(text) = &each.value else { return Err(misfit(each, key, &form(arg))) };
-                words.push(checked(command, &key.name, text, each.at)?);
+                words.push(word(&key.name, Some(text)));
             }
+            checked(command, &words, &list.iter().map(|each| each.at).collect::<Vec<_>>())?;
         }
         _ => return Err(misfit(node, key, &form(arg))),
     }
-    Ok(Setting { name: key.name.clone(), words })
+    Ok(Setting { name: key.name.clone(), words, meant_at: Vec::new() })
 }
 
 /// The flag of that long name.
@@ -114,13 +144,22 @@ fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
     })
 }
 
-/// An argument that the flag accepts.
-fn checked(command: &clap::Command, name: &str, text: &str, at: Place) -> Result<OsString, Fault> {
-    let word = word(name, Some(text));
-    match command.clone().try_get_matches_from([&word]) {
-        Ok(_) => Ok(word),
-        Err(error) => Err(Fault::new(at, refused(command, &error, "triton-bench", "see --help").to_string())),
+/// Checks that a flag accepts its arguments, each at its place. They are parsed together, because one parse costs far more than
+/// one argument.
+fn checked(command: &clap::Command, words: &[OsString], places: &[Place]) -> Result<(), Fault> {
+    let read = |count: usize| command.clone().try_get_matches_from(&words[..count]).map(drop);
+    let Err(mut error) = read(words.len()) else { return Ok(()) };
+    // The first `taken` arguments are accepted, the first `refused_of` are not.
+    let (mut taken, mut refused_of) = (0, words.len());
+    while refused_of - taken > 1 {
+        let half = taken.midpoint(refused_of);
+        match read(half) {
+            Ok(()) => taken = half,
+            Err(earlier) => (refused_of, error) = (half, earlier),
+        }
     }
+    let at = places.get(taken).copied().unwrap_or_default();
+    Err(Fault::new(at, refused(command, &error, "triton-bench", "see --help").to_string()))
 }
 
 /// `--name` or `--name=value`.

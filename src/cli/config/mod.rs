@@ -4,11 +4,13 @@
 mod fields;
 mod flags;
 mod inference_perf;
+mod meant;
 mod model_analyzer;
 mod print;
 mod runs;
 mod yaml;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -18,6 +20,7 @@ use clap::Args;
 
 use crate::cli::Command;
 use crate::cli::config::flags::{Setting, name_of};
+use crate::cli::config::meant::Meant;
 use crate::cli::config::yaml::{Fault, Place};
 use crate::cli::values::filled;
 use crate::cli::variants::stands_for;
@@ -67,8 +70,8 @@ const WRITTEN: &[&str] = &[
 /// The result of combining a command line with its file.
 #[derive(Debug)]
 enum Applied {
-    /// One run, of these words, and what should be known of it.
-    One(Vec<OsString>, Vec<String>),
+    /// One run, of these words, what should be known of it, and what its flags follow from.
+    One(Vec<OsString>, Vec<String>, Meant),
     /// Several runs of the file: their names and words.
     Runs(Vec<(String, Vec<OsString>)>),
 }
@@ -86,8 +89,8 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
         Ok(plan)
     };
     match apply(command, words.clone())? {
-        Applied::One(words, notes) => {
-            let mut plan = plan(&words)?;
+        Applied::One(words, notes, meant) => {
+            let mut plan = plan(&words).map_err(|error| meant.place(command, error))?;
             plan.notes.extend(notes);
             if is_printed { print::one(command, &words).map(Command::Config) } else { Ok(Command::Run(Box::new(plan))) }
         }
@@ -109,17 +112,17 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     }
 }
 
-/// The words of a command that is about one run, and what should be known of its file.
+/// The words of a command that is about one run, what should be known of its file, and what its flags follow from.
 ///
 /// # Errors
 /// As [`command`]; where the file has several runs and none is named.
-pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>)> {
+pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>, Meant)> {
     if words.iter().any(|word| name_of(word) == "print-config") {
         return Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help"));
     }
     match apply(command, words)? {
-        Applied::One(words, notes) => {
-            Ok((words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect(), notes))
+        Applied::One(words, notes, meant) => {
+            Ok((words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect(), notes, meant))
         }
         Applied::Runs(runs) => {
             let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
@@ -141,23 +144,27 @@ fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
             Some(name) => {
                 Err(Error::usage(format!("--run '{name}': it names a run of --config, which is missing; see --help")))
             }
-            None => Ok(Applied::One(words, Vec::new())),
+            None => Ok(Applied::One(words, Vec::new(), Meant::default())),
         };
     };
     let file = read(command, &path).map_err(|fault| refused(&path, &fault))?;
     let wanted = file.choose(&names).map_err(|rule| Error::usage(format!("--config {}: {rule}", path.display())))?;
     let run = |name: String| {
         let settings = file.run(&name).map_err(|fault| refused(&path, &fault))?;
-        Ok((name, merge(settings, &words)))
+        Ok((name, left(settings, &words)))
     };
     let mut runs = wanted.into_iter().map(run).collect::<Result<Vec<_>>>()?;
+    let one = |settings: Vec<Setting>, notes: Vec<String>| {
+        let meant = Meant::of(&path, &settings);
+        Applied::One(merge(settings, &words), notes, meant)
+    };
     Ok(match runs.len() {
         0 => {
             let notes = displaced(&file.common(), &words);
-            Applied::One(merge(file.common(), &words), file.notes.into_iter().chain(notes).collect())
+            one(left(file.common(), &words), file.notes.iter().cloned().chain(notes).collect())
         }
-        1 => Applied::One(runs.remove(0).1, file.notes),
-        _ => Applied::Runs(runs),
+        1 => one(runs.remove(0).1, file.notes),
+        _ => Applied::Runs(runs.into_iter().map(|(name, settings)| (name, merge(settings, &words))).collect()),
     })
 }
 
@@ -184,13 +191,17 @@ fn text(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The arguments of the settings, followed by those of the command line; a flag of the command line replaces the
-/// file's, and those that it overrides.
-fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
+/// The settings that remain: a flag of the command line replaces the file's, and those that it overrides.
+fn left(mut settings: Vec<Setting>, words: &[OsString]) -> Vec<Setting> {
     let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
     let overrides = |name: &str, setting: &Setting| name == setting.name || stands_for(name, &setting.name);
-    let holds = |setting: &Setting| !given.iter().any(|name| overrides(name, setting));
-    let file = settings.into_iter().filter(holds).flat_map(|setting| setting.words);
+    settings.retain(|setting| !given.iter().any(|name| overrides(name, setting)));
+    settings
+}
+
+/// The words of settings and after them those of the command line.
+fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
+    let file = settings.into_iter().flat_map(|setting| setting.words);
     let own = words.iter().filter(|word| !OWN.contains(&name_of(word).as_ref()));
     file.chain(own.cloned()).collect()
 }
@@ -219,14 +230,14 @@ fn stray(words: &[OsString], private: bool) -> Option<String> {
 
 /// Finds a file that two runs would write.
 fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
-    let mut written: Vec<(&OsString, &str)> = Vec::new();
+    let mut written: HashMap<&OsString, &str> = HashMap::new();
     for (name, words) in runs {
         for word in words.iter().filter(|word| WRITTEN.contains(&name_of(word).as_ref())) {
-            if let Some((_, other)) = written.iter().find(|(known, other)| *known == word && other != name) {
+            if let Some(other) = written.get(word).filter(|other| **other != name) {
                 let (word, rule) = (word.to_string_lossy(), "would replace each other's file; give each its own");
                 return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
             }
-            written.push((word, name));
+            written.insert(word, name);
         }
     }
     Ok(())
@@ -238,8 +249,11 @@ mod tests {
 
     #[test]
     fn settings_are_not_dropped_without_a_word() {
-        let mix =
-            |part: &str| Setting { name: "model-mix".to_owned(), words: vec![format!("--model-mix={part}").into()] };
+        let mix = |part: &str| Setting {
+            name: "model-mix".to_owned(),
+            words: vec![format!("--model-mix={part}").into()],
+            meant_at: Vec::new(),
+        };
         let settings = [mix("a:0.5"), mix("b:0.5")];
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let told = displaced(&settings, &words("--url=localhost --model=m"));

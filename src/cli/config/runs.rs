@@ -10,6 +10,10 @@ use crate::cli::variants::stands_for;
 const RUNS: &str = "runs";
 /// The key of a run that names the runs it inherits from.
 const EXTENDS: &str = "extends";
+/// Limit on the runs of a file.
+const MOST_RUNS: usize = 1_000;
+/// Limit on the runs that make up one run: lists of runs that extend lists of runs grow exponentially.
+const MOST_LAYERS: usize = 100;
 /// The first character of names of runs that can only be extended.
 const TEMPLATE: char = '.';
 
@@ -37,7 +41,7 @@ impl File {
     pub fn read(command: &clap::Command, root: &Node) -> Result<Self, Fault> {
         let mut file = Self { common: Vec::new(), runs: Vec::new(), notes: Vec::new() };
         if inference_perf::is_meant(root) {
-            let flags = inference_perf::flags(root)?;
+            let flags = inference_perf::flags(command, root)?;
             return Ok(Self { common: flags.settings, notes: flags.notes, ..file });
         }
         if model_analyzer::is_meant(root) {
@@ -56,7 +60,7 @@ impl File {
                 _ => file.common.push(setting(command, key, node)?),
             }
         }
-        file.runs.iter().try_for_each(|run| file.chain(run, &mut Vec::new()).map(drop))?;
+        file.runs.iter().try_for_each(|run| file.layers(run).map(drop))?;
         Ok(file)
     }
 
@@ -91,16 +95,21 @@ impl File {
     pub fn run(&self, name: &str) -> Result<Vec<Setting>, Fault> {
         let mut settings = self.common.clone();
         for run in self.runs.iter().filter(|run| run.name.name == name) {
-            for layer in self.chain(run, &mut Vec::new())? {
+            for layer in self.layers(run)? {
                 put_over(&mut settings, &layer.own);
             }
         }
         Ok(settings)
     }
 
-    /// A run and those that it extends, from the lowest priority to the highest. `above` are the runs that extend it.
-    fn chain<'a>(&'a self, run: &'a Run, above: &mut Vec<&'a str>) -> Result<Vec<&'a Run>, Fault> {
+    /// A run and those that it extends, from the lowest priority to the highest.
+    fn layers<'a>(&'a self, run: &'a Run) -> Result<Vec<&'a Run>, Fault> {
         let mut all = Vec::new();
+        self.chain(run, &mut Vec::new(), &mut all).map(|()| all)
+    }
+
+    /// Puts a run over those that it extends, at the end of `all`. `above` are the runs that extend it.
+    fn chain<'a>(&'a self, run: &'a Run, above: &mut Vec<&'a str>, all: &mut Vec<&'a Run>) -> Result<(), Fault> {
         above.push(&run.name.name);
         for base in &run.extends {
             let found = self.runs.iter().find(|other| other.name.name == base.name);
@@ -109,11 +118,15 @@ impl File {
             if above.contains(&base.name.as_str()) {
                 return Err(Fault::new(base.at, format!("'{}' would extend itself", base.name)));
             }
-            all.extend(self.chain(found, above)?);
+            if all.len().max(above.len()) >= MOST_LAYERS {
+                let rule = format!("a run extends no more than {MOST_LAYERS} others, counted as often as they are");
+                return Err(Fault::new(base.at, rule));
+            }
+            self.chain(found, above, all)?;
         }
         above.pop();
         all.push(run);
-        Ok(all)
+        Ok(())
     }
 }
 
@@ -135,7 +148,11 @@ fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
         }
         Ok(run)
     };
-    node.map()?.iter().map(read).collect()
+    let all = node.map()?;
+    match all.get(MOST_RUNS) {
+        Some((name, _)) => Err(Fault::new(name.at, format!("more than {MOST_RUNS} runs"))),
+        None => all.iter().map(read).collect(),
+    }
 }
 
 /// A name, or a list of names.

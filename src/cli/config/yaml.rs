@@ -1,13 +1,15 @@
 //! YAML as a tree whose nodes know their positions. The parser is a crate's; this limits how much of a file is
 //! accepted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 
 /// Limit on the nodes of a file, including those that aliases repeat.
 const MOST_NODES: usize = 100_000;
+/// Limit on the bytes of all values, texts that aliases repeat included.
+const MOST_BYTES: usize = 4 << 20;
 /// Limit on the nesting of lists and mappings.
 const DEEPEST: usize = 32;
 
@@ -21,6 +23,12 @@ pub struct Place {
 impl Place {
     /// The start of a file.
     pub const FIRST: Self = Self { line: 1, column: 1 };
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::FIRST
+    }
 }
 
 impl fmt::Display for Place {
@@ -107,7 +115,7 @@ impl Node {
 /// # Errors
 /// What is no YAML, or more of it than anybody means.
 pub fn read(text: &str) -> Result<Node, Fault> {
-    let mut reader = Reader { parser: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0 };
+    let mut reader = Reader { parser: Parser::new_from_str(text), anchors: HashMap::new(), nodes: 0, bytes: 0 };
     let mut document = None;
     while let Some((event, span)) = reader.next()? {
         match event {
@@ -130,6 +138,7 @@ struct Reader<'a> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    bytes: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -151,13 +160,14 @@ impl<'a> Reader<'a> {
         if depth > DEEPEST {
             return Err(Fault::new(at, format!("more than {DEEPEST} lists and mappings are within each other")));
         }
-        self.count(1, at)?;
+        self.count((1, 0), at)?;
         let (value, anchor) = match event {
             Event::Alias(anchor) => {
-                let node = self.anchors.get(&anchor).cloned();
+                let node = self.anchors.get(&anchor);
                 let node = node.ok_or_else(|| Fault::new(at, "the alias names what is not complete yet"))?;
-                self.count(size(&node), at)?;
-                (node.value, 0)
+                let size = size(node);
+                self.count(size, at)?;
+                (self.anchors[&anchor].value.clone(), 0)
             }
             Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.is_some()), anchor),
             Event::SequenceStart(anchor, _) => (self.list(at, depth)?, anchor),
@@ -183,6 +193,7 @@ impl<'a> Reader<'a> {
 
     fn mapping(&mut self, at: Place, depth: usize) -> Result<Value, Fault> {
         let mut map: Vec<(Key, Node)> = Vec::new();
+        let mut names = HashSet::new();
         loop {
             let (event, span) = self.expect(at)?;
             if let Event::MappingEnd = event {
@@ -191,7 +202,7 @@ impl<'a> Reader<'a> {
             let at = place(span.start);
             let Event::Scalar(name, ..) = event else { return Err(Fault::new(at, "a key must be a plain word")) };
             let key = Key { name: name.into_owned(), at };
-            if map.iter().any(|(other, _)| other.name == key.name) {
+            if !names.insert(key.name.clone()) {
                 return Err(Fault::new(at, format!("the key '{}' is given twice", key.name)));
             }
             let (event, span) = self.expect(at)?;
@@ -199,18 +210,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn count(&mut self, nodes: usize, at: Place) -> Result<(), Fault> {
-        self.nodes += nodes;
-        if self.nodes <= MOST_NODES { Ok(()) } else { Err(Fault::new(at, format!("more than {MOST_NODES} values"))) }
+    fn count(&mut self, (nodes, bytes): (usize, usize), at: Place) -> Result<(), Fault> {
+        (self.nodes, self.bytes) = (self.nodes + nodes, self.bytes + bytes);
+        if self.nodes > MOST_NODES {
+            return Err(Fault::new(at, format!("more than {MOST_NODES} values")));
+        }
+        let all = "with what aliases repeat, its texts are longer than 4 MiB, which no file of flags is";
+        if self.bytes > MOST_BYTES { Err(Fault::new(at, all)) } else { Ok(()) }
     }
 }
 
-/// Number of nodes in a subtree.
-fn size(node: &Node) -> usize {
-    1 + match &node.value {
-        Value::List(list) => list.iter().map(size).sum(),
-        Value::Map(map) => map.iter().map(|(_, node)| size(node)).sum(),
-        _ => 0,
+/// Number of nodes in a subtree, and the bytes of their texts.
+fn size(node: &Node) -> (usize, usize) {
+    let sum = |of: (usize, usize), more: (usize, usize)| (of.0 + more.0, of.1 + more.1);
+    match &node.value {
+        Value::List(list) => list.iter().map(size).fold((1, 0), sum),
+        Value::Map(map) => map.iter().map(|(key, node)| sum((0, key.name.len()), size(node))).fold((1, 0), sum),
+        Value::Text(text) => (1, text.len()),
+        Value::Null | Value::Bool(_) => (1, 0),
     }
 }
 
@@ -281,6 +298,10 @@ mod tests {
             laughs += &format!("a{level}: &a{level} [{row}]\n");
         }
         assert!(fault(&laughs).contains("more than 100000 values"));
+        // Few values may be long ones.
+        let long = |times: usize| format!("a: &x {}\nb: [{}]\n", "y".repeat(500_000), vec!["*x"; times].join(","));
+        assert!(read(&long(8)).is_ok());
+        assert!(fault(&long(9)).starts_with("2:29 with what aliases repeat"), "{}", fault(&long(9)));
     }
 
     #[test]

@@ -132,8 +132,8 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }
         CommandLine::Run(words, _) => {
-            let (words, notes) = config::words(&command, words)?;
-            let mut plan = plan(&command, words, given_words)?;
+            let (words, notes, meant) = config::words(&command, words)?;
+            let mut plan = plan(&command, words, given_words).map_err(|error| meant.place(&command, error))?;
             plan.run.notes.extend(notes);
             Ok(Command::Tune(Box::new(plan)))
         }

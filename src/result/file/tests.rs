@@ -59,6 +59,17 @@ fn what_is_no_result_is_refused_by_name() {
     assert!(RunResult::read(folder.path()).is_err());
 }
 
+#[test]
+fn what_never_ends_is_not_read_to_its_end() {
+    let error = text(Path::new("/dev/zero"), 1_000).unwrap_err().to_string();
+    assert!(error.contains("more than 1000 bytes"), "{error}");
+    assert_eq!(text(Path::new("/dev/null"), 1_000).unwrap(), "", "a device may be a result");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "é").unwrap();
+    assert_eq!(text(file.path(), 2).unwrap(), "é");
+    assert!(text(file.path(), 1).unwrap_err().to_string().contains("it has 2 bytes"));
+}
+
 /// `UPDATE_SNAPSHOTS=1` writes it.
 fn is_documented(name: &str, schema: &Schema) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);

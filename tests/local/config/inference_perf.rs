@@ -230,6 +230,30 @@ fn what_has_no_counterpart_says_what_would_do() {
     }
 }
 
+#[test]
+fn what_a_flag_does_not_take_is_told_with_the_place_of_what_means_it() {
+    let faults = [
+        (
+            "server: {}\nload:\n  stages:\n    - {rate: 1, duration: 99999999999999999999}\n",
+            "FILE:4:27: 'load.stages.duration'",
+        ),
+        ("server: {}\nload:\n  stages:\n    - {rate: 1e99, duration: 1}\n", "FILE:4:7: --stage 'rate:1"),
+        (
+            "server: {}\nload:\n  interval: 1e9\n  stages: [{rate: 1, duration: 1}, {rate: 2, duration: 1}]\n",
+            "FILE:3:13: --stage 'pause:1000000000s'",
+        ),
+        ("server: {}\nload:\n  num_workers: 99999999\n", "FILE:3:16: --max-threads '99999999'"),
+        ("server: {}\nload:\n  request_timeout: 1e-9\n", "FILE:3:20: --client-timeout-us"),
+        ("server: {}\nreport:\n  request_lifecycle: {percentiles: [50, 101]}\n", "FILE:3:36: --percentiles '50,101'"),
+        ("server: {}\nstorage:\n  local_storage:\n    path: ''\n", "FILE:4:11: --report-dir"),
+        ("server: {}\napi:\n  headers:\n    'a b': c\n", "FILE:4:12: -H"),
+    ];
+    for (text, fault) in faults {
+        let error = Config::of(text).error(&["-m", "m"]);
+        assert!(error.starts_with(fault), "{text}: {error}");
+    }
+}
+
 /// Answers as a service does that generates two tokens.
 fn generated(request: &Received) -> Vec<Act> {
     assert!(request.head.starts_with("POST /v1/completions "), "{}", request.head);

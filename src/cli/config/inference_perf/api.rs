@@ -23,15 +23,15 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         )?;
     }
     let kind = api.word("type", &["completion", "chat"])?.unwrap_or("completion");
-    flags.add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
+    flags.of(&api, "type").add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
     if api.switch("streaming")? == Some(true) {
-        flags.switch("streaming");
+        flags.of(&api, "streaming").switch("streaming");
     }
     if let Some(headers) = api.take("headers") {
         for (name, value) in headers.map()? {
-            let value =
+            let text =
                 text(value).ok_or_else(|| Fault::new(value.at, format!("the header '{}' takes a text", name.name)))?;
-            flags.add("header", format!("{}:{value}", name.name));
+            flags.at(value.at).add("header", format!("{}:{text}", name.name));
         }
     }
     let limits = "a limit that is the same for all requests is a header: write it into api.headers";

@@ -2,7 +2,7 @@
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Node, Value};
+use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// The breakers that are defined.
 pub struct Breakers<'a> {
@@ -11,8 +11,8 @@ pub struct Breakers<'a> {
 
 struct Breaker<'a> {
     name: &'a str,
-    /// Values of `--stop-on`.
-    conditions: Vec<String>,
+    /// Values of `--stop-on`, and where what means them stands.
+    conditions: Vec<(String, Place)>,
 }
 
 impl<'a> Breakers<'a> {
@@ -36,7 +36,7 @@ impl<'a> Breakers<'a> {
         for node in names {
             let found = self.all.iter().find(|breaker| text(node) == Some(breaker.name));
             let found = found.ok_or_else(|| Fault::new(node.at, "no circuit breaker of that name is defined"))?;
-            found.conditions.iter().for_each(|condition| flags.add("stop-on", condition));
+            found.conditions.iter().for_each(|(condition, at)| flags.at(*at).add("stop-on", condition));
         }
         let is_named = |breaker: &&Breaker<'_>| names.iter().any(|node| text(node) == Some(breaker.name));
         for unused in self.all.iter().filter(|breaker| !is_named(breaker)) {
@@ -56,7 +56,10 @@ fn breaker(node: &Node) -> Result<Breaker<'_>, Fault> {
     is_of_errors(metrics)?;
     let triggers = breaker.list("triggers")?;
     breaker.finish()?;
-    Ok(Breaker { name, conditions: triggers.iter().map(trigger).collect::<Result<_, _>>()? })
+    Ok(Breaker {
+        name,
+        conditions: triggers.iter().map(|node| Ok((trigger(node)?, node.at))).collect::<Result<_, _>>()?,
+    })
 }
 
 /// In inference-perf an expression decides whether a request counts as a hit; here it is that the request failed.

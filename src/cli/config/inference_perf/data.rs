@@ -41,9 +41,9 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     let drawn = "only the types random and synthetic take it";
     if kind == "mock" {
         ["input_distribution", "output_distribution", "trace"].iter().try_for_each(|key| data.refuse(key, drawn))?;
-        flags.add("prompt-tokens", MOCK);
+        flags.of(&data, "type").add("prompt-tokens", MOCK);
     } else if let Some(trace) = data.take("trace") {
-        flags.add("prompt-tokens", format!("trace:{}", trace_file("data.trace", trace)?));
+        flags.at(trace.at).add("prompt-tokens", format!("trace:{}", trace_file("data.trace", trace)?));
         let ignored = ["input_distribution", "output_distribution"].map(|key| data.take(key).is_some());
         if ignored.contains(&true) {
             flags.note("data.input_distribution and output_distribution count for nothing beside data.trace, as in inference-perf");
@@ -51,13 +51,15 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     } else {
         let missing = |key: &str| Fault::new(node.at, format!("the type {kind} needs 'data.{key}' or 'data.trace'"));
         let (input, output) = (data.take("input_distribution"), data.take("output_distribution"));
-        let (prompts, count) = length("data.input_distribution", input.ok_or_else(|| missing("input_distribution"))?)?;
-        let (outputs, others) =
-            length("data.output_distribution", output.ok_or_else(|| missing("output_distribution"))?)?;
-        flags.add("prompt-tokens", prompts);
-        flags.add("output-tokens", outputs);
-        if let Some(count) = [count, others].into_iter().flatten().min() {
-            flags.add("num-prompts", count);
+        let input = input.ok_or_else(|| missing("input_distribution"))?;
+        let output = output.ok_or_else(|| missing("output_distribution"))?;
+        let (prompts, count) = length("data.input_distribution", input)?;
+        let (outputs, others) = length("data.output_distribution", output)?;
+        flags.at(input.at).add("prompt-tokens", prompts);
+        flags.at(output.at).add("output-tokens", outputs);
+        let counts = count.map(|count| (count, input.at)).into_iter().chain(others.map(|count| (count, output.at)));
+        if let Some((count, at)) = counts.min_by_key(|(count, _)| *count) {
+            flags.at(at).add("num-prompts", count);
         }
     }
     data.refuse("path", CONVERT)?;

@@ -32,7 +32,7 @@ impl Load {
             load.refuse("type", "conversations are played by --session-concurrency N with --input-data FILE")?;
         }
         let kind = load.word("type", &known)?.unwrap_or("constant");
-        let interval = load.number("interval", 0.0)?.unwrap_or(INTERVAL);
+        let interval = (load.number("interval", 0.0)?.unwrap_or(INTERVAL), load.place("interval"));
         match kind {
             "concurrent" => concurrent(&mut load, interval, flags)?,
             "trace_replay" => replay(&mut load, node.at, flags)?,
@@ -48,7 +48,11 @@ impl Load {
                 load.take("base_seed");
                 flags.add("seed", "time");
             }
-            Some(_) => load.whole("base_seed", 0)?.into_iter().for_each(|seed| flags.add("seed", seed)),
+            Some(_) => {
+                if let Some(seed) = load.whole("base_seed", 0)? {
+                    flags.of(&load, "base_seed").add("seed", seed);
+                }
+            }
         }
         load.finish()?;
         Ok(Self { names_models })
@@ -56,19 +60,19 @@ impl Load {
 }
 
 /// Stages, with a pause before each but the first.
-fn stages(all: &[String], interval: f64, flags: &mut Flags) {
-    for (number, stage) in all.iter().enumerate() {
+fn stages(all: &[(String, Place)], (interval, rest): (f64, Place), flags: &mut Flags) {
+    for (number, (stage, at)) in all.iter().enumerate() {
         if number > 0 && interval > 0.0 {
-            flags.add("stage", format!("pause:{interval}s"));
+            flags.at(rest).add("stage", format!("pause:{interval}s"));
         }
-        flags.add("stage", stage);
+        flags.at(*at).add("stage", stage);
     }
     if all.len() > 1 {
         flags.add("stage-edges", "drain");
     }
 }
 
-fn rates(load: &mut Fields<'_>, kind: &str, interval: f64, flags: &mut Flags) -> Result<(), Fault> {
+fn rates(load: &mut Fields<'_>, kind: &str, interval: (f64, Place), flags: &mut Flags) -> Result<(), Fault> {
     let sweep = load.peek("sweep").map(|node| node.at);
     let mut all = Vec::new();
     for node in load.list("stages")? {
@@ -80,7 +84,7 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: f64, flags: &mut Flags) ->
         let rate = stage.positive("rate")?.ok_or_else(|| missing("rate"))?;
         let seconds = stage.whole("duration", 1)?.ok_or_else(|| missing("duration"))?;
         stage.finish()?;
-        all.push(format!("rate:{rate}:{seconds}s"));
+        all.push((format!("rate:{rate}:{seconds}s"), node.at));
     }
     let swept = load.section("sweep")?;
     if let (Some(at), Some(_), false) = (sweep, &swept, all.is_empty()) {
@@ -91,9 +95,10 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: f64, flags: &mut Flags) ->
     if let Some(mut sweep) = swept {
         let spacing = sweep.word("type", &["linear", "geometric"])?.unwrap_or("linear");
         let points = sweep.whole("num_stages", 2)?.unwrap_or(5);
-        flags.add("sweep", format!("{spacing}:{points}"));
+        flags.of(&sweep, "num_stages").add("sweep", format!("{spacing}:{points}"));
         if let Some(seconds) = sweep.whole("stage_duration", 1)? {
-            flags.add("measurement-interval", (seconds as f64 * 1000.0 / WINDOWS).round().max(1.0));
+            let window = (seconds as f64 * 1000.0 / WINDOWS).round().max(1.0);
+            flags.of(&sweep, "stage_duration").add("measurement-interval", window);
             flags.note(
                 "load.sweep.stage_duration: a rate is measured in three windows or more, so each has a third of it",
             );
@@ -104,12 +109,12 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: f64, flags: &mut Flags) ->
     }
     load.refuse("trace", "its times are those of the type trace_replay, its lengths belong into data.trace")?;
     if kind == "poisson" && paced {
-        flags.add("request-distribution", "poisson");
+        flags.of(load, "type").add("request-distribution", "poisson");
     }
     Ok(())
 }
 
-fn concurrent(load: &mut Fields<'_>, interval: f64, flags: &mut Flags) -> Result<(), Fault> {
+fn concurrent(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
     load.refuse("trace", "choose the type trace_replay for its times, and data.trace for its lengths")?;
     let mut all = Vec::new();
@@ -123,10 +128,10 @@ fn concurrent(load: &mut Fields<'_>, interval: f64, flags: &mut Flags) -> Result
         let level = stage.whole("concurrency_level", 1)?.ok_or_else(|| missing("concurrency_level"))?;
         stage.finish()?;
         // More concurrency than requests would be idle.
-        all.push(format!("concurrency:{}:{requests}req", level.min(requests)));
+        all.push((format!("concurrency:{}:{requests}req", level.min(requests)), node.at));
     }
     stages(&all, interval, flags);
-    flags.switch("async");
+    flags.of(load, "type").switch("async");
     Ok(())
 }
 
@@ -135,7 +140,7 @@ fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fau
     load.refuse("stages", "a trace has its own times: leave one out")?;
     let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
     let node = load.take("trace").ok_or_else(missing)?;
-    flags.add("trace-replay", trace_file("load.trace", node)?);
+    flags.at(node.at).add("trace-replay", trace_file("load.trace", node)?);
     Ok(())
 }
 
@@ -156,7 +161,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
     let workers = load.whole("num_workers", 1)?;
     let (each, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
-        flags.add("max-threads", workers);
+        flags.of(load, "num_workers").add("max-threads", workers);
     }
     if each.is_none() && connections.is_none() && workers.is_none() {
         return Ok(());
@@ -167,7 +172,10 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
         Some(_) if is_mock => {
             flags.note("load.worker_max_tcp_connections counts for nothing where server.type is mock: there are none");
         }
-        Some(each) => flags.add("max-connections", each.saturating_mul(workers).min(MOST)),
+        Some(each) => {
+            let all = each.saturating_mul(workers).min(MOST);
+            flags.of(load, "worker_max_tcp_connections").add("max-connections", all);
+        }
         None => {}
     }
     if kind == "concurrent" {
@@ -178,14 +186,15 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
         }
         return Ok(());
     }
-    flags.add("max-outstanding", each.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST));
+    let all = each.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST);
+    flags.of(load, "worker_max_concurrency").add("max-outstanding", all);
     Ok(())
 }
 
 /// How long to wait for requests.
 fn patience(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(seconds) = load.positive("request_timeout")? {
-        flags.add("client-timeout-us", (seconds * 1e6).round());
+        flags.of(load, "request_timeout").add("client-timeout-us", (seconds * 1e6).round());
     }
     if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
         let rule = "a request that fails counts as failed: a retry would make a slow success of it, and send what the load does not \
@@ -214,7 +223,7 @@ fn adapters(list: &[Node], at: Option<Place>, flags: &mut Flags) -> Result<bool,
             return Err(Fault::new(node.at, format!("the name '{name}': {rule}")));
         }
         total += split;
-        flags.add("model-mix", format!("{name}:{split}"));
+        flags.at(node.at).add("model-mix", format!("{name}:{split}"));
     }
     match at {
         Some(at) if !list.is_empty() && (total - 1.0_f64).abs() > 1e-9 => {

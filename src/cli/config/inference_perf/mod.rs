@@ -44,8 +44,8 @@ pub fn is_meant(root: &Node) -> bool {
 /// The flags that a file means.
 ///
 /// # Errors
-/// The first key or value that is not theirs, or that has no counterpart.
-pub fn flags(root: &Node) -> Result<Flags, Fault> {
+/// The first key or value that is not theirs, that has no counterpart, or whose counterpart takes no such value.
+pub fn flags(command: &clap::Command, root: &Node) -> Result<Flags, Fault> {
     let mut flags = Flags::default();
     let mut top = Fields::of("", root)?;
     let split = top.take("lora_traffic_split").cloned();
@@ -76,6 +76,7 @@ pub fn flags(root: &Node) -> Result<Flags, Fault> {
     flags.add("max-errors", "100%");
     top.refuse("tokenizer", "tokens of answers are counted as the server tells them: leave it out, and name a tokenizer.json for prompts with --tokenizer")?;
     top.finish()?;
+    flags.check(command)?;
     Ok(flags)
 }
 

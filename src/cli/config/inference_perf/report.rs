@@ -31,7 +31,9 @@ pub fn report(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(mut goodput) = report.section("goodput")? {
         let mut limits = goodput.section("constraints")?.unwrap_or(Fields::of("report.goodput.constraints", &empty)?);
         for (theirs, ours) in FIGURES {
-            limits.positive(theirs)?.into_iter().for_each(|seconds| flags.add("goodput", format!("{ours}<{seconds}s")));
+            if let Some(seconds) = limits.positive(theirs)? {
+                flags.of(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
+            }
         }
         let rule = "itl, the time between tokens, is the nearest: name that";
         ["tpot", "ntpot"].iter().try_for_each(|key| limits.refuse(key, rule))?;
@@ -55,10 +57,10 @@ fn requests(mut of: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     for (key, usual, part) in PARTS {
         parts.extend(of.switch(key)?.unwrap_or(*usual).then_some(*part));
     }
-    flags.add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
+    flags.of(&of, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
     let percentiles: Vec<&str> = of.list("percentiles")?.iter().filter_map(text).collect();
     if !percentiles.is_empty() {
-        flags.add("percentiles", percentiles.join(","));
+        flags.of(&of, "percentiles").add("percentiles", percentiles.join(","));
     }
     if of.switch("use_server_output_tokens")? == Some(false) {
         flags.note("report.request_lifecycle.use_server_output_tokens: tokens are counted as the server tells them all the same");
@@ -79,13 +81,15 @@ fn requests(mut of: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
 pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
     let mut storage = Fields::of("storage", node.unwrap_or(&empty))?;
-    let mut path = FOLDER;
+    let (mut path, mut at) = (FOLDER, storage.place("local_storage"));
     if let Some(mut local) = storage.section("local_storage")? {
-        path = local.text("path")?.unwrap_or(FOLDER);
-        local.text("report_file_prefix")?.into_iter().for_each(|prefix| flags.add("report-prefix", prefix));
+        (path, at) = (local.text("path")?.unwrap_or(FOLDER), local.place("path"));
+        if let Some(prefix) = local.text("report_file_prefix")? {
+            flags.of(&local, "report_file_prefix").add("report-prefix", prefix);
+        }
         local.finish()?;
     }
-    flags.add("report-dir", path);
+    flags.at(at).add("report-dir", path);
     let rule = "write into a folder (storage.local_storage), and copy that with the store's own program";
     ["google_cloud_storage", "simple_storage_service"].iter().try_for_each(|key| storage.refuse(key, rule))?;
     storage.finish()

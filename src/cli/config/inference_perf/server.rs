@@ -22,21 +22,24 @@ pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Res
     let ignores_eos = server.switch("ignore_eos")?.unwrap_or(true);
     let key = server.text("api_key")?;
     let (certificate, private) = (server.text("cert_path")?, server.text("key_path")?);
-    server.finish()?;
     if let Some(model) = model.or(is_mock.then_some("mock")).filter(|_| !names_models) {
-        flags.add("model", model);
+        flags.of(&server, "model_name").add("model", model);
     }
+    flags.of(&server, "type").add("service-kind", if is_mock { "null" } else { "openai" });
     if is_mock {
-        flags.add("service-kind", "null");
-        return Ok(());
+        return server.finish();
     }
-    flags.add("service-kind", "openai");
-    url.into_iter().for_each(|url| flags.add("url", url));
-    key.into_iter().for_each(|key| flags.add("header", format!("Authorization:Bearer {key}")));
-    certificate.into_iter().for_each(|path| flags.add("ssl-https-client-certificate-file", path));
-    private.into_iter().for_each(|path| flags.add("ssl-https-private-key-file", path));
+    let key = key.map(|key| format!("Authorization:Bearer {key}"));
+    for (theirs, ours, value) in [
+        ("base_url", "url", url),
+        ("api_key", "header", key.as_deref()),
+        ("cert_path", "ssl-https-client-certificate-file", certificate),
+        ("key_path", "ssl-https-private-key-file", private),
+    ] {
+        value.into_iter().for_each(|value| flags.of(&server, theirs).add(ours, value));
+    }
     if ignores_eos {
-        flags.add("request-parameter", "ignore_eos:true:bool");
+        flags.of(&server, "ignore_eos").add("request-parameter", "ignore_eos:true:bool");
     }
-    Ok(())
+    server.finish()
 }

@@ -3,16 +3,16 @@
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::model_analyzer::number;
-use crate::cli::config::yaml::{Fault, Key, Node, Value};
+use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
 
 /// What a model, or all, shall reach.
 #[derive(Clone, Copy, Default)]
 pub struct Goals<'a> {
     objectives: Option<&'a Node>,
     constraints: Option<&'a Node>,
-    /// The 99th percentile's limit, in milliseconds.
-    latency_budget: Option<f64>,
-    min_throughput: Option<f64>,
+    /// The 99th percentile's limit, in milliseconds, and where it stands.
+    latency_budget: Option<(f64, Place)>,
+    min_throughput: Option<(f64, Place)>,
 }
 
 impl<'a> Goals<'a> {
@@ -24,8 +24,8 @@ impl<'a> Goals<'a> {
         Ok(Self {
             objectives: fields.take("objectives"),
             constraints: fields.take("constraints"),
-            latency_budget: fields.positive("latency_budget")?,
-            min_throughput: fields.positive("min_throughput")?,
+            latency_budget: fields.positive("latency_budget")?.map(|limit| (limit, fields.place("latency_budget"))),
+            min_throughput: fields.positive("min_throughput")?.map(|least| (least, fields.place("min_throughput"))),
         })
     }
 
@@ -45,15 +45,19 @@ impl<'a> Goals<'a> {
     /// What has no counterpart.
     pub fn flags(&self, flags: &mut Flags) -> Result<(), Fault> {
         if let Some(node) = self.objectives {
-            flags.add("objective", objective(node)?);
+            flags.at(node.at).add("objective", objective(node)?);
         }
         if let Some(node) = self.constraints {
             for (key, bounds) in node.map()? {
                 constraint(key, bounds, flags)?;
             }
         }
-        self.latency_budget.into_iter().for_each(|limit| flags.add("constraint", format!("p99<={limit}ms")));
-        self.min_throughput.into_iter().for_each(|least| flags.add("constraint", format!("throughput>={least}")));
+        if let Some((limit, at)) = self.latency_budget {
+            flags.at(at).add("constraint", format!("p99<={limit}ms"));
+        }
+        if let Some((least, at)) = self.min_throughput {
+            flags.at(at).add("constraint", format!("throughput>={least}"));
+        }
         Ok(())
     }
 }
@@ -102,7 +106,7 @@ fn constraint(key: &Key, bounds: &Node, flags: &mut Flags) -> Result<(), Fault> 
             "min" => ">=",
             other => return Err(Fault::new(bound.at, format!("'{other}' is no bound: min and max are"))),
         };
-        flags.add("constraint", format!("{figure}{relation}{}{unit}", number(node, 0.0)?));
+        flags.at(node.at).add("constraint", format!("{figure}{relation}{}{unit}", number(node, 0.0)?));
     }
     Ok(())
 }

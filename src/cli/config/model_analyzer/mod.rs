@@ -115,6 +115,7 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     refuse(&mut top)?;
     idle(&mut top, &mut common);
     top.finish()?;
+    common.check(command)?;
     let models = models.map(listed).transpose()?.unwrap_or_default();
     if models.is_empty() {
         return Err(Fault::new(root.at, format!("'{MODELS}' names no model")));
@@ -129,15 +130,15 @@ fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     let (repository, endpoint) = (top.text("model_repository")?, top.text("triton_http_endpoint")?);
     let installed = top.text("triton_install_path")?;
     if launch == Some("remote") {
-        flags.add("url", endpoint.unwrap_or("localhost:8000"));
-        flags.add("protocol", "http");
+        flags.of(top, "triton_http_endpoint").add("url", endpoint.unwrap_or("localhost:8000"));
+        flags.of(top, "triton_launch_mode").add("protocol", "http");
         return Ok(());
     }
     if let Some(mode) = launch.filter(|mode| *mode != "c_api") {
         flags.note(format!("triton_launch_mode {mode}: the models are loaded in this process"));
     }
-    repository.into_iter().for_each(|path| flags.add("model-repository", path));
-    installed.into_iter().for_each(|path| flags.add("triton-server-directory", path));
+    repository.into_iter().for_each(|path| flags.of(top, "model_repository").add("model-repository", path));
+    installed.into_iter().for_each(|path| flags.of(top, "triton_install_path").add("triton-server-directory", path));
     Ok(())
 }
 
@@ -150,7 +151,7 @@ fn composing(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     }
     let Some(node) = top.take("bls_composing_models") else { return Ok(()) };
     let names: Vec<String> = listed(node)?.into_iter().map(|(key, _)| key.name).collect();
-    flags.add("bls-composing-models", names.join(","));
+    flags.at(node.at).add("bls-composing-models", names.join(","));
     Ok(())
 }
 
@@ -188,7 +189,7 @@ fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&
     let empty = Node { at: key.at, value: Value::Null };
     let mut own = Fields::of(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
     let mut flags = Flags::default();
-    flags.add("model", &key.name);
+    flags.at(key.at).add("model", &key.name);
     if let Some(folder) = usual.folder {
         flags.add("output", Path::new(folder).join(format!("tune-{}", key.name)).display());
     }
@@ -208,6 +209,7 @@ fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&
     refuse(&mut own)?;
     own.take("cpu_only");
     own.finish()?;
+    flags.check(command)?;
     for (key, node) in own_flags.map(Node::map).transpose()?.unwrap_or_default() {
         flags.settings.push(setting(command, key, node)?);
     }

@@ -3,7 +3,7 @@
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::model_analyzer::number;
-use crate::cli::config::yaml::{Fault, Node, Value};
+use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Limit on the values of a range.
 const MOST_VALUES: usize = 1_000;
@@ -41,18 +41,18 @@ impl<'a> Loads<'a> {
     /// What has no counterpart.
     pub fn flags(&self, bounds: &Bounds, flags: &mut Flags) -> Result<(), Fault> {
         if let Some(node) = self.batch_sizes {
-            flags.add("batch-size", numbers(node)?);
+            flags.at(node.at).add("batch-size", numbers(node)?);
         }
         if let Some(node) = self.request_rate {
             if !matches!(&node.value, Value::Text(_)) && numbers(node)?.contains(',') {
                 return Err(Fault::new(node.at, "a search holds one rate: name one, such as request_rate: 100"));
             }
-            flags.add("at-rate", numbers(node)?);
+            flags.at(node.at).add("at-rate", numbers(node)?);
             return Ok(());
         }
         match (self.concurrency, bounds.concurrency) {
-            (Some(node), _) => flags.add("concurrency-range", numbers(node)?),
-            (None, Some((low, high))) => flags.add("concurrency-range", format!("{low}:{high}:*2")),
+            (Some(node), _) => flags.at(node.at).add("concurrency-range", numbers(node)?),
+            (None, Some(Bound { low, high, at })) => flags.at(at).add("concurrency-range", format!("{low}:{high}:*2")),
             (None, None) => {}
         }
         Ok(())
@@ -61,9 +61,17 @@ impl<'a> Loads<'a> {
 
 /// `run_config_search_min_…` and `run_config_search_max_…`, each where one of the two is there.
 pub struct Bounds {
-    instances: Option<(u64, u64)>,
-    batch: Option<(u64, u64)>,
-    concurrency: Option<(u64, u64)>,
+    instances: Option<Bound>,
+    batch: Option<Bound>,
+    concurrency: Option<Bound>,
+}
+
+/// Both ends, and where one of them stands.
+#[derive(Clone, Copy)]
+struct Bound {
+    low: u64,
+    high: u64,
+    at: Place,
 }
 
 impl Bounds {
@@ -73,9 +81,11 @@ impl Bounds {
     /// Where a value does not fit.
     pub fn take(fields: &mut Fields<'_>) -> Result<Self, Fault> {
         let mut pair = |name: &str, usual: (u64, u64)| {
-            let mut bound = |which: &str| fields.whole(&format!("run_config_search_{which}_{name}"), 1);
-            let (low, high) = (bound("min")?, bound("max")?);
-            Ok((low.is_some() || high.is_some()).then(|| (low.unwrap_or(usual.0), high.unwrap_or(usual.1))))
+            let key = |which: &str| format!("run_config_search_{which}_{name}");
+            let (low, high) = (fields.whole(&key("min"), 1)?, fields.whole(&key("max"), 1)?);
+            let at = fields.place(&key(if high.is_some() { "max" } else { "min" }));
+            let bound = || Bound { low: low.unwrap_or(usual.0), high: high.unwrap_or(usual.1), at };
+            Ok((low.is_some() || high.is_some()).then(bound))
         };
         let bounds = Self {
             instances: pair("instance_count", (1, 5))?,
@@ -94,7 +104,9 @@ impl Bounds {
     /// Adds the settings of the model's configuration; without any, the settings that suit the model are searched.
     pub fn flags(&self, flags: &mut Flags) {
         for (path, bounds) in [("instances", self.instances), ("max_batch_size", self.batch)] {
-            bounds.into_iter().for_each(|(low, high)| flags.add("search", format!("{path}={low}:{high}")));
+            if let Some(Bound { low, high, at }) = bounds {
+                flags.at(at).add("search", format!("{path}={low}:{high}"));
+            }
         }
     }
 }
@@ -109,7 +121,7 @@ pub fn parameters(node: &Node, flags: &mut Flags) -> Result<(), Fault> {
 
 fn field(path: &str, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
     match &node.value {
-        Value::Map(entries) if entries.is_empty() => flags.add("search", format!("{path}={{}}")),
+        Value::Map(entries) if entries.is_empty() => flags.at(node.at).add("search", format!("{path}={{}}")),
         // The values of parameters are texts in a message.
         Value::Map(entries) if path.starts_with("parameters.") && entries.len() == 1 => {
             let (key, node) = &entries[0];
@@ -123,9 +135,9 @@ fn field(path: &str, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
         }
         Value::List(list) => match &list[..] {
             [one] if matches!(one.value, Value::Map(_)) => return field(&format!("{path}[]"), one, flags),
-            _ => flags.add("search", format!("{path}={}", values(path, list)?)),
+            _ => flags.at(node.at).add("search", format!("{path}={}", values(path, list)?)),
         },
-        _ => flags.add("search", format!("{path}={}", value(path, node)?)),
+        _ => flags.at(node.at).add("search", format!("{path}={}", value(path, node)?)),
     }
     Ok(())
 }
