@@ -12,6 +12,10 @@ use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedLine, closed, fa
 /// How long a blocking read or write waits before the deadline is looked at again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
+/// How long the bytes behind an answer that is over may take to come: longer than a server that is busy needs to write the end of
+/// its body, and shorter than one is worth waiting for that does not end it.
+const REST: Duration = Duration::from_millis(20);
+
 /// How the next request gets a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
@@ -35,6 +39,8 @@ pub(super) struct SerialConnection {
     total: usize,
     /// An answer is complete.
     answered: bool,
+    /// Not all bytes of an answer have come that is over; they may until then.
+    rest: Option<Stamp>,
 }
 
 impl SerialConnection {
@@ -44,8 +50,9 @@ impl SerialConnection {
     /// As the connection fails.
     pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
         let place = TalliedLine::new(&common.route.tally);
-        let (stream, link) = (None, Link::Fresh);
-        let mut line = Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false };
+        let (stream, link, rest) = (None, Link::Fresh, None);
+        let mut line =
+            Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false, rest };
         line.connect(common, limit)?;
         Ok(line)
     }
@@ -180,10 +187,13 @@ impl SerialConnection {
                 break;
             }
             exchanges.now = Stamp::now();
-            if dialogue.receive(slot, &buffer[..count], exchanges) == Ok(Step::Whole) && exchanges.has_failed(slot) {
-                self.hang_up();
-                exchanges.end(slot);
-                return Ok(());
+            if matches!(dialogue.receive(slot, &buffer[..count], exchanges), Ok(Step::Whole | Step::Enough)) {
+                if exchanges.has_failed(slot) {
+                    self.hang_up();
+                    exchanges.end(slot);
+                    return Ok(());
+                }
+                break;
             }
         }
         Err(self.lose(failure(error)))
@@ -215,7 +225,10 @@ impl SerialConnection {
             match dialogue.receive(slot, &buffer[..count], exchanges) {
                 Ok(Step::Partly) if again => {}
                 Ok(step) => {
-                    self.answered = step == Step::Whole;
+                    self.answered = step != Step::Partly;
+                    if step == Step::Enough {
+                        self.rest = Some(exchanges.now.plus_duration(REST));
+                    }
                     return Ok(step);
                 }
                 Err(error) => {
@@ -253,6 +266,45 @@ impl SerialConnection {
         }
     }
 
+    /// Whether bytes of an answer are still to come that is over.
+    #[inline]
+    pub(super) fn has_rest(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// When the connection is given up for that.
+    pub(super) fn rest_due(&self) -> Stamp {
+        self.rest.unwrap_or(Stamp::NEVER)
+    }
+
+    /// Whether nothing is in the way of another request: the rest has come, or the connection is given up for it.
+    pub(super) fn is_settled<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) -> bool {
+        let overdue = self.rest_due() <= Stamp::now();
+        if self.holds_bytes() || wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+            self.pass_over(dialogue, buffer);
+        }
+        if self.has_rest() && overdue {
+            self.hang_up();
+        }
+        !self.has_rest()
+    }
+
+    /// Reads what has come of the rest. Whatever does not belong to it ends the connection, as its own end does: the answer is
+    /// none the worse for it.
+    pub(super) fn pass_over<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) {
+        let Some(stream) = &mut self.stream else { return self.hang_up() };
+        let read = match stream.read(buffer) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
+            Ok(count) if count > 0 => dialogue.receive_rest(self.number, &buffer[..count]).ok(),
+            _ => None,
+        };
+        match read {
+            Some(Step::Whole) => self.rest = None,
+            Some(_) if Stamp::now() < self.rest_due() => {}
+            _ => self.hang_up(),
+        }
+    }
+
     /// The slot is free; the connection stays if the server keeps it open after a complete answer, and nothing of the request is
     /// left.
     pub(super) fn release(&mut self, keeps_open: bool) {
@@ -264,13 +316,14 @@ impl SerialConnection {
 
     /// Ends the connection ourselves; the next request makes another.
     pub(super) fn hang_up(&mut self) {
+        self.rest = None;
         if let Some(mut stream) = self.stream.take() {
             stream.shutdown();
         }
     }
 
     fn lose(&mut self, error: InferError) -> InferError {
-        self.stream = None;
+        (self.stream, self.rest) = (None, None);
         self.link = Link::Lost;
         self.place.lose();
         error

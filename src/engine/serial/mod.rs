@@ -10,9 +10,14 @@
 //! made again with the next request, whose latency includes it.
 //!
 //! To give up a request is to hang up: there is no other way.
+//!
+//! A request may be over before all of its answer's bytes have come ([`Step::Enough`]). Its slot is free then; what still comes is
+//! passed over, and the slot's next request, which leaves behind it, waits for that a moment at most: then the connection is
+//! hung up, and another made.
 
 mod common;
 mod connection;
+mod rests;
 mod seats;
 
 use std::io::IoSlice;
@@ -23,6 +28,7 @@ use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::connection::{SerialConnection, TICK};
+use crate::engine::serial::rests::Rests;
 use crate::engine::serial::seats::Seats;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
@@ -41,12 +47,14 @@ pub const SLICES: usize = 16;
 pub enum Step {
     /// There is more to come.
     Partly,
+    /// All that is wanted of it. What else comes is for [`Dialogue::receive_rest`].
+    Enough,
     /// All of it.
     Whole,
 }
 
 /// A service whose connections carry one exchange at a time: how a request becomes bytes, and what the bytes of an answer mean.
-/// What it makes of them it says to the [`Exchanges`]; an exchange ends where it says [`Step::Whole`].
+/// What it makes of them it says to the [`Exchanges`]; an exchange ends where it says [`Step::Whole`] or [`Step::Enough`].
 pub trait Dialogue: Send {
     /// Makes sure that there are so many slots.
     ///
@@ -76,6 +84,17 @@ pub trait Dialogue: Send {
     /// What is missing.
     fn end(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
+    /// What still comes of the slot's answer, of which there was [`Step::Enough`], belongs to a connection now.
+    fn leave_rest(&mut self, _slot: usize, _connection: usize) {}
+
+    /// Takes bytes of what a connection's last answer has left: whether that is all.
+    ///
+    /// # Errors
+    /// Where they break the protocol.
+    fn receive_rest(&mut self, _connection: usize, _bytes: &[u8]) -> Result<Step, InferError> {
+        Ok(Step::Whole)
+    }
+
     /// Whether the connection of the answer that was complete last takes another request.
     fn keeps_open(&self, slot: usize) -> bool;
 }
@@ -94,7 +113,8 @@ pub fn open<D: Dialogue + 'static>(
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);
     let seats = spec.connections.map(|_| Seats::default());
-    let transport = Connections { common, lines: Vec::new(), most, seats, buffer, dialogue };
+    let (lines, rests) = (Vec::new(), Rests::default());
+    let transport = Connections { common, lines, most, seats, rests, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
 }
 
@@ -106,6 +126,8 @@ struct Connections<D> {
     most: usize,
     /// Who has which; where there is none, each slot has that of its number.
     seats: Option<Seats>,
+    /// Who waits for what an earlier answer has left.
+    rests: Rests,
     buffer: Vec<u8>,
     dialogue: D,
 }
@@ -129,7 +151,10 @@ impl<D: Dialogue> Connections<D> {
         let line = &mut lines[number];
         let slot = seats.as_ref().map_or(Some(number), |seats| seats.slot(number));
         let Some(slot) = slot.filter(|slot| exchanges.is_outstanding(*slot)) else {
-            line.disturbed(buffer);
+            match line.has_rest() {
+                true => line.pass_over(dialogue, buffer),
+                false => line.disturbed(buffer),
+            }
             return;
         };
         if line.is_sending() {
@@ -145,7 +170,7 @@ impl<D: Dialogue> Connections<D> {
         }
         match line.receive(common, dialogue, slot, (buffer, exchanges)) {
             Ok(Step::Partly) => {}
-            Ok(Step::Whole) => exchanges.end(slot),
+            Ok(Step::Whole | Step::Enough) => exchanges.end(slot),
             Err(error) => {
                 exchanges.now = Stamp::now();
                 exchanges.fail(slot, error);
@@ -155,12 +180,13 @@ impl<D: Dialogue> Connections<D> {
 
     /// One blocking step of the only slot.
     fn turn_one(&mut self, until: Stamp, exchanges: &mut Exchanges) -> std::io::Result<()> {
-        let Some(line) = self.lines.first_mut().filter(|_| exchanges.is_outstanding(0)) else {
+        let waits = !self.rests.is_empty();
+        let Some(line) = self.lines.first_mut().filter(|_| waits || exchanges.is_outstanding(0)) else {
             return wait_for(None, false, until).map(drop);
         };
         let ready = match line.is_sending() {
             true => wait_for(line.stream(), true, until)?,
-            false => until.from_now() >= TICK || line.holds_bytes() || wait_for(line.stream(), false, until)?,
+            false => !waits && until.from_now() >= TICK || line.holds_bytes() || wait_for(line.stream(), false, until)?,
         };
         if ready {
             self.advance(0, exchanges);
@@ -182,8 +208,12 @@ impl<D: Dialogue> Connections<D> {
 impl<D: Dialogue> Connections<D> {
     /// Sends a slot's request on a connection. Of one that `waited` for it, the time has begun already.
     fn begin(&mut self, (slot, number): (usize, usize), waited: bool, exchanges: &mut Exchanges) {
-        let Self { common, lines, dialogue, .. } = self;
+        let Self { common, lines, rests, buffer, dialogue, .. } = self;
         let line = &mut lines[number];
+        if line.has_rest() && !line.is_settled(dialogue, buffer) {
+            rests.wait(exchanges.id(slot), number, waited);
+            return;
+        }
         let had_connection = line.stream().is_some();
         let begun = dialogue.prepare(slot, exchanges.request(slot)).and_then(|total| {
             if waited {
@@ -196,6 +226,22 @@ impl<D: Dialogue> Connections<D> {
         if let Err(error) = begun {
             let pause = if had_connection { Duration::ZERO } else { PAUSE };
             exchanges.fail_later(slot, error, pause);
+        }
+    }
+
+    /// What has waited for the rest of an earlier answer leaves, where that has come or comes too late.
+    fn begin_settled(&mut self, exchanges: &mut Exchanges) {
+        let Self { lines, rests, buffer, dialogue, .. } = self;
+        let now = Stamp::now();
+        rests.sort_out(|id, number| {
+            let line = &mut lines[number];
+            let waits = line.has_rest() && (now < line.rest_due() || !line.is_settled(dialogue, buffer));
+            waits && exchanges.is_current(id)
+        });
+        while let Some((id, number, waited)) = self.rests.next() {
+            if exchanges.is_current(id) {
+                self.begin((id.slot(), number), waited, exchanges);
+            }
         }
     }
 
@@ -256,11 +302,15 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
+        let until = self.rests.until(until, |number| self.lines[number].rest_due());
         let done = if self.common.poller.is_some() {
             self.turn_many(until, exchanges)
         } else {
             self.turn_one(until, exchanges)
         };
+        if !self.rests.is_empty() {
+            self.begin_settled(exchanges);
+        }
         done.map_err(|error| self.broken(&error))
     }
 
@@ -279,6 +329,9 @@ impl<D: Dialogue> Transport for Connections<D> {
         };
         if let Some(number) = number {
             self.lines[number].release(self.dialogue.keeps_open(slot));
+            if self.lines[number].has_rest() {
+                self.dialogue.leave_rest(slot, number);
+            }
         }
     }
 
