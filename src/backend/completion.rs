@@ -11,8 +11,9 @@ pub trait CompletionSink: Send + Sync {
     fn response(&self, slot: SlotId, response: &Response<'_>);
 
     /// The slot's request, which has succeeded, brought generated text. Called before [`CompletionSink::complete`], by services
-    /// whose answers are such ([`Backend::generates`](crate::backend::Backend::generates)).
-    fn generated(&self, _slot: SlotId, _generation: &Generation) {}
+    /// whose answers are such ([`Backend::generates`](crate::backend::Backend::generates)). Where its tokens are still to be counted,
+    /// `answer` is what has them, as the backend can read it; else it is empty.
+    fn generated(&self, _slot: SlotId, _generation: &Generation, _answer: &[u8]) {}
 
     /// The slot's request was traced. Called before [`CompletionSink::complete`], by backends that trace ([`Backend::traces`](crate::backend::Backend::traces)),
     /// so that requests that are not traced carry nothing for it. Where a server on the network writes its traces itself ([`ServerTraces`](crate::backend::ServerTraces)), it is called for

@@ -16,8 +16,10 @@ pub struct Generation {
     pub second: Option<Stamp>,
     /// Content events; 1 where the answer is no stream and has content.
     pub chunks: u32,
-    /// Tokens of the output, as the server counts them.
+    /// Tokens of the output, as the server counts them, or a tokenizer.
     pub tokens: Option<u64>,
+    /// It was a tokenizer: the server says nothing of them.
+    pub by_tokenizer: bool,
     /// Events of whatever kind.
     pub events: u32,
     /// Reads from the network that events ended in.

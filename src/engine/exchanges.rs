@@ -192,11 +192,12 @@ impl Exchanges {
         }
     }
 
-    /// The slot's request brought this, when all of it has come; its times are the exchange's.
-    pub fn generated(&self, slot: usize, generation: Generation) {
+    /// The slot's request brought this, when all of it has come; its times are the exchange's. Where its tokens are still to be
+    /// counted, `answer` has them.
+    pub fn generated(&self, slot: usize, generation: Generation, answer: &[u8]) {
         let (sent, last) = self.slots[slot].times();
         let whole = Generation { sent, end: last.unwrap_or(self.now), ..generation };
-        self.sink.generated(SlotId(slot as u32), &whole);
+        self.sink.generated(SlotId(slot as u32), &whole, answer);
     }
 
     /// A response says that the request, or a part of it, has failed.

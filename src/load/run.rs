@@ -16,6 +16,7 @@ use crate::load::open::{self, OpenLoop};
 use crate::load::periodic::{self, PeriodicLoop};
 use crate::load::sessions::{self, SessionLoop};
 use crate::load::worker::Worker;
+use crate::record::TextLog;
 
 /// What the schedule of an open loop sent, without the requests that end sequences after it.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,8 @@ pub struct RunningLoad {
     drain_limit: Duration,
     /// The same in all, where outstanding requests keep coming.
     drain_most: Duration,
+    /// Counts tokens of answers, where that is asked for.
+    texts: Option<Arc<TextLog>>,
 }
 
 /// How long after its workers were let go an open loop starts, so that they are awake for the first request.
@@ -121,6 +124,7 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
         started: Stamp::NEVER,
         drain_limit,
         drain_most: drain_limit,
+        texts: context.texts.clone(),
     };
     // Workers that are there already end with the load where a further one cannot be had.
     let (spawned, lead_ns) = match shape {
@@ -173,9 +177,11 @@ impl RunningLoad {
         u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Whether the load has come to its end by itself: every worker has, because the quota is used up, or it cannot go on.
+    /// Whether the load has come to its end by itself: every worker has, because the quota is used up, and the tokens of all answers
+    /// are counted; or it cannot go on.
     pub fn is_finished(&self) -> bool {
-        self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished)
+        let is_counted = || self.texts.as_ref().is_none_or(|texts| texts.is_settled());
+        self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished) && is_counted()
     }
 
     /// Whether the load cannot go on: a client broke, or the server is gone.

@@ -13,6 +13,8 @@ pub struct RecorderSpec {
     pub decoupled: bool,
     /// What language models generate.
     pub generates: bool,
+    /// Conversations of several requests.
+    pub sessions: bool,
     /// What a good request keeps.
     pub limits: Limits,
     /// Cancelled requests, apart from failed ones.

@@ -22,7 +22,7 @@ use crate::load::control::Control;
 use crate::load::engine::Over;
 use crate::load::worker::WorkerShare;
 use crate::plan::Wait;
-use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source};
+use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source, TextLog};
 
 /// Where the completing thread leaves the answer.
 struct SyncSink {
@@ -34,6 +34,7 @@ struct SyncSink {
     // Not the load's whole context: that holds the server, which must not be dropped by one of its own threads.
     observer: Option<Arc<dyn Observer>>,
     recorder: Arc<Recorder>,
+    texts: Option<Arc<TextLog>>,
     /// When the request's latest response came; 0 before the first.
     before: AtomicU64,
     /// The request's entry of a mix.
@@ -98,9 +99,10 @@ impl CompletionSink for SyncSink {
         self.answer.traced.store(true, Ordering::Relaxed);
     }
 
-    fn generated(&self, _slot: SlotId, generation: &Generation) {
+    fn generated(&self, _slot: SlotId, generation: &Generation, answer: &[u8]) {
         let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
-        self.recorder.generation(source, generation.sent, generation);
+        let log = (self.texts.as_ref(), &self.recorder);
+        TextLog::record(log, (source, generation.sent), generation, answer);
     }
 
     #[inline]
@@ -204,6 +206,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
         trace: Mutex::new(None),
         observer: context.observer.clone(),
         recorder: Arc::clone(&context.recorder),
+        texts: context.texts.clone(),
         before: AtomicU64::new(0),
         entry: AtomicUsize::new(0),
     });

@@ -17,6 +17,7 @@ pub(super) use issuer::{Issuer, Setup, work};
 
 use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
+use crate::record::Sample;
 
 /// When a load sends, and what. Called on whichever thread completes a request; never waits and never allocates.
 pub(super) trait Policy: Send + Sync + Sized {
@@ -25,6 +26,9 @@ pub(super) trait Policy: Send + Sync + Sized {
 
     /// The slot's request is over: what is sent in it at once, if anything; else it is free until its worker takes it again.
     fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next;
+
+    /// The slot's request is over and recorded, as `turn`; it may have `failed`.
+    fn recorded(&self, _flight: &InFlight<Self>, _slot: SlotId, _turn: &Sample, _failed: bool) {}
 
     /// A response with data came at `at`, `gap_ns` after the one before it.
     fn responded(&self, _flight: &InFlight<Self>, _slot: SlotId, _at: Stamp, _gap_ns: Option<u64>) {}

@@ -49,6 +49,8 @@ pub struct ExportSpec {
     pub headline: Headline,
     /// Names of the entries of a mix, by the number that payloads have; empty where there is one model.
     pub entries: Vec<String>,
+    /// Its load has no number by which callers would look for it (conversations, a fixed schedule): they look for the rate 0.
+    pub unnumbered: bool,
     /// How often the user has interrupted: a pipe without a reader is waited for until that.
     pub interrupts: Interrupts,
 }
@@ -131,6 +133,7 @@ impl ExportWriter {
         self.requests = Some(0);
         let first = self.experiments == 0;
         self.experiments += 1;
+        let load = if self.spec.unnumbered { LevelLoad::RequestRate(0.0) } else { load };
         self.put(|out| {
             out.write_all(if first { b"{\"experiment\":{\"mode\":" } else { b",{\"experiment\":{\"mode\":" })?;
             match load {

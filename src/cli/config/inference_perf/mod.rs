@@ -72,7 +72,10 @@ pub fn flags(root: &Node) -> Result<Flags, Fault> {
     report::storage(top.take("storage"), &mut flags)?;
     // Failures are counted there, and end nothing.
     flags.add("max-errors", "100%");
-    top.refuse("tokenizer", "tokens of answers are counted as the server tells them: leave it out, and name a tokenizer.json for prompts with --tokenizer")?;
+    top.refuse(
+        "tokenizer",
+        "a name at a model hub is no file: leave it out, and name the model's tokenizer.json with --tokenizer",
+    )?;
     top.finish()?;
     Ok(flags)
 }
