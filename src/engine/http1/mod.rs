@@ -109,6 +109,17 @@ impl<S: HttpService> Http<S> {
     }
 }
 
+impl<S: HttpService> Http<S> {
+    /// The answer is complete, and what came behind all that is wanted of it leaves its connection good for no other: however the
+    /// bytes were cut, that costs the answer nothing.
+    #[cold]
+    fn complete_last(&mut self, slot: usize, exchanges: &mut Exchanges) -> Step {
+        self.readers[slot].ends_connection();
+        self.complete(slot, exchanges);
+        Step::Whole
+    }
+}
+
 impl<S: HttpService> Dialogue for Http<S> {
     fn grow(&mut self, slots: usize) -> Result<()> {
         self.service.grow(slots)?;
@@ -132,7 +143,10 @@ impl<S: HttpService> Dialogue for Http<S> {
         while !bytes.is_empty() {
             let reader = &mut self.readers[slot];
             let headless = reader.head().is_none();
-            let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            let progress = match reader.feed(bytes) {
+                Err(_) if self.service.has_all(slot) => return Ok(self.complete_last(slot, exchanges)),
+                fed => fed.map_err(|what| malformed(what.to_string()))?,
+            };
             if let (true, Some(head)) = (headless, reader.head()) {
                 self.service.head(slot, head)?;
             }
@@ -144,6 +158,9 @@ impl<S: HttpService> Dialogue for Http<S> {
                 return Ok(Step::Whole);
             }
             if progress.complete {
+                if !bytes.is_empty() && self.service.has_all(slot) {
+                    return Ok(self.complete_last(slot, exchanges));
+                }
                 no_more(bytes)?;
                 self.complete(slot, exchanges);
                 return Ok(Step::Whole);
