@@ -27,6 +27,7 @@ mod signals;
 mod stages;
 mod surroundings;
 mod sweep;
+mod texts;
 mod traces;
 mod tune;
 mod variants;

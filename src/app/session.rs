@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::composing::with_composing;
-use crate::app::surroundings;
+use crate::app::{surroundings, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::traces::ChangedTraces;
 use crate::backends::{Connect, Connected};
@@ -29,7 +29,7 @@ use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::observe::Observers;
 use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan};
 use crate::ranks::Part;
-use crate::record::{Observer, Recorder, TraceLog};
+use crate::record::{Observer, Recorder, TextLog, TraceLog};
 use crate::report::export::{ExportSpec, ExportWriter};
 use crate::result::{ModelIdentity, Setup};
 use crate::shm::{Placement, free_bytes};
@@ -101,6 +101,8 @@ pub struct Session {
     indexes: Vec<PayloadIndex>,
     /// Where traced requests are kept, if there are any.
     pub trace_log: Option<Arc<TraceLog>>,
+    /// Where answers go whose tokens are to be counted.
+    texts: Option<Arc<TextLog>>,
     /// Conversations, if the load plays them.
     pub conversations: Arc<[Vec<Turn>]>,
     /// When requests are due, if a file or the data say so.
@@ -157,6 +159,7 @@ impl Session {
             },
             ..Setup::of(&plan)
         };
+        let texts = texts::log(&plan)?;
         let log = traces_of(&plan, backend.as_ref(), traces.as_ref())?;
         let metrics = plan.target.metrics.as_ref();
         let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
@@ -174,6 +177,7 @@ impl Session {
             has_steps: payloads.from_files,
             payloads: table,
             trace_log: log,
+            texts,
             indexes: payloads.indexes,
             conversations: payloads.sessions.into(),
             arrivals,
@@ -218,6 +222,7 @@ impl Session {
                 endpoint: plan.target.openai.endpoint.clone(),
                 headline: self.setup.headline,
                 entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
+                unnumbered: matches!(plan.load.mode, LoadMode::Sessions(_) | LoadMode::FixedSchedule),
                 interrupts: interrupt::counter(),
             };
             ExportWriter::create(spec)
@@ -299,6 +304,7 @@ impl Session {
             cancel_after: plan.data.cancel_after,
             observer,
             traces: self.trace_log.clone(),
+            texts: self.texts.clone(),
             ..LoadContext::new(backend, client, self.feed(lanes)?, recorder)
         })
     }

@@ -11,8 +11,9 @@ pub trait CompletionSink: Send + Sync {
     fn response(&self, slot: SlotId, response: &Response<'_>);
 
     /// The slot's request has succeeded and brought generated text. Called before [`CompletionSink::complete`], by
-    /// services that generate text ([`Backend::generates`](crate::backend::Backend::generates)).
-    fn generated(&self, _slot: SlotId, _generation: &Generation) {}
+    /// services that generate text ([`Backend::generates`](crate::backend::Backend::generates)). If its
+    /// tokens are still to be counted, `answer` contains them, in a form that the backend can read; else it is empty.
+    fn generated(&self, _slot: SlotId, _generation: &Generation, _answer: &[u8]) {}
 
     /// The slot's request was traced. A call of its own before [`CompletionSink::complete`], by backends that trace
     /// ([`Backend::traces`](crate::backend::Backend::traces)), so that untraced requests carry nothing for it. If a

@@ -16,8 +16,10 @@ pub struct Generation {
     pub second: Option<Stamp>,
     /// Content events; 1 for an answer that has content but is not streamed.
     pub chunks: u32,
-    /// Tokens of the output, as the server counts them.
+    /// Tokens of the output, as the server counts them, or a tokenizer.
     pub tokens: Option<u64>,
+    /// It was a tokenizer: the server says nothing of them.
+    pub by_tokenizer: bool,
     /// Events of any kind.
     pub events: u32,
     /// Network reads in which events ended.

@@ -62,8 +62,8 @@ impl CompletionSink for RequestReporter {
         self.sink.response(slot, response);
     }
 
-    fn generated(&self, slot: SlotId, generation: &Generation) {
-        self.sink.generated(slot, generation);
+    fn generated(&self, slot: SlotId, generation: &Generation, answer: &[u8]) {
+        self.sink.generated(slot, generation, answer);
     }
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {

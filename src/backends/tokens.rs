@@ -116,7 +116,7 @@ impl CompletionSink for Counter {
         self.sink.response(slot, response);
     }
 
-    fn generated(&self, _: SlotId, _: &Generation) {}
+    fn generated(&self, _: SlotId, _: &Generation, _: &[u8]) {}
 
     fn traced(&self, slot: SlotId, trace: &RequestTrace) {
         self.sink.traced(slot, trace);
@@ -126,7 +126,7 @@ impl CompletionSink for Counter {
         let brought = std::mem::take(&mut *self.slots.get(slot.index()).lock());
         if completion.error.is_none() {
             let whole = Generation { sent: completion.sent, end: completion.last_response, ..brought };
-            self.sink.generated(slot, &whole);
+            self.sink.generated(slot, &whole, &[]);
         }
         self.sink.complete(slot, completion)
     }

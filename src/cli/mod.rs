@@ -30,6 +30,7 @@ mod shell;
 mod stop_rule;
 mod tfserving;
 mod tls;
+mod torchserve;
 mod trace_summary;
 mod tracing;
 mod tune;
@@ -50,7 +51,7 @@ use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
     API_MAJOR, Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
-    ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TorchServePlan, TraceFiles, TunePlan, Words,
+    ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TraceFiles, TunePlan, Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -128,6 +129,8 @@ struct Flags {
     dynamic_grpc: dynamic_grpc::DynamicGrpcArgs,
     #[command(flatten)]
     tfserving: tfserving::TfServingArgs,
+    #[command(flatten)]
+    torchserve: torchserve::TorchServeArgs,
     #[command(flatten)]
     openai: openai::OpenAiArgs,
     #[command(flatten)]
@@ -322,7 +325,7 @@ impl Flags {
             metrics,
             dynamic_grpc,
             tfserving: self.tfserving.plan(given),
-            torchserve: TorchServePlan { metrics_url: self.server.metrics_url() },
+            torchserve: self.torchserve.plan(self.server.metrics_url()),
         })
     }
 }

@@ -29,7 +29,8 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     output_tokens: Option<TokenLength>,
 
-    /// A model's tokenizer.json, by which the tokens of generated payloads are counted. Default: none, a word stands for a token
+    /// A model's tokenizer.json, by which tokens are counted: those of generated payloads, and those of answers of which the server
+    /// tells no usage. Default: none, a word stands for a token of a payload, and a chunk for one of a stream
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
@@ -83,7 +84,8 @@ impl OpenAiArgs {
     /// The settings of the service; with `streaming`, streams.
     pub fn plan(&self, streaming: bool) -> OpenAiPlan {
         let endpoint = self.endpoint.clone().unwrap_or_default();
-        OpenAiPlan { endpoint, streaming, sessions: self.session_concurrency.is_some() }
+        let (tokenizer, sessions) = (self.tokenizer.clone(), self.session_concurrency.is_some());
+        OpenAiPlan { endpoint, streaming, tokenizer, sessions }
     }
 }
 

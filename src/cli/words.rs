@@ -9,6 +9,8 @@ use crate::plan::{Flag, Given, Words};
 
 /// Flags whose values may be secrets; what stands before a colon is a name.
 const SECRET: &[&str] = &["-H"];
+/// Flags whose values are secrets from the first letter.
+const KEYS: &[&str] = &["--management-key"];
 
 /// What the flags are, for whoever reads the result.
 pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
@@ -42,6 +44,7 @@ fn values(arg: &clap::Arg, matches: &ArgMatches) -> impl Iterator<Item = String>
 
 fn without_secret(flag: &str, value: &str) -> String {
     match value.split_once(':') {
+        _ if KEYS.contains(&flag) => "…".to_owned(),
         Some((name, _)) if SECRET.contains(&flag) => format!("{name}:…"),
         None if SECRET.contains(&flag) => "…".to_owned(),
         _ => value.to_owned(),

@@ -39,4 +39,5 @@ pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView,
 pub use range::{Bound, RandomRange};
 pub use spec::{CorpusSpec, DataSource, PromptForm, PromptSpec};
 pub(crate) use strings::{count as count_strings, elements as string_elements, pack_element};
+pub use tokenizer::Tokenizer;
 pub use validate::{Difference, Mismatch, Tolerance, validate};

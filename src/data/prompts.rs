@@ -2,7 +2,7 @@
 
 use crate::data::lengths::{MOST_TOKENS, PromptLength, TokenCounts};
 use crate::data::steps::{Loaded, Stream, Target, Value};
-use crate::data::tokenizer::PromptTokenizer;
+use crate::data::tokenizer::Tokenizer;
 use crate::data::{PromptForm, PromptSpec, strings};
 use crate::error::{Error, Result};
 use crate::model::DataType;
@@ -38,7 +38,7 @@ pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts])
     let mut memory = RegionBuilder::within(target.spec.memory)?;
     let stream_seed = seed::derive(target.spec.seed, Purpose::Prompts);
     let (mut stream, mut text) = (Stream::default(), Vec::new());
-    let tokenizer = spec.tokenizer.as_deref().map(PromptTokenizer::read).transpose()?;
+    let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     let mut inexact = 0;
     let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
     for number in 0..spec.count.unwrap_or(usual) {

@@ -1,10 +1,8 @@
-//! [`PromptTokenizer`]: prompts with an exact number of tokens, by the file of a model's tokenizer.
+//! [`Tokenizer`]: the file of a model's tokenizer, which makes prompts with an exact number of tokens, and counts those of answers.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-
-use tokenizers::Tokenizer;
 
 use crate::error::{Error, Result};
 
@@ -16,12 +14,12 @@ const FILLER: &str = " a";
 const TRIES: usize = 8;
 
 /// A tokenizer.
-pub(super) struct PromptTokenizer {
-    tokenizer: Tokenizer,
+pub struct Tokenizer {
+    tokenizer: tokenizers::Tokenizer,
     flag: String,
 }
 
-impl PromptTokenizer {
+impl Tokenizer {
     /// Reads a `tokenizer.json` in the format of Hugging Face's library. Its settings for truncation and padding are
     /// ignored.
     ///
@@ -33,8 +31,8 @@ impl PromptTokenizer {
             Error::input(format!("{flag}: {reason}; name the file tokenizer.json of the model that is asked"))
         };
         let bytes = bytes(path).map_err(fault)?;
-        let mut tokenizer =
-            Tokenizer::from_bytes(bytes).map_err(|error| fault(format!("it is no file of a tokenizer: {error}")))?;
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(bytes)
+            .map_err(|error| fault(format!("it is no file of a tokenizer: {error}")))?;
         tokenizer.with_truncation(None).map_err(|error| fault(error.to_string()))?;
         tokenizer.with_padding(None);
         Ok(Self { tokenizer, flag })
@@ -62,6 +60,12 @@ impl PromptTokenizer {
         Ok((text, false))
     }
 
+    /// How many tokens a text has; `None` if the tokenizer does not accept it. Tokens that a model adds to every text are not
+    /// included.
+    pub fn count(&self, text: &str) -> Option<u64> {
+        self.tokenizer.encode_fast(text, false).ok().map(|encoding| encoding.len() as u64)
+    }
+
     /// Where each token ends, in bytes. Tokens that a model adds to every text are not included.
     fn ends(&self, text: &str) -> Result<Vec<usize>> {
         let fault = |error| Error::input(format!("{}: it takes no common English words: {error}", self.flag));
@@ -86,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    fn tokenizer(model: &Value, pre: &Value, truncation: &Value) -> PromptTokenizer {
+    fn tokenizer(model: &Value, pre: &Value, truncation: &Value) -> Tokenizer {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokenizer.json");
         let whole = json!({
@@ -94,10 +98,10 @@ mod tests {
             "pre_tokenizer": pre, "post_processor": null, "decoder": null, "model": model,
         });
         fs::write(&path, whole.to_string()).unwrap();
-        PromptTokenizer::read(&path).unwrap()
+        Tokenizer::read(&path).unwrap()
     }
 
-    fn pairs() -> PromptTokenizer {
+    fn pairs() -> Tokenizer {
         // Letters, and some pairs of them.
         let letters: Vec<String> = " abcdefghijklmnopqrstuvwxyz".chars().map(String::from).collect();
         let merges = [["t", "h"], ["i", "s"], [" ", "a"]];
@@ -136,11 +140,11 @@ mod tests {
         let path = folder.path().join("t.json");
         for (text, said) in [("{}", "no file of a tokenizer"), ("\u{0}", "no file of a tokenizer")] {
             fs::write(&path, text).unwrap();
-            let error = PromptTokenizer::read(&path).err().unwrap().to_string();
+            let error = Tokenizer::read(&path).err().unwrap().to_string();
             assert!(error.contains("--tokenizer") && error.contains("t.json") && error.contains(said), "{error}");
         }
         for path in [folder.path(), Path::new("/dev/zero"), &folder.path().join("none")] {
-            let error = PromptTokenizer::read(path).err().unwrap().to_string();
+            let error = Tokenizer::read(path).err().unwrap().to_string();
             assert!(error.contains("it is no file") || error.contains("cannot be read"), "{error}");
         }
     }

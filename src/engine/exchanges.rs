@@ -193,11 +193,11 @@ impl Exchanges {
     }
 
     /// Reports the generated text of the slot's request, once all of it has arrived; its times are taken from the
-    /// exchange.
-    pub fn generated(&self, slot: usize, generation: Generation) {
+    /// exchange. If its tokens are still to be counted, `answer` contains them.
+    pub fn generated(&self, slot: usize, generation: Generation, answer: &[u8]) {
         let (sent, last) = self.slots[slot].times();
         let whole = Generation { sent, end: last.unwrap_or(self.now), ..generation };
-        self.sink.generated(SlotId(slot as u32), &whole);
+        self.sink.generated(SlotId(slot as u32), &whole, answer);
     }
 
     /// A response says that the request, or a part of it, has failed.

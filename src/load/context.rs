@@ -7,7 +7,7 @@ use crate::backend::{Backend, ClientSpec};
 use crate::data::PayloadId;
 use crate::load::feed::Feed;
 use crate::plan::Wait;
-use crate::record::{Observer, Recorder, Source, TraceLog};
+use crate::record::{Observer, Recorder, Source, TextLog, TraceLog};
 
 /// Everything that the workers of a level share.
 pub struct LoadContext {
@@ -32,6 +32,8 @@ pub struct LoadContext {
     pub drain_limit: Duration,
     /// Where traced requests go.
     pub traces: Option<Arc<TraceLog>>,
+    /// Where answers go whose tokens are to be counted.
+    pub texts: Option<Arc<TextLog>>,
     /// Observer of requests and responses, if any.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -54,6 +56,7 @@ impl LoadContext {
             cancel_after: None,
             drain_limit: DRAIN_LIMIT,
             traces: None,
+            texts: None,
             observer: None,
         }
     }

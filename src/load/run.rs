@@ -16,6 +16,7 @@ use crate::load::open::{self, OpenLoop};
 use crate::load::periodic::{self, PeriodicLoop};
 use crate::load::sessions::{self, SessionLoop};
 use crate::load::worker::Worker;
+use crate::record::TextLog;
 
 /// The sends of an open loop's schedule, without the requests that end sequences after it.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +82,8 @@ pub struct RunningLoad {
     drain_limit: Duration,
     /// The total limit while outstanding requests keep returning.
     drain_most: Duration,
+    /// Counts tokens of answers, where that is asked for.
+    texts: Option<Arc<TextLog>>,
 }
 
 /// How long after the start signal an open loop starts, so that its workers are awake for the first request.
@@ -122,6 +125,7 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
         started: Stamp::NEVER,
         drain_limit,
         drain_most: drain_limit,
+        texts: context.texts.clone(),
     };
     // If a further worker cannot be started, those already started end with the load.
     let (spawned, lead_ns) = match shape {
@@ -174,9 +178,11 @@ impl RunningLoad {
         u64::try_from(self.control.under_way.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Whether the load has ended by itself: every worker has, because the quota is used up, or it cannot continue.
+    /// Whether the load has ended by itself: every worker has, because the quota is used up, and the tokens of all answers are
+    /// counted; or it cannot continue.
     pub fn is_finished(&self) -> bool {
-        self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished)
+        let is_counted = || self.texts.as_ref().is_none_or(|texts| texts.is_settled());
+        self.is_stranded() || self.workers.iter().all(JoinHandle::is_finished) && is_counted()
     }
 
     /// Whether the load cannot continue: a client broke, or the server is gone.

@@ -1,9 +1,12 @@
 //! Sessions: conversations of several turns, a number of them at a time. A turn leaves when the one before it is over
 //! and its delay has passed; a finished session makes room for the next. Each is played once, in order.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::backend::{Next, Request, SequencePosition, SlotId};
 use crate::clock::Stamp;
@@ -15,6 +18,7 @@ use crate::load::control::Control;
 use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
 use crate::load::worker::{self, Worker, WorkerShare};
 use crate::ranks::Part;
+use crate::record::{Played, Sample};
 
 /// A turn of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +64,26 @@ pub(super) fn spawn(
 }
 
 /// A slot is idle when its turn is over: its worker knows when it goes on.
-struct Rest;
+struct Rest {
+    /// The session that each slot is in. The locks are never waited for, because calls for one slot never overlap.
+    played: Box<[Mutex<Played>]>,
+}
+
+impl Rest {
+    fn of(slots: usize) -> Self {
+        Self { played: (0..slots).map(|_| Mutex::default()).collect() }
+    }
+}
 
 impl Policy for Rest {
+    fn recorded(&self, flight: &InFlight<Self>, slot: SlotId, turn: &Sample, failed: bool) {
+        let mut played = self.played[slot.index()].lock();
+        played.add(turn, failed);
+        if turn.sequence_end {
+            flight.context.recorder.session(flight.numbers.of(slot), &mem::take(&mut *played));
+        }
+    }
+
     fn next(&self, flight: &InFlight<Self>, _: SlotId) -> Next {
         flight.wake();
         Next::Idle
@@ -77,7 +98,8 @@ fn work(
 ) -> Result<()> {
     let (numbers, slots) = (Numbers { first: share.first_lane, stride: 1 }, share.slots);
     let worker = (share.worker, share.workers);
-    let setup = Setup { policy: Rest, numbers, worker, slots, alone: false, reissues: false, watches: false };
+    let policy = Rest::of(slots);
+    let setup = Setup { policy, numbers, worker, slots, alone: false, reissues: false, watches: false };
     engine::work(context, control, setup, |issuer| {
         let mut places = vec![Place::default(); slots];
         let mut player = Player { sessions, part, begun, places: &mut places, resting: Vec::new(), done: Vec::new() };

@@ -20,7 +20,7 @@ use crate::plan::Statistic;
 use crate::stats::Interval;
 
 pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
-pub use crate::record::{Distribution, Generated};
+pub use crate::record::{Distribution, Generated, Sessions};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +70,8 @@ pub struct ClientSummary {
     pub decoupled: Option<DecoupledSummary>,
     /// What language models generated.
     pub generated: Option<Box<Generated>>,
+    /// Conversations that ended, where the load plays such.
+    pub sessions: Option<Box<Sessions>>,
     /// Requests that kept the limits of `--goodput`, where there are any.
     pub good: Option<u64>,
     /// Average time to hand a request over, in nanoseconds.
@@ -461,6 +463,7 @@ pub(crate) mod sample {
             open_loop: None,
             decoupled: None,
             generated: None,
+            sessions: None,
             good: None,
             send_ns: 0.0,
             receive_ns: 0.0,

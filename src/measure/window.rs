@@ -31,7 +31,8 @@ pub struct WindowFacts {
 pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowFacts) -> ClientSummary {
     let of_entry = |(entry, share): (Tally, &f64)| {
         let requested_rate = facts.requested_rate.map(|rate| rate * share);
-        summarize(entry, start, duration, &WindowFacts { requested_rate, ..facts.clone() })
+        let part = summarize(entry, start, duration, &WindowFacts { requested_rate, ..facts.clone() });
+        ClientSummary { sessions: None, ..part }
     };
     let entries = tally.entries.into_iter().zip(&*facts.shares).map(of_entry).collect();
     let completed = tally.requests + tally.failed + tally.cancelled;
@@ -75,6 +76,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         open_loop,
         decoupled,
         generated: tally.generated,
+        sessions: tally.sessions,
         good: tally.good,
         send_ns: average(tally.send_ns, tally.send_samples),
         receive_ns: average(tally.receive_ns, tally.requests),
@@ -109,6 +111,9 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
         a.gap.merge(&b.gap);
     }
     if let (Some(a), Some(b)) = (&mut sum.generated, &window.generated) {
+        a.merge(b);
+    }
+    if let (Some(a), Some(b)) = (&mut sum.sessions, &window.sessions) {
         a.merge(b);
     }
     if let (Some(a), Some(b)) = (&mut sum.good, window.good) {

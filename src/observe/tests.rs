@@ -52,6 +52,7 @@ fn writer(path: &Path, context: &LoadContext) -> ExportWriter {
         endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
+        unnumbered: false,
         interrupts: crate::interrupt::counter(),
     })
     .unwrap()

@@ -9,6 +9,7 @@ use crate::clock::Stamp;
 use crate::record::generation::{GenerationBank, Limits};
 use crate::record::histogram::AtomicHistogram;
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::record::sessions::{Played, SessionBank};
 use crate::record::tally::{Completed, Tally};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -43,6 +44,7 @@ pub(super) struct Bank {
     open_loop: Option<OpenLoopBank>,
     decoupled: Option<DecoupledBank>,
     generation: Option<Box<GenerationBank>>,
+    sessions: Option<Box<SessionBank>>,
     good: Option<GoodBank>,
     /// Whether a request consists of nothing but its time.
     is_plain: bool,
@@ -92,6 +94,7 @@ impl Bank {
                 .decoupled
                 .then(|| DecoupledBank { first: AtomicHistogram::new(), gap: AtomicHistogram::new() }),
             generation: spec.generates.then(|| Box::new(GenerationBank::new())),
+            sessions: spec.sessions.then(|| Box::new(SessionBank::new())),
             good: spec.limits.is_any().then(|| GoodBank {
                 limits: spec.limits,
                 by_latency: !spec.generates,
@@ -147,6 +150,13 @@ impl Bank {
         let is_good = bank.record(start, generation, &limits);
         if let Some(good) = self.good.as_ref().filter(|good| is_good && !good.by_latency) {
             add(&good.requests, 1);
+        }
+    }
+
+    /// Adds a conversation that is over.
+    pub(super) fn session(&self, played: &Played) {
+        if let Some(bank) = &self.sessions {
+            bank.record(played);
         }
     }
 
@@ -239,6 +249,9 @@ impl Bank {
         }
         if let (Some(bank), Some(generated)) = (&self.generation, &mut tally.generated) {
             bank.drain_into(generated);
+        }
+        if let (Some(bank), Some(sessions)) = (&self.sessions, &mut tally.sessions) {
+            bank.drain_into(sessions);
         }
         if let (Some(good), Some(requests)) = (&self.good, &mut tally.good) {
             *requests += take(&good.requests);

@@ -55,6 +55,7 @@ pub(super) struct GenerationBank {
     users: AtomicU64,
     tokens: AtomicU64,
     counted: AtomicU64,
+    by_tokenizer: AtomicU64,
     by_chunks: AtomicU64,
     empty: AtomicU64,
     unended: AtomicU64,
@@ -75,6 +76,7 @@ impl GenerationBank {
             users: zero(),
             tokens: zero(),
             counted: zero(),
+            by_tokenizer: zero(),
             by_chunks: zero(),
             empty: zero(),
             unended: zero(),
@@ -104,7 +106,12 @@ impl GenerationBank {
         let inter_token = inter_token.map(|(tokens, first)| (tokens - 1, end.since(first)));
         if let Some(tokens) = tokens {
             add(&self.tokens, tokens);
-            add(if generation.tokens.is_some() { &self.counted } else { &self.by_chunks }, 1);
+            let counter = match generation.tokens {
+                Some(_) if generation.by_tokenizer => &self.by_tokenizer,
+                Some(_) => &self.counted,
+                None => &self.by_chunks,
+            };
+            add(counter, 1);
             self.normalised.record(latency_ns / tokens);
         }
         if let Some((gaps, ns)) = inter_token {
@@ -131,6 +138,7 @@ impl GenerationBank {
             (&self.users, &mut generated.users),
             (&self.tokens, &mut generated.tokens),
             (&self.counted, &mut generated.counted),
+            (&self.by_tokenizer, &mut generated.by_tokenizer),
             (&self.by_chunks, &mut generated.by_chunks),
             (&self.empty, &mut generated.empty),
             (&self.unended, &mut generated.unended),
@@ -170,6 +178,9 @@ pub struct Generated {
     pub tokens: u64,
     /// Requests whose tokens the server has counted.
     pub counted: u64,
+    /// Requests whose tokens the tokenizer of `--tokenizer` has counted, because the server says nothing of them.
+    #[cfg_attr(not(loom), serde(default))]
+    pub by_tokenizer: u64,
     /// Requests whose tokens are taken to be their content events, because the server says nothing of them.
     pub by_chunks: u64,
     /// Requests that succeeded without content.
@@ -196,6 +207,7 @@ impl Generated {
             users: 0,
             tokens: 0,
             counted: 0,
+            by_tokenizer: 0,
             by_chunks: 0,
             empty: 0,
             unended: 0,
@@ -207,6 +219,11 @@ impl Generated {
     /// Mean over requests of the tokens a second that each one's user sees, after the first; none where nothing is known of it.
     pub fn tokens_per_user(&self) -> Option<f64> {
         (self.users > 0).then(|| self.user_rates as f64 / 1000.0 / self.users as f64)
+    }
+
+    /// Requests whose tokens are known, or taken to be.
+    pub fn with_tokens(&self) -> u64 {
+        self.counted + self.by_tokenizer + self.by_chunks
     }
 
     /// Events that end in one read, on average; 0 where there are no streams.
@@ -229,6 +246,7 @@ impl Generated {
             (&mut self.users, other.users),
             (&mut self.tokens, other.tokens),
             (&mut self.counted, other.counted),
+            (&mut self.by_tokenizer, other.by_tokenizer),
             (&mut self.by_chunks, other.by_chunks),
             (&mut self.empty, other.empty),
             (&mut self.unended, other.unended),
@@ -255,6 +273,7 @@ mod tests {
             second: (chunks > 1).then(|| at(1)),
             chunks,
             tokens,
+            by_tokenizer: false,
             events: chunks + 2,
             reads: chunks,
             unended: false,

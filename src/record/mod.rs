@@ -13,8 +13,10 @@ mod pool;
 mod raw;
 mod recorder;
 mod sample;
+mod sessions;
 mod streak;
 mod tally;
+mod texts;
 mod traces;
 
 pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS, without_numbers};
@@ -29,5 +31,7 @@ pub(crate) use raw::TestOutputs;
 pub use raw::{RawRecord, RawResponse};
 pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};
+pub use sessions::{Played, Sessions};
 pub use tally::{Completed, Tally};
+pub use texts::{CountTokens, TextLog};
 pub use traces::{KeptTrace, TraceLog, TracedRequest};

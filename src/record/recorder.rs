@@ -6,6 +6,7 @@ use crate::backend::{Generation, InferError};
 use crate::clock::Stamp;
 use crate::record::bank::Bank;
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::record::sessions::Played;
 use crate::record::streak::Streak;
 use crate::record::tally::{Completed, Tally};
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -97,6 +98,11 @@ impl Recorder {
     /// Records what a successful request that began at `start` generated.
     pub fn generation(&self, source: Source, start: Stamp, generation: &Generation) {
         self.bank(source, generation.end).generation(start, generation);
+    }
+
+    /// Records a conversation that is over. It is of no entry of a mix: its turns may be of several.
+    pub fn session(&self, writer: usize, played: &Played) {
+        self.bank(Source { writer, entry: 0 }, played.end).session(played);
     }
 
     /// Records the time between two responses of one request, the later of which arrived at `at`.

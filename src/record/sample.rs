@@ -13,6 +13,8 @@ pub struct RecorderSpec {
     pub decoupled: bool,
     /// What language models generate.
     pub generates: bool,
+    /// Conversations of several requests.
+    pub sessions: bool,
     /// Limits that make a request a good one.
     pub limits: Limits,
     /// Cancelled requests, separately from failed ones.

@@ -6,6 +6,7 @@ use crate::backend::InferError;
 use crate::record::distribution::Distribution;
 use crate::record::generation::Generated;
 use crate::record::sample::RecorderSpec;
+use crate::record::sessions::Sessions;
 
 /// Number of requests that had ended at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +73,8 @@ pub struct Tally {
     pub decoupled: Option<(Distribution, Distribution)>,
     /// What language models generated.
     pub generated: Option<Box<Generated>>,
+    /// Conversations that ended.
+    pub sessions: Option<Box<Sessions>>,
     /// Requests that kept the limits, if there are any.
     pub good: Option<u64>,
     /// Failures by reason.
@@ -113,6 +116,7 @@ impl Tally {
             open_loop: spec.open_loop.then(pair),
             decoupled: spec.decoupled.then(pair),
             generated: spec.generates.then(|| Box::new(Generated::empty())),
+            sessions: spec.sessions.then(|| Box::new(Sessions::empty())),
             good: spec.limits.is_any().then_some(0),
             errors: HashMap::new(),
             entries: Vec::new(),
@@ -156,6 +160,9 @@ impl Tally {
             }
         }
         if let (Some(mine), Some(theirs)) = (&mut self.generated, &other.generated) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.sessions, &other.sessions) {
             mine.merge(theirs);
         }
         if let (Some(mine), Some(theirs)) = (&mut self.good, other.good) {

@@ -19,7 +19,7 @@ use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
 use crate::report::{
     Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
-    periodic, restarts, variants,
+    periodic, restarts, sessions, variants,
 };
 use crate::result::{RunResult, Setup};
 use crate::stdio::{acts, shown};
@@ -153,6 +153,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     }
     breakdown::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     generation::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
+    sessions::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     if setup.detail.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
         columns.add("Outcome", |level| Outcome::of(level).to_string());

@@ -59,13 +59,16 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
         let _ = writeln!(text, "    Goodput: {} requests/sec ({} of requests)", significant(rate), percent(share));
     }
     let Some(generated) = &client.generated else { return text };
-    if generated.counted + generated.by_chunks > 0 {
+    if generated.with_tokens() > 0 {
         let rate = significant(client.token_throughput());
         let _ = write!(text, "    Output token throughput: {rate} tokens/sec ({} tokens", generated.tokens);
-        text += match (generated.counted, generated.by_chunks) {
-            (_, 0) => ", counted by the server)\n",
-            (0, _) => ", each chunk taken for one: the server tells no usage)\n",
-            _ => ", where the server tells no usage each chunk taken for one)\n",
+        text += match (generated.counted, generated.by_tokenizer, generated.by_chunks) {
+            (_, 0, 0) => ", counted by the server)\n",
+            (0, _, 0) => ", counted by the tokenizer: the server tells no usage)\n",
+            (_, _, 0) => ", where the server tells no usage counted by the tokenizer)\n",
+            (0, 0, _) => ", each chunk taken for one: the server tells no usage)\n",
+            (_, 0, _) => ", where the server tells no usage each chunk taken for one)\n",
+            _ => ", of some answers counted by the tokenizer, of others each chunk taken for one)\n",
         };
     }
     if let Some(rate) = generated.tokens_per_user() {
@@ -116,7 +119,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     }
     let all = levels.iter().filter_map(|level| level.client.generated.as_ref());
     let all: Vec<_> = all.collect();
-    if all.iter().any(|generated| generated.counted + generated.by_chunks > 0) {
+    if all.iter().any(|generated| generated.with_tokens() > 0) {
         columns
             .push(("Output Tokens/Second".to_owned(), Box::new(|level| significant(level.client.token_throughput()))));
         let per_user = |level: &LevelSummary| level.client.generated.as_ref()?.tokens_per_user();
@@ -156,10 +159,11 @@ pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Map
     put("output_tokens", json!(generated.tokens));
     put("output_token_throughput", json!(client.token_throughput()));
     put("output_token_throughput_per_user", json!(generated.tokens_per_user()));
-    let counted = match (generated.counted, generated.by_chunks) {
-        (0, 0) => Value::Null,
-        (_, 0) => json!("usage"),
-        (0, _) => json!("chunks"),
+    let counted = match (generated.counted, generated.by_tokenizer, generated.by_chunks) {
+        (0, 0, 0) => Value::Null,
+        (_, 0, 0) => json!("usage"),
+        (0, _, 0) => json!("tokenizer"),
+        (0, 0, _) => json!("chunks"),
         _ => json!("mixed"),
     };
     put("output_tokens_from", counted);

@@ -43,7 +43,7 @@ const FURTHER: [Further; 3] = [
 
 /// What a level generated, if anything.
 fn generated(level: &LevelSummary) -> Option<&Generated> {
-    level.client.generated.as_deref().filter(|generated| generated.counted + generated.by_chunks > 0)
+    level.client.generated.as_deref().filter(|generated| generated.with_tokens() > 0)
 }
 
 /// Writes it to a file, which appears when it is complete.

@@ -23,6 +23,7 @@ pub mod progress;
 pub mod remarks;
 pub mod requirements;
 mod restarts;
+mod sessions;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod tests;

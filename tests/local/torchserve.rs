@@ -379,7 +379,8 @@ fn flags_that_torchserve_has_no_use_for_are_refused() {
         ("--streaming", &["--streaming is for --service-kind triton or triton_c_api"]),
         ("--shared-memory system", &["--shared-memory system is for --service-kind triton"]),
         ("--http-compression gzip", &["--http-compression gzip is for --service-kind triton:"]),
-        ("-b 2", &["-b 2", "does not batch"]),
+        ("-b 2", &["-b 2", "carries one file", "batch_size", "--concurrency-range"]),
+        ("--management-key k", &["--management-key", "--management-url"]),
     ] {
         run(&server, flags).refusal(words);
     }
@@ -389,4 +390,72 @@ fn flags_that_torchserve_has_no_use_for_are_refused() {
         .run()
         .refusal(&["--input-data should be provided with a json file with input data for torchserve."]);
     assert_eq!(server.inferences(), 0);
+}
+
+/// What the server says of a model with these workers and batches.
+fn described(workers: &[&str], batch: u64) -> Vec<u8> {
+    let workers: Vec<_> = workers.iter().map(|status| serde_json::json!({"id": "9000", "status": status})).collect();
+    let model = serde_json::json!([{"modelName": "m", "modelVersion": "1.0", "runtime": "python", "batchSize": batch,
+        "maxBatchDelay": 100, "workers": workers}]);
+    reply("200 OK", "Content-Type: application/json\r\n", model.to_string().as_bytes())
+}
+
+#[test]
+fn the_management_port_tells_of_the_model_before_anything_is_sent() {
+    let (server, management) = (HttpServer::start(good), HttpServer::start(good));
+    let flags = format!("--management-url http://{}/admin --request-count 5", management.url());
+    management.answer_instead("/models/m", described(&["READY", "READY"], 4));
+    let data = Data::of(&[CONTENTS]);
+    let folder = tempfile::tempdir().unwrap();
+    let summary = folder.path().join("result.json");
+    let finished = data.program(&server.url()).args(&flags).args("-H Authorization:Bearer-i --management-key k:1");
+    let finished = finished.args("--summary-file").arg(&summary).run();
+    assert_eq!(report(&finished).level().client_number("Request count"), 5.0);
+    let said = "model 'm 1.0': 2 of 2 workers are ready, which take up to 4 requests at once and wait up to 100 ms";
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    let asked = management.others();
+    assert!(asked[0].head.starts_with("GET /admin/models/m HTTP/1.1\r\n"), "{}", asked[0].head);
+    assert_eq!(asked[0].field("authorization"), Some("Bearer k:1"), "management has a key of its own");
+    assert_eq!(server.others()[0].field("authorization"), Some("Bearer-i"));
+    let result = fs::read_to_string(&summary).unwrap();
+    assert!(!result.contains("k:1") && !result.contains("\"k\""), "a key is a secret: {result}");
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["models"][0]["versions"], serde_json::json!(["1.0"]));
+    management.answer_instead("/models/m/2.0", described(&["READY"], 1));
+    let finished = run(&server, &format!("{flags} -x 2.0"));
+    assert!(finished.stderr.contains("each of which takes one request at a time"), "{}", finished.stderr);
+}
+
+#[test]
+fn a_model_that_is_not_there_or_has_no_worker_is_said_before_anything_is_sent() {
+    let (server, management) = (HttpServer::start(good), Arc::new(HttpServer::start(good)));
+    let flags = format!("--management-url {}", management.url());
+    let error = |code: u16, kind: &str, message: &str| {
+        let body = serde_json::json!({"code": code, "type": kind, "message": message}).to_string();
+        reply(&format!("{code} No"), "", body.as_bytes())
+    };
+    for (answer, words) in [
+        (
+            error(404, "ModelNotFoundException", "Model not found: m"),
+            &["--management-url", "model 'm'", "HTTP 404: ModelNotFoundException: Model not found: m", "register it"][..],
+        ),
+        (error(400, "InvalidKeyException", "Token Authorization failed."), &["HTTP 400", "--management-key KEY"]),
+        (described(&["LOADING", "UNLOADING"], 1), &["none of its 2 workers is ready", "--server-wait"]),
+        (described(&[], 1), &["none of its 0 workers is ready", "min_worker"]),
+        (reply("200 OK", "", b"<html>"), &["Malformed reply", "no description", "leave that out"]),
+    ] {
+        management.answer_instead("/models/m", answer);
+        run(&server, &flags).refusal(words);
+    }
+    assert_eq!(server.inferences(), 0);
+    // Its worker is ready while it is waited for.
+    management.answer_instead("/models/m", described(&["LOADING"], 1));
+    let asked = management.others().len();
+    let waiting = Data::of(&[CONTENTS]);
+    let running = waiting.program(&server.url()).args(&flags).args("--server-wait 60 --request-count 5").start();
+    while management.others().len() < asked + 2 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    management.answer_instead("/models/m", described(&["READY"], 1));
+    assert_eq!(report(&running.finish()).level().client_number("Request count"), 5.0);
 }

@@ -16,17 +16,28 @@ use crate::wire::sse::{Event, EventReader};
 /// What ends a stream.
 const DONE: &[u8] = b"[DONE]";
 
+/// What is kept of answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Most bytes of a body, or of one event.
+    pub(super) limit: u64,
+    /// The assistant's message, for the turns that follow.
+    pub(super) message: bool,
+    /// What has its tokens, where the server does not say how many there are.
+    pub(super) content: bool,
+}
+
 /// What comes back for one request of a slot.
 pub(super) struct Answer {
-    /// Most bytes of a body, or of one event.
-    limit: u64,
+    wanted: Wanted,
     events: EventReader,
     /// The body, where it is no stream; as much of it as is worth keeping where it is a refusal.
     kept: Vec<u8>,
     stream: Stream,
-    /// The text of a stream is kept, for the turns that follow.
-    keeps: bool,
+    /// The text of a stream, for the turns that follow.
     text: String,
+    /// Documents with content.
+    content: Vec<u8>,
     /// What observers are shown, put together.
     shown: RefCell<Vec<u8>>,
 }
@@ -41,6 +52,10 @@ struct Stream {
     choices: bool,
     /// Events of other forms have come.
     others: bool,
+    /// Its content is more than is kept to be counted.
+    too_long: bool,
+    /// The last event was one with content.
+    last_has_content: bool,
     /// Why the output ends was said.
     finished: bool,
     /// The stream's end was.
@@ -49,15 +64,15 @@ struct Stream {
 }
 
 impl Answer {
-    /// Of at most `limit` bytes; with `keeps`, the assistant's message can be had.
-    pub(super) fn new(limit: u64, keeps: bool) -> Self {
+    /// None yet.
+    pub(super) fn new(wanted: Wanted) -> Self {
         Self {
-            limit,
-            events: EventReader::new(usize::try_from(limit).unwrap_or(usize::MAX)),
+            wanted,
+            events: EventReader::new(usize::try_from(wanted.limit).unwrap_or(usize::MAX)),
             kept: Vec::new(),
             stream: Stream::default(),
-            keeps,
             text: String::new(),
+            content: Vec::new(),
             shown: RefCell::default(),
         }
     }
@@ -67,6 +82,7 @@ impl Answer {
         self.events.reset();
         self.kept.clear();
         self.text.clear();
+        self.content.clear();
         self.stream = Stream::default();
     }
 
@@ -95,17 +111,16 @@ impl Answer {
         while !self.stream.done {
             let event = self.events.next(&mut rest).map_err(|what| malformed(format!("{what} (--max-reply-bytes)")))?;
             let Some(event) = event else { break };
-            if self.keeps {
-                self.text += &turns::delta(event.data);
-            }
-            self.stream.take(event, &self.shown, slot, exchanges)?;
+            let Self { wanted, stream, text, content, shown, .. } = self;
+            stream.take(event, shown, slot, exchanges)?;
+            stream.keep(event.data, *wanted, (text, content));
         }
         Ok(())
     }
 
     /// Fails where a body of so many bytes is more than an answer may have.
     pub(super) fn check(&self, bytes: u64) -> Result<(), InferError> {
-        let most = self.limit;
+        let most = self.wanted.limit;
         if bytes <= most {
             Ok(())
         } else {
@@ -115,7 +130,7 @@ impl Answer {
 
     /// The assistant's message, in an answer that is complete and good.
     pub(super) fn message(&self) -> Option<Vec<u8>> {
-        match self.keeps && !self.stream.failed {
+        match self.wanted.message && !self.stream.failed {
             true if self.stream.generation.events > 0 => Some(turns::message(&self.text)),
             true => turns::message_of(&self.kept),
             false => None,
@@ -145,7 +160,8 @@ impl Answer {
         let generation =
             if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
         if let Some(generation) = generation {
-            exchanges.generated(slot, generation);
+            let content = if generation.tokens.is_none() { self.content.as_slice() } else { &[] };
+            exchanges.generated(slot, generation, content);
         }
         Ok(())
     }
@@ -155,10 +171,9 @@ impl Answer {
         if !self.stream.done
             && let Some(event) = self.events.finish()
         {
-            if self.keeps {
-                self.text += &turns::delta(event.data);
-            }
-            self.stream.take(event, &self.shown, slot, exchanges)?;
+            let Self { wanted, stream, text, content, shown, .. } = self;
+            stream.take(event, shown, slot, exchanges)?;
+            stream.keep(event.data, *wanted, (text, content));
         }
         let Stream { generation, choices, others, finished, done, failed, .. } = self.stream;
         if failed {
@@ -175,8 +190,8 @@ impl Answer {
     }
 
     /// A body that is no stream.
-    fn body(&self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
-        let unpacked = decompress(head.encoding, &self.kept, self.limit).map_err(malformed)?;
+    fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
+        let unpacked = decompress(head.encoding, &self.kept, self.wanted.limit).map_err(malformed)?;
         let body = unpacked.as_deref().unwrap_or(&self.kept);
         let is_empty = body.iter().all(u8::is_ascii_whitespace);
         let said = if is_empty { Ok(Said::default()) } else { Said::read(body) };
@@ -186,11 +201,32 @@ impl Answer {
         }
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
         let tokens = said.tokens.filter(|&tokens| tokens > 0 || !said.content);
+        if self.wanted.content && tokens.is_none() {
+            self.content.extend_from_slice(body);
+        }
         Ok(Some(Generation { chunks: said.content.into(), tokens, ..Generation::default() }))
     }
 }
 
 impl Stream {
+    /// Keeps what is wanted of the event that was taken last.
+    #[inline]
+    fn keep(&mut self, data: &[u8], wanted: Wanted, (text, content): (&mut String, &mut Vec<u8>)) {
+        if wanted.message {
+            *text += &turns::delta(data);
+        }
+        let is_wanted = wanted.content && self.last_has_content && self.generation.tokens.unwrap_or(0) == 0;
+        if !is_wanted || self.too_long {
+            return;
+        }
+        content.extend_from_slice(data);
+        content.push(b'\n');
+        if content.len() as u64 > wanted.limit {
+            self.too_long = true;
+            content.clear();
+        }
+    }
+
     /// An event has come.
     fn take(
         &mut self,
@@ -204,6 +240,7 @@ impl Stream {
             self.read_at = exchanges.now;
             self.generation.reads = self.generation.reads.saturating_add(1);
         }
+        self.last_has_content = false;
         let text = EventText { event, scratch };
         if event.data == DONE {
             self.done = true;
@@ -236,6 +273,7 @@ impl Stream {
             _ => {}
         }
         self.generation.chunks = self.generation.chunks.saturating_add(1);
+        self.last_has_content = true;
         exchanges.respond(slot, &text);
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::backend::{ClientSpec, Completion, CompletionSink, Generation, InferError, Next, Request, Response, SlotId};
+use crate::backends::openai::answer::Wanted;
 use crate::backends::openai::bodies::Bodies;
 use crate::backends::openai::service::OpenAi;
 use crate::backends::openai::{PAYLOAD, RESPONSE};
@@ -37,6 +38,8 @@ pub fn answer(piece: usize, bytes: &[u8]) {
 pub(super) struct Outcome {
     pub(super) responses: Vec<(String, String)>,
     pub(super) generation: Option<Generation>,
+    /// What its tokens are to be counted in.
+    pub(super) content: String,
     pub(super) error: Option<InferError>,
     /// Why the connection is of no further use.
     pub(super) broken: Option<InferError>,
@@ -63,8 +66,9 @@ impl CompletionSink for Log {
         self.0.lock().responses.push((kind, text));
     }
 
-    fn generated(&self, _: SlotId, generation: &Generation) {
-        self.0.lock().generation = Some(*generation);
+    fn generated(&self, _: SlotId, generation: &Generation, answer: &[u8]) {
+        let mut outcome = self.0.lock();
+        (outcome.generation, outcome.content) = (Some(*generation), String::from_utf8_lossy(answer).into_owned());
     }
 
     fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {
@@ -94,7 +98,7 @@ pub(super) fn spec(payloads: Vec<Payload>) -> ClientSpec {
 pub(super) fn service(spec: &ClientSpec, plan: &OpenAiPlan, mixed: bool, limit: u64) -> OpenAi {
     let endpoint = crate::engine::Endpoint::parse("http://h:80/base", 1).unwrap();
     let bodies = Bodies::new((&endpoint, &Headers::default()), plan, mixed, spec).unwrap();
-    OpenAi::new(Arc::new(bodies), Headers::default(), limit)
+    OpenAi::new(Arc::new(bodies), Headers::default(), Wanted { limit, message: true, content: true })
 }
 
 /// What comes of an answer in `pieces`, after which the connection ends if `ends`.
@@ -110,11 +114,19 @@ pub(super) fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>, ends: bool, li
     Dialogue::prepare(&mut http, 0, request).unwrap();
     exchanges.sends(0);
     let mut outcome = Outcome::default();
-    for (at, piece) in pieces.enumerate() {
+    let mut pieces = pieces.enumerate();
+    while let Some((at, piece)) = pieces.next() {
         exchanges.now = crate::clock::Stamp(u64::MAX / 2 + at as u64);
         match http.receive(0, piece, &mut exchanges) {
             Ok(Step::Partly) => {}
-            Ok(Step::Whole) => outcome.whole = true,
+            Ok(step) => {
+                outcome.whole = true;
+                if step == Step::Enough {
+                    http.leave_rest(0, 0);
+                    // Whatever comes of it, it is no part of the answer.
+                    while pieces.next().is_some_and(|(_, piece)| http.receive_rest(0, piece) == Ok(Step::Partly)) {}
+                }
+            }
             Err(error) => outcome.broken = Some(error),
         }
         if outcome.whole || outcome.broken.is_some() {
@@ -131,7 +143,7 @@ pub(super) fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>, ends: bool, li
     let error =
         log.responses.iter().find(|(kind, _)| kind != "aside" && kind != "content").map(|(kind, _)| kind.clone());
     let failed = exchanges.has_failed(0).then(|| InferError::new("failed", error.unwrap_or_default()));
-    Outcome { error: failed, responses: log.responses, generation: log.generation, ..outcome }
+    Outcome { error: failed, responses: log.responses, generation: log.generation, content: log.content, ..outcome }
 }
 
 /// The same without what times and pieces decide: stamps and reads.

@@ -8,6 +8,7 @@
 //! service         a client's slots: requests as bytes
 //! answer          what comes back for one request: a body, or events
 //! said            what one JSON document of an answer says
+//! texts           what an answer says, for whoever counts its tokens
 //! refusal         errors in the service's words
 //! ```
 
@@ -19,12 +20,16 @@ pub mod fuzzing;
 mod refusal;
 mod said;
 mod service;
+mod texts;
 mod turns;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use self::texts::texts;
+
+use self::answer::Wanted;
 use self::bodies::Bodies;
 use self::service::OpenAi;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, Threading};
@@ -89,6 +94,12 @@ impl OpenAiBackend {
         })
     }
 
+    /// What is kept of answers.
+    fn wanted(&self, spec: &ClientSpec) -> Wanted {
+        let OpenAiPlan { sessions, tokenizer, .. } = &self.plan;
+        Wanted { limit: spec.max_reply_bytes, message: *sessions, content: tokenizer.is_some() }
+    }
+
     fn bodies_for(&self, spec: &ClientSpec) -> Result<Arc<Bodies>> {
         let mut known = self.bodies.lock();
         if let Some(bodies) = known.as_ref().filter(|bodies| bodies.fit(spec)) {
@@ -138,7 +149,7 @@ impl Backend for OpenAiBackend {
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
-        let service = OpenAi::new(self.bodies_for(&spec)?, self.headers.clone(), spec.max_reply_bytes);
+        let service = OpenAi::new(self.bodies_for(&spec)?, self.headers.clone(), self.wanted(&spec));
         http1::open(service, self.route.clone(), &spec, sink)
     }
 }

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::backend::{InferError, Request};
-use crate::backends::openai::answer::{Answer, is_readable, is_success};
+use crate::backends::openai::answer::{Answer, Wanted, is_readable, is_success};
 use crate::backends::openai::bodies::Bodies;
 use crate::backends::openai::turns::Conversation;
 use crate::engine::http1::{Headers, HttpService};
@@ -18,7 +18,7 @@ use crate::wire::http1::{Encoding, Head, NOT_ASKED_FOR};
 pub(super) struct OpenAi {
     bodies: Arc<Bodies>,
     headers: Headers,
-    max_reply_bytes: u64,
+    wanted: Wanted,
     slots: Vec<Slot>,
 }
 
@@ -33,21 +33,16 @@ struct Slot {
 
 impl OpenAi {
     /// No slots yet.
-    pub(super) fn new(bodies: Arc<Bodies>, headers: Headers, max_reply_bytes: u64) -> Self {
-        Self { bodies, headers, max_reply_bytes, slots: Vec::new() }
+    pub(super) fn new(bodies: Arc<Bodies>, headers: Headers, wanted: Wanted) -> Self {
+        Self { bodies, headers, wanted, slots: Vec::new() }
     }
 }
 
 impl HttpService for OpenAi {
     fn grow(&mut self, slots: usize) -> Result<()> {
-        let limit = self.max_reply_bytes;
-        let turns = self.bodies.are_turns();
-        let slot = || Slot {
-            payload: 0,
-            head: Head::default(),
-            answer: Answer::new(limit, turns),
-            talk: Conversation::default(),
-        };
+        let wanted = self.wanted;
+        let slot =
+            || Slot { payload: 0, head: Head::default(), answer: Answer::new(wanted), talk: Conversation::default() };
         self.slots.resize_with(slots.max(self.slots.len()), slot);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
+use crate::backends::torchserve::management::Registered;
 use crate::backends::torchserve::service::Predictions;
 use crate::backends::torchserve::statistics::Counters;
 use crate::backends::torchserve::upload::Uploads;
@@ -24,6 +25,7 @@ pub fn answer(piece: usize, bytes: &[u8]) {
     let mut counters = Counters::of("m", None);
     String::from_utf8_lossy(bytes).lines().for_each(|line| counters.take(line));
     let _ = counters.snapshot();
+    let _ = Registered::read(bytes).map(|found| found.note("m"));
 }
 
 /// What the engine says of answers that break the protocol, or off.

@@ -4,6 +4,7 @@
 //! TorchServe   readiness, the server's counters; opens clients
 //! service      a client's slots: uploads as requests, answers as responses
 //! upload       files, read once, as multipart forms           reply        what the server says
+//! management   whether a model is there, and its workers
 //! statistics   counters of models, from its metrics
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod management;
 mod reply;
 mod service;
 mod statistics;
@@ -18,6 +20,7 @@ mod upload;
 
 use std::sync::Arc;
 
+use self::management::{Management, Registered};
 use self::reply::reason;
 use self::service::Predictions;
 use self::upload::{Uploads, Way};
@@ -34,6 +37,7 @@ use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Plan;
 use crate::shm::Allowance;
+use crate::stdio::note;
 
 /// The only input: a path.
 const INPUT: &str = "TORCHSERVE_INPUT";
@@ -44,6 +48,8 @@ pub struct TorchServe {
     way: Way,
     control: Questions,
     metrics: Option<MetricsSource>,
+    management: Option<Management>,
+    wait: ServerWait,
     uploads: Prepared<Uploads>,
     /// What files may take.
     memory: Arc<Allowance>,
@@ -67,6 +73,8 @@ impl TorchServe {
             way: Way { endpoint, headers, version: plan.target.version_label.clone() },
             route,
             metrics,
+            management: Management::of(&plan.target.torchserve, connection)?,
+            wait,
             uploads: Prepared::default(),
             memory: Allowance::new(plan.data.max_input_memory),
         };
@@ -135,7 +143,12 @@ impl Backend for TorchServe {
 
     /// The server says nothing of a model's inputs and outputs.
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
-        Ok(ModelSpec::plain(id, vec![TensorSpec::plain(INPUT, DataType::Bytes, vec![1])], Vec::new()))
+        let model = ModelSpec::plain(id, vec![TensorSpec::plain(INPUT, DataType::Bytes, vec![1])], Vec::new());
+        let Some(management) = &self.management else { return Ok(model) };
+        let found = management.describe(&id.name, self.way.version_of(id).as_deref(), self.wait)?;
+        note!("{}", found.note(&id.name));
+        let Registered { model_version, runtime, .. } = found;
+        Ok(ModelSpec { versions: vec![model_version], platform: runtime, ..model })
     }
 
     /// Reads the files.

@@ -83,6 +83,8 @@ const FOREIGN: &[&str] = &[
     "--proto",
     "--proto-include",
     "--model-signature-name",
+    "--management-url",
+    "--management-key",
 ];
 
 /// Refuses what a search would not heed, and services whose models cannot be configured.

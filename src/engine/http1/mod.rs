@@ -58,8 +58,7 @@ pub trait HttpService: Send {
     /// Why the request has failed; the connection stays usable.
     fn complete(&mut self, slot: usize, head: &Head, total: u64, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
-    /// Whether the rest of the body is not needed: the answer is then complete if its connection cannot be reused
-    /// anyway.
+    /// Whether the rest of the body is not needed: the answer is then complete, whenever its body ends.
     fn has_all(&self, _slot: usize) -> bool {
         false
     }
@@ -87,12 +86,14 @@ pub fn open<S: HttpService + 'static>(
 pub(crate) struct Http<S> {
     service: S,
     readers: Vec<ReplyReader>,
+    /// Each connection's, of an answer that is complete and of which bytes still come.
+    rests: Vec<ReplyReader>,
 }
 
 impl<S: HttpService> Http<S> {
     /// No slots yet.
     pub(crate) fn new(service: S) -> Self {
-        Self { service, readers: Vec::new() }
+        Self { service, readers: Vec::new(), rests: Vec::new() }
     }
 
     fn complete(&mut self, slot: usize, exchanges: &mut Exchanges) {
@@ -108,11 +109,23 @@ impl<S: HttpService> Http<S> {
     }
 }
 
+impl<S: HttpService> Http<S> {
+    /// The answer is complete, and what came behind all that is wanted of it leaves its connection good for no other: however the
+    /// bytes were cut, that costs the answer nothing.
+    #[cold]
+    fn complete_last(&mut self, slot: usize, exchanges: &mut Exchanges) -> Step {
+        self.readers[slot].ends_connection();
+        self.complete(slot, exchanges);
+        Step::Whole
+    }
+}
+
 impl<S: HttpService> Dialogue for Http<S> {
     fn grow(&mut self, slots: usize) -> Result<()> {
         self.service.grow(slots)?;
         while self.readers.len() < slots {
             self.readers.push(ReplyReader::with_part_length(S::PART_LENGTH));
+            self.rests.push(ReplyReader::with_part_length(S::PART_LENGTH));
         }
         Ok(())
     }
@@ -130,7 +143,10 @@ impl<S: HttpService> Dialogue for Http<S> {
         while !bytes.is_empty() {
             let reader = &mut self.readers[slot];
             let headless = reader.head().is_none();
-            let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            let progress = match reader.feed(bytes) {
+                Err(_) if self.service.has_all(slot) => return Ok(self.complete_last(slot, exchanges)),
+                fed => fed.map_err(|what| malformed(what.to_string()))?,
+            };
             if let (true, Some(head)) = (headless, reader.head()) {
                 self.service.head(slot, head)?;
             }
@@ -142,12 +158,31 @@ impl<S: HttpService> Dialogue for Http<S> {
                 return Ok(Step::Whole);
             }
             if progress.complete {
-                if !bytes.is_empty() {
-                    let surplus = format!("the server sent {} bytes more than the reply's length says", bytes.len());
-                    return Err(malformed(surplus));
+                if !bytes.is_empty() && self.service.has_all(slot) {
+                    return Ok(self.complete_last(slot, exchanges));
                 }
+                no_more(bytes)?;
                 self.complete(slot, exchanges);
                 return Ok(Step::Whole);
+            }
+        }
+        if !self.service.has_all(slot) {
+            return Ok(Step::Partly);
+        }
+        self.complete(slot, exchanges);
+        Ok(Step::Enough)
+    }
+
+    fn leave_rest(&mut self, slot: usize, connection: usize) {
+        std::mem::swap(&mut self.readers[slot], &mut self.rests[connection]);
+    }
+
+    fn receive_rest(&mut self, connection: usize, mut bytes: &[u8]) -> Result<Step, InferError> {
+        while !bytes.is_empty() {
+            let progress = self.rests[connection].feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            bytes = &bytes[progress.taken..];
+            if progress.complete {
+                return no_more(bytes).map(|()| Step::Whole);
             }
         }
         Ok(Step::Partly)
@@ -167,4 +202,12 @@ impl<S: HttpService> Dialogue for Http<S> {
     fn keeps_open(&self, slot: usize) -> bool {
         self.readers[slot].head().is_some_and(|head| head.keeps_open)
     }
+}
+
+/// Fails where bytes follow an answer that is complete.
+fn no_more(bytes: &[u8]) -> Result<(), InferError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    Err(malformed(format!("the server sent {} bytes more than the reply's length says", bytes.len())))
 }

@@ -12,6 +12,10 @@ use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedConnection, clos
 /// How long a blocking read or write waits before the deadline is checked again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
+/// How long the bytes behind an answer that is over may take to come: longer than a server that is busy needs to write the end of
+/// its body, and shorter than one is worth waiting for that does not end it.
+const REST: Duration = Duration::from_millis(20);
+
 /// How the next request gets a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
@@ -35,6 +39,8 @@ pub(super) struct SerialConnection {
     total: usize,
     /// Whether an answer is complete.
     answered: bool,
+    /// Not all bytes of an answer have come that is over; they may until then.
+    rest: Option<Stamp>,
 }
 
 impl SerialConnection {
@@ -44,8 +50,9 @@ impl SerialConnection {
     /// As the connection fails.
     pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
         let place = TalliedConnection::new(&common.route.tally);
-        let (stream, link) = (None, Link::Fresh);
-        let mut line = Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false };
+        let (stream, link, rest) = (None, Link::Fresh, None);
+        let mut line =
+            Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false, rest };
         line.connect(common, limit)?;
         Ok(line)
     }
@@ -183,10 +190,13 @@ impl SerialConnection {
                 break;
             }
             exchanges.now = Stamp::now();
-            if dialogue.receive(slot, &buffer[..count], exchanges) == Ok(Step::Whole) && exchanges.has_failed(slot) {
-                self.hang_up();
-                exchanges.end(slot);
-                return Ok(());
+            if matches!(dialogue.receive(slot, &buffer[..count], exchanges), Ok(Step::Whole | Step::Enough)) {
+                if exchanges.has_failed(slot) {
+                    self.hang_up();
+                    exchanges.end(slot);
+                    return Ok(());
+                }
+                break;
             }
         }
         Err(self.lose(failure(error)))
@@ -218,7 +228,10 @@ impl SerialConnection {
             match dialogue.receive(slot, &buffer[..count], exchanges) {
                 Ok(Step::Partly) if again => {}
                 Ok(step) => {
-                    self.answered = step == Step::Whole;
+                    self.answered = step != Step::Partly;
+                    if step == Step::Enough {
+                        self.rest = Some(exchanges.now.plus_duration(REST));
+                    }
                     return Ok(step);
                 }
                 Err(error) => {
@@ -256,6 +269,45 @@ impl SerialConnection {
         }
     }
 
+    /// Whether a finished answer still has bytes to come.
+    #[inline]
+    pub(super) fn has_rest(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// When the connection is closed because of that.
+    pub(super) fn rest_due(&self) -> Stamp {
+        self.rest.unwrap_or(Stamp::NEVER)
+    }
+
+    /// Whether another request can leave: the rest has arrived, or the connection was closed because of it.
+    pub(super) fn is_settled<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) -> bool {
+        let overdue = self.rest_due() <= Stamp::now();
+        if self.holds_bytes() || wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+            self.pass_over(dialogue, buffer);
+        }
+        if self.has_rest() && overdue {
+            self.hang_up();
+        }
+        !self.has_rest()
+    }
+
+    /// Reads what has arrived of the rest. Bytes that do not belong to it close the connection, as its end does; the answer
+    /// stays good.
+    pub(super) fn pass_over<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) {
+        let Some(stream) = &mut self.stream else { return self.hang_up() };
+        let read = match stream.read(buffer) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
+            Ok(count) if count > 0 => dialogue.receive_rest(self.number, &buffer[..count]).ok(),
+            _ => None,
+        };
+        match read {
+            Some(Step::Whole) => self.rest = None,
+            Some(_) if Stamp::now() < self.rest_due() => {}
+            _ => self.hang_up(),
+        }
+    }
+
     /// Frees the slot; the connection stays if the server keeps it open after a complete answer, and the request was
     /// fully sent.
     pub(super) fn release(&mut self, keeps_open: bool) {
@@ -267,13 +319,14 @@ impl SerialConnection {
 
     /// Closes the connection ourselves; the next request makes another.
     pub(super) fn hang_up(&mut self) {
+        self.rest = None;
         if let Some(mut stream) = self.stream.take() {
             stream.shutdown();
         }
     }
 
     fn lose(&mut self, error: InferError) -> InferError {
-        self.stream = None;
+        (self.stream, self.rest) = (None, None);
         self.link = Link::Lost;
         self.place.lose();
         error

@@ -10,9 +10,14 @@
 //! remade for the next request, whose latency includes that.
 //!
 //! Giving up a request means closing its connection: there is no other way.
+//!
+//! A request may be over before all bytes of its answer have arrived ([`Step::Enough`]). Its slot is then free. What still arrives is
+//! discarded; the slot's next request has to leave after it, and waits a moment at most: then the connection is closed and another
+//! opened.
 
 mod common;
 mod connection;
+mod rests;
 mod seats;
 
 use std::io::IoSlice;
@@ -23,6 +28,7 @@ use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::connection::{SerialConnection, TICK};
+use crate::engine::serial::rests::Rests;
 use crate::engine::serial::seats::Seats;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
@@ -41,12 +47,14 @@ pub const SLICES: usize = 16;
 pub enum Step {
     /// There is more to come.
     Partly,
+    /// All that is needed of it has arrived. The rest goes to [`Dialogue::receive_rest`].
+    Enough,
     /// It is complete.
     Whole,
 }
 
 /// A service whose connections carry one exchange at a time: how a request becomes bytes, and what the bytes of an
-/// answer mean. It reports to the [`Exchanges`]; an exchange ends when it returns [`Step::Whole`].
+/// answer mean. It reports to the [`Exchanges`]; an exchange ends when it returns [`Step::Whole`] or [`Step::Enough`].
 pub trait Dialogue: Send {
     /// Makes sure that there are at least `slots` slots.
     ///
@@ -76,6 +84,17 @@ pub trait Dialogue: Send {
     /// What is missing.
     fn end(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError>;
 
+    /// The rest of the slot's answer, after [`Step::Enough`], is now the connection's.
+    fn leave_rest(&mut self, _slot: usize, _connection: usize) {}
+
+    /// Consumes bytes of the rest of a connection's last answer; returns whether that was all.
+    ///
+    /// # Errors
+    /// If they break the protocol.
+    fn receive_rest(&mut self, _connection: usize, _bytes: &[u8]) -> Result<Step, InferError> {
+        Ok(Step::Whole)
+    }
+
     /// Whether the connection accepts another request after its last complete answer.
     fn keeps_open(&self, slot: usize) -> bool;
 }
@@ -94,7 +113,8 @@ pub fn open<D: Dialogue + 'static>(
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);
     let seats = spec.connections.map(|_| Seats::default());
-    let transport = Connections { common, lines: Vec::new(), most, seats, buffer, dialogue };
+    let (lines, rests) = (Vec::new(), Rests::default());
+    let transport = Connections { common, lines, most, seats, rests, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
 }
 
@@ -106,6 +126,8 @@ struct Connections<D> {
     most: usize,
     /// Which slot has which connection; if `None`, each slot has the connection of its number.
     seats: Option<Seats>,
+    /// Who waits for what an earlier answer has left.
+    rests: Rests,
     buffer: Vec<u8>,
     dialogue: D,
 }
@@ -129,7 +151,10 @@ impl<D: Dialogue> Connections<D> {
         let line = &mut lines[number];
         let slot = seats.as_ref().map_or(Some(number), |seats| seats.slot(number));
         let Some(slot) = slot.filter(|slot| exchanges.is_outstanding(*slot)) else {
-            line.disturbed(buffer);
+            match line.has_rest() {
+                true => line.pass_over(dialogue, buffer),
+                false => line.disturbed(buffer),
+            }
             return;
         };
         if line.is_sending() {
@@ -145,7 +170,7 @@ impl<D: Dialogue> Connections<D> {
         }
         match line.receive(common, dialogue, slot, (buffer, exchanges)) {
             Ok(Step::Partly) => {}
-            Ok(Step::Whole) => exchanges.end(slot),
+            Ok(Step::Whole | Step::Enough) => exchanges.end(slot),
             Err(error) => {
                 exchanges.now = Stamp::now();
                 exchanges.fail(slot, error);
@@ -155,12 +180,13 @@ impl<D: Dialogue> Connections<D> {
 
     /// One blocking step of the only slot.
     fn turn_one(&mut self, until: Stamp, exchanges: &mut Exchanges) -> std::io::Result<()> {
-        let Some(line) = self.lines.first_mut().filter(|_| exchanges.is_outstanding(0)) else {
+        let waits = !self.rests.is_empty();
+        let Some(line) = self.lines.first_mut().filter(|_| waits || exchanges.is_outstanding(0)) else {
             return wait_for(None, false, until).map(drop);
         };
         let ready = match line.is_sending() {
             true => wait_for(line.stream(), true, until)?,
-            false => until.from_now() >= TICK || line.holds_bytes() || wait_for(line.stream(), false, until)?,
+            false => !waits && until.from_now() >= TICK || line.holds_bytes() || wait_for(line.stream(), false, until)?,
         };
         if ready {
             self.advance(0, exchanges);
@@ -182,8 +208,12 @@ impl<D: Dialogue> Connections<D> {
 impl<D: Dialogue> Connections<D> {
     /// Sends a slot's request on a connection. If it `waited` for one, its time has started already.
     fn begin(&mut self, (slot, number): (usize, usize), waited: bool, exchanges: &mut Exchanges) {
-        let Self { common, lines, dialogue, .. } = self;
+        let Self { common, lines, rests, buffer, dialogue, .. } = self;
         let line = &mut lines[number];
+        if line.has_rest() && !line.is_settled(dialogue, buffer) {
+            rests.wait(exchanges.id(slot), number, waited);
+            return;
+        }
         let had_connection = line.stream().is_some();
         let begun = dialogue.prepare(slot, exchanges.request(slot)).and_then(|total| {
             if waited {
@@ -196,6 +226,22 @@ impl<D: Dialogue> Connections<D> {
         if let Err(error) = begun {
             let pause = if had_connection { Duration::ZERO } else { PAUSE };
             exchanges.fail_later(slot, error, pause);
+        }
+    }
+
+    /// What has waited for the rest of an earlier answer leaves, where that has come or comes too late.
+    fn begin_settled(&mut self, exchanges: &mut Exchanges) {
+        let Self { lines, rests, buffer, dialogue, .. } = self;
+        let now = Stamp::now();
+        rests.sort_out(|id, number| {
+            let line = &mut lines[number];
+            let waits = line.has_rest() && (now < line.rest_due() || !line.is_settled(dialogue, buffer));
+            waits && exchanges.is_current(id)
+        });
+        while let Some((id, number, waited)) = self.rests.next() {
+            if exchanges.is_current(id) {
+                self.begin((id.slot(), number), waited, exchanges);
+            }
         }
     }
 
@@ -256,11 +302,15 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
+        let until = self.rests.until(until, |number| self.lines[number].rest_due());
         let done = if self.common.poller.is_some() {
             self.turn_many(until, exchanges)
         } else {
             self.turn_one(until, exchanges)
         };
+        if !self.rests.is_empty() {
+            self.begin_settled(exchanges);
+        }
         done.map_err(|error| self.broken(&error))
     }
 
@@ -279,6 +329,9 @@ impl<D: Dialogue> Transport for Connections<D> {
         };
         if let Some(number) = number {
             self.lines[number].release(self.dialogue.keeps_open(slot));
+            if self.lines[number].has_rest() {
+                self.dialogue.leave_rest(slot, number);
+            }
         }
     }
 

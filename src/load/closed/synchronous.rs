@@ -23,7 +23,7 @@ use crate::load::control::Control;
 use crate::load::engine::Over;
 use crate::load::worker::WorkerShare;
 use crate::plan::Wait;
-use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source};
+use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source, TextLog};
 
 /// Where the completing thread leaves the answer.
 struct SyncSink {
@@ -35,6 +35,7 @@ struct SyncSink {
     // Not the load's whole context, which holds the server: one of the server's own threads must not drop it.
     observer: Option<Arc<dyn Observer>>,
     recorder: Arc<Recorder>,
+    texts: Option<Arc<TextLog>>,
     /// When the request's latest response came; 0 before the first.
     before: AtomicU64,
     /// The request's entry of a mix.
@@ -99,9 +100,10 @@ impl CompletionSink for SyncSink {
         self.answer.traced.store(true, Ordering::Relaxed);
     }
 
-    fn generated(&self, _slot: SlotId, generation: &Generation) {
+    fn generated(&self, _slot: SlotId, generation: &Generation, answer: &[u8]) {
         let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
-        self.recorder.generation(source, generation.sent, generation);
+        let log = (self.texts.as_ref(), &self.recorder);
+        TextLog::record(log, (source, generation.sent), generation, answer);
     }
 
     #[inline]
@@ -205,6 +207,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
         trace: Mutex::new(None),
         observer: context.observer.clone(),
         recorder: Arc::clone(&context.recorder),
+        texts: context.texts.clone(),
         before: AtomicU64::new(0),
         entry: AtomicUsize::new(0),
     });

@@ -10,7 +10,7 @@ use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::slots::{Slot, SlotTable, bump};
 use crate::load::engine::{Over, Policy};
-use crate::record::Sample;
+use crate::record::{Sample, TextLog};
 
 /// How a worker's slots are numbered among those of all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,7 @@ impl<P: Policy> InFlight<P> {
         let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, state.ends_sequence()) };
         let (payload, number, error) = (state.payload(), self.numbers.of(slot), completion.error);
         self.context.book(&Over { payload, number, sample, error }, || state.request());
+        self.policy.recorded(self, slot, &sample, error.is_some());
         if error.is_some() && self.alone {
             self.context.cut_short(state.request(), self.lane(slot));
         }
@@ -145,11 +146,12 @@ impl<P: Policy> CompletionSink for InFlight<P> {
         self.context.keep_trace(trace, intended, None);
     }
 
-    fn generated(&self, slot: SlotId, generation: &Generation) {
+    fn generated(&self, slot: SlotId, generation: &Generation, answer: &[u8]) {
         let state = self.slots.get(slot);
         let source = self.context.source(self.numbers.of(slot), state.payload());
         let start = if P::SCHEDULED { state.intended() } else { generation.sent };
-        self.context.recorder.generation(source, start, generation);
+        let LoadContext { recorder, texts, .. } = &*self.context;
+        TextLog::record((texts.as_ref(), recorder), (source, start), generation, answer);
     }
 
     #[inline]

@@ -17,6 +17,7 @@ pub(super) use issuer::{Issuer, Setup, work};
 
 use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
+use crate::record::Sample;
 
 /// Decides when a load sends, and what. Called on whichever thread completes a request; never waits and never
 /// allocates.
@@ -27,6 +28,9 @@ pub(super) trait Policy: Send + Sync + Sized {
     /// The slot's request is over. Returns the request to send in it at once, if any; otherwise the slot is free until
     /// its worker takes it again.
     fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next;
+
+    /// The slot's request is over and recorded, as `turn`; it may have `failed`.
+    fn recorded(&self, _flight: &InFlight<Self>, _slot: SlotId, _turn: &Sample, _failed: bool) {}
 
     /// A response with data arrived at `at`, `gap_ns` after the one before it.
     fn responded(&self, _flight: &InFlight<Self>, _slot: SlotId, _at: Stamp, _gap_ns: Option<u64>) {}

@@ -4,7 +4,7 @@ use crate::plan::validate::Rule;
 use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
 
 /// Flags of payloads that are generated.
-const GENERATED: &[&str] = &["--output-tokens", "--num-prompts", "--tokenizer"];
+const GENERATED: &[&str] = &["--output-tokens", "--num-prompts"];
 
 fn is_openai(draft: &Draft) -> bool {
     draft.plan.target.service == ServiceKind::OpenAi

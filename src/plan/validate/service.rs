@@ -148,6 +148,20 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| draft.given.has("--management-key") && !draft.given.has("--management-url"),
+        message: |_| "--management-key is for the server's management port: name it with --management-url".into(),
+    },
+    Rule {
+        broken: |draft| draft.plan.target.service == ServiceKind::TorchServe && draft.plan.data.batch_size != 1,
+        message: |draft| {
+            format!(
+                "{}: a request of TorchServe carries one file, and the server makes batches of requests itself (its \
+                 batch_size): leave it out, and keep more requests outstanding (--concurrency-range)",
+                draft.given.show("-b")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.plan.target.service == ServiceKind::TorchServe && !is_http(draft),
         message: |_| "-i grpc: TorchServe is measured over HTTP; leave it out".into(),
     },
@@ -300,6 +314,7 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--log-frequency", "--http-compression"], &[ServiceKind::Triton]),
     (&["--trace-level", "--trace-rate", "--trace-count"], &[ServiceKind::Triton, ServiceKind::TritonCApi]),
     (&["--metrics-interval"], TRITON),
+    (&["--management-url", "--management-key"], &[ServiceKind::TorchServe]),
     (&["--metrics-url"], &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe]),
     (
         &["--grpc-compression-algorithm"],

@@ -7,9 +7,9 @@ use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
 use crate::plan::{LoadMode, MeasurementPlan};
 use crate::report::console::{detail, mix};
-use crate::report::generation;
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
+use crate::report::{generation, sessions};
 use crate::result::Setup;
 use crate::stdio::shown;
 
@@ -53,6 +53,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
         text += &detail::decoupled(decoupled, setup.headline);
     }
     text += &generation::text(client, detail::row);
+    text += &sessions::text(client, detail::row);
     let sessions = matches!(setup.mode, LoadMode::Sessions(_));
     let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };
     text += &mix::mix(title, &setup.entries, client);

@@ -10,7 +10,7 @@ use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
 };
-use crate::report::generation;
+use crate::report::{generation, sessions};
 use crate::result::Setup;
 use crate::stats::Interval;
 
@@ -120,6 +120,7 @@ fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {
         put("time_to_last_response_ns", times(&decoupled.last_response));
     }
     all.extend(generation::figures(client, times));
+    all.extend(sessions::figures(client, times).map(|figures| ("sessions".to_owned(), figures)));
     all
 }
 

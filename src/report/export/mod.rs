@@ -50,6 +50,8 @@ pub struct ExportSpec {
     pub headline: Headline,
     /// Names of the entries of a mix, by the numbers in payloads; empty if there is one model.
     pub entries: Vec<String>,
+    /// Its load has no number by which callers would look for it (conversations, a fixed schedule): they look for the rate 0.
+    pub unnumbered: bool,
     /// How often the user has interrupted: that ends the wait for a pipe's reader.
     pub interrupts: Interrupts,
 }
@@ -132,6 +134,7 @@ impl ExportWriter {
         self.requests = Some(0);
         let first = self.experiments == 0;
         self.experiments += 1;
+        let load = if self.spec.unnumbered { LevelLoad::RequestRate(0.0) } else { load };
         self.put(|out| {
             out.write_all(if first { b"{\"experiment\":{\"mode\":" } else { b",{\"experiment\":{\"mode\":" })?;
             match load {

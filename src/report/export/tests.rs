@@ -40,6 +40,7 @@ fn spec(path: &Path) -> ExportSpec {
         endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
+        unnumbered: false,
         interrupts: &NEVER,
     }
 }

@@ -4,13 +4,14 @@ use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
 use crate::measure::outcome::Outcome;
-use crate::measure::summary::{Distribution, LevelSummary};
+use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::{Picture, Statistic};
+use crate::plan::{LoadMode, Picture, Statistic};
+use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, level, parts, rate, short, time};
 use crate::report::html::figure;
 use crate::report::html::parts::{percent, whose};
-use crate::report::{generation, level_name, requirements as gate};
+use crate::report::{generation, level_name, requirements as gate, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
@@ -85,8 +86,11 @@ fn composing(result: &RunResult) -> Markup {
 /// Additional figures of decoupled models, language models and mixes.
 fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     let levels = &results[number].result.levels;
-    let entries = &results[number].result.setup.entries;
-    let row = |name: &str, times: &Distribution| {
+    let setup = &results[number].result.setup;
+    let entries = &setup.entries;
+    let turns = matches!(setup.mode, LoadMode::Sessions(_));
+    let (title, each) = if turns { ("Turns of the sessions", "turn") } else { ("Models of the mix", "model") };
+    let times_row = |name: &str, times: &Distribution| {
         html! {
             td.left { (name) } @for p in [50.0, 90.0, 99.0] { td { (time(times.percentile_ns(p) as f64)) } }
         }
@@ -101,22 +105,22 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                     thead { tr { th { "load" } th.left { "time" } th { "p50" } th { "p90" } th { "p99" } } }
                     tbody { @for one in levels {
                         @if let Some(times) = &one.client.decoupled {
-                            tr { th { (level(one.load)) } (row("first response", &times.first_response)) }
-                            tr { th {} (row("between responses", &times.gap)) }
-                            tr { th {} (row("last response", &times.last_response)) }
+                            tr { th { (level(one.load)) } (times_row("first response", &times.first_response)) }
+                            tr { th {} (times_row("between responses", &times.gap)) }
+                            tr { th {} (times_row("last response", &times.last_response)) }
                         }
                     } }
                 } }
-                @if has_text { @for one in levels { @let text = generation::text(&one.client, crate::report::console::row);
+                @if has_text { @for one in levels { @let text = text(&one.client);
                     @if !text.is_empty() { h3 { (level(one.load)) } pre { (shown_lines(&text)) } } } }
             }
         }
         @if entries.len() > 1 {
             section id="mix" {
-                h2 { "Models of the mix" }
+                h2 { (title) }
                 (whose(results, number))
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "load" } th.left { "model" } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" } } }
+                    thead { tr { th { "load" } th.left { (each) } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" } } }
                     tbody { @for one in levels { @for (entry, client) in entries.iter().zip(&one.client.entries) { tr {
                         th { (level(one.load)) } td.left { (shown(&entry.name)) } td { (short(client.throughput())) }
                         td { (time(client.latency.percentile_ns(50.0) as f64)) } td { (time(client.latency.percentile_ns(99.0) as f64)) }
@@ -126,6 +130,11 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
             }
         }
     }
+}
+
+/// What was generated, and of conversations.
+fn text(client: &ClientSummary) -> String {
+    generation::text(client, row) + &sessions::text(client, row)
 }
 
 fn shown_lines(text: &str) -> String {

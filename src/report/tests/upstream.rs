@@ -383,6 +383,7 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
         endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
+        unnumbered: false,
         interrupts: &NEVER,
     })
     .unwrap();

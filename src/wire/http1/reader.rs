@@ -102,6 +102,11 @@ impl ReplyReader {
         if matches!(self.state, State::Head) { None } else { Some(&self.head) }
     }
 
+    /// Whatever the head says, the connection takes no other request.
+    pub fn ends_connection(&mut self) {
+        self.head.keeps_open = false;
+    }
+
     /// Bytes of the body so far, after transfer coding, before content coding.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes

@@ -5,8 +5,9 @@ mod refused;
 mod requests;
 mod sessions;
 mod streams;
+mod tokens;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -73,4 +74,15 @@ fn chunk(text: &str) -> Vec<u8> {
 /// A stream in one write.
 fn stream(events: &[String]) -> Vec<u8> {
     [STREAM.as_bytes().to_vec(), chunk(&events.concat()), chunk("")].concat()
+}
+
+/// Writes the file of a tokenizer whose tokens are small letters and blanks.
+fn write_tokenizer(file: &Path) {
+    let vocabulary: serde_json::Map<String, serde_json::Value> =
+        " abcdefghijklmnopqrstuvwxyz".chars().zip(0..).map(|(c, number)| (c.to_string(), number.into())).collect();
+    let model = serde_json::json!({"type": "BPE", "vocab": vocabulary, "merges": [], "fuse_unk": false, "byte_fallback": false,
+        "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null});
+    let whole = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": model});
+    std::fs::write(file, whole.to_string()).unwrap();
 }

@@ -28,7 +28,6 @@ fn usage_errors_have_perf_analyzers_words() {
         ),
         ("-m m --endpoint v1/x --input-data FILE --prompt-tokens 5", "--prompt-tokens 5"),
         ("-m m --endpoint v1/x --input-data FILE --output-tokens 5", "add --prompt-tokens"),
-        ("-m m --endpoint v1/x --input-data FILE --tokenizer x.json", "add --prompt-tokens"),
         ("--endpoint v1/x --input-data FILE", "-m is missing"),
         ("-m m --endpoint http://h/v1 --input-data FILE", "--endpoint"),
     ] {

@@ -138,13 +138,7 @@ fn connections_are_encrypted_and_made_again() {
 fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokenizer.json");
-    let vocabulary: serde_json::Map<String, serde_json::Value> =
-        " abcdefghijklmnopqrstuvwxyz".chars().zip(0..).map(|(c, number)| (c.to_string(), number.into())).collect();
-    let model = serde_json::json!({"type": "BPE", "vocab": vocabulary, "merges": [], "fuse_unk": false, "byte_fallback": false,
-        "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null});
-    let whole = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-        "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": model});
-    std::fs::write(&file, whole.to_string()).unwrap();
+    write_tokenizer(&file);
     let seen = Arc::default();
     let server = HttpServer::start(recording(&seen));
     let run = bare(&server.url())

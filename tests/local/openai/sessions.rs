@@ -85,7 +85,10 @@ fn every_turn_sends_what_was_said_before() {
         let requests = export.experiments()[0]["requests"].as_array().unwrap();
         let of_fourth = requests.iter().filter(|request| request["sequence_id"] == 4).count();
         assert_eq!((requests.len(), of_fourth), (12, 4));
+        let load = &export.experiments()[0]["experiment"];
+        assert_eq!(load, &json!({ "mode": "request_rate", "value": 0.0 }), "where genai-perf looks for sessions");
         assert_eq!(export.experiments()[0]["summary"]["models"][0]["name"], "turn 1");
+        assert!(run.stdout.contains("    Sessions: 5 (12 turns, 2.4 each)\n"), "{}", run.stdout);
     }
 }
 
@@ -120,6 +123,8 @@ fn a_turn_that_fails_does_not_end_its_session() {
     });
     let run = payloads.on(&server).args("--session-concurrency 1 --max-errors 100%").run();
     assert_eq!(run.report().level().client_number("Request count"), 2.0, "{}", run.stdout);
+    let said = "    Sessions: 1 (3 turns, 3 each; 1 with a turn that failed)\n";
+    assert!(run.stdout.contains(said), "{}", run.stdout);
     let seen = seen.lock().unwrap();
     let last: Vec<&str> = seen[2].1.iter().map(|message| message["content"].as_str().unwrap()).collect();
     assert_eq!(last, ["0/0", "re: 0/0", "0/1", "0/2"], "the answer that failed was not said");
@@ -137,4 +142,46 @@ fn what_sessions_need_is_said() {
     mute.on(&server).args("--session-concurrency 1").run().failure(&["list of `messages`"]);
     let other = Program::new().args("-m m --session-concurrency 2").run();
     other.refusal(&["Session concurrency mode is only supported with OpenAI service kind."]);
+}
+
+#[test]
+fn sessions_are_figures_of_their_own_in_every_report() {
+    // Two turns each of at least 50 ms, and a delay of 300 ms between them.
+    let payloads = sessions(&[2, 2, 2, 1], Some(300));
+    let server = HttpServer::start(|request: &Received| {
+        [Act::Wait(Duration::from_millis(50))].into_iter().chain(answer(request)).collect()
+    });
+    let [export, summary, csv, page] =
+        ["export.json", "result.json", "level.csv", "page.html"].map(|name| payloads.path(name));
+    let run = payloads.on(&server).args("--session-concurrency 2 --profile-export-file").arg(&export);
+    let run = run.args("--summary-file").arg(&summary).args("-f").arg(&csv).args("--report").arg(&page).run();
+    let report = run.report();
+    assert!(report.text.contains("    Sessions: 4 (7 turns, 1.75 each)\n"), "{}", report.text);
+    for line in ["Session duration (with its delays): avg", "Session latency (all of its turns): avg"] {
+        assert!(report.text.contains(line), "{}", report.text);
+    }
+    let figures = Export::read(&export).experiments()[0]["summary"]["sessions"].clone();
+    assert_eq!((&figures["count"], &figures["turns"], &figures["broken"]), (&json!(4), &json!(7), &json!(0)));
+    let ns = |which: &str, of: &str| figures[which][of].as_f64().unwrap();
+    assert!(ns("duration_ns", "max") >= 400e6 && ns("latency_ns", "p50") >= 100e6, "{figures}");
+    let waited = ns("duration_ns", "avg") - ns("latency_ns", "avg");
+    assert!(waited >= 0.75 * 299e6, "three of four rested once: {figures}");
+    let result: Value = serde_json::from_slice(&std::fs::read(&summary).unwrap()).unwrap();
+    let client = &result["levels"][0]["client"];
+    assert_eq!((&client["sessions"]["turns"], &client["sessions"]["broken"]), (&json!(7), &json!(0)), "{client}");
+    assert!(client["entries"].as_array().unwrap().iter().all(|entry| entry["sessions"].is_null()), "{client}");
+    let csv = std::fs::read_to_string(&csv).unwrap();
+    let columns: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let cell = |name: &str| {
+        let index = columns.iter().position(|column| *column == name).unwrap_or_else(|| panic!("{name}: {csv}"));
+        csv.lines().nth(1).unwrap().split(',').nth(index).unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!((cell("Sessions"), cell("Turns per Session")), (4.0, 1.75));
+    assert!(cell("Avg session duration") > cell("Avg session latency") && cell("p99 session latency") >= 100_000.0);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        page.contains("Sessions: 4 (7 turns, 1.75 each)") && page.contains("Turns of the sessions"),
+        "{}",
+        run.stdout
+    );
 }

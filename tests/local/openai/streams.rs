@@ -113,3 +113,57 @@ fn a_stream_is_over_with_its_last_word_whenever_its_connection_ends() {
         assert!(run.wall < Duration::from_secs(20), "{:?}", run.wall);
     }
 }
+
+/// A stream in chunks whose connection stays: the end of its body comes `late` after the last word.
+fn ends_late(late: Duration) -> impl Fn(&Received) -> Vec<Act> + Send + Sync {
+    move |_| {
+        let events = [STREAM.as_bytes().to_vec(), chunk(&format!("{}{DONE}", content("a")))].concat();
+        vec![Act::Send(events), Act::Wait(late), Act::Send(chunk(""))]
+    }
+}
+
+#[test]
+fn a_slot_is_free_with_the_last_word_whenever_the_body_ends() {
+    let payloads = Payloads::of(&[CHAT]);
+    for load in
+        ["--concurrency-range 1", "--async --concurrency-range 2", "--async --concurrency-range 3 --max-connections 2"]
+    {
+        let server = HttpServer::start(ends_late(Duration::from_secs(20)));
+        let run = payloads.on(&server).args("--request-count 8").args(load).run();
+        assert_eq!(run.report().level().client_number("Request count"), 8.0, "{}", run.stdout);
+        assert!(!run.stdout.contains("Failed request count"), "{}", run.stdout);
+        // As much as the first of them would have taken.
+        assert!(run.wall < Duration::from_secs(20), "{load}: {:?}", run.wall);
+    }
+}
+
+#[test]
+fn the_end_of_a_body_that_comes_soon_leaves_the_connection() {
+    let payloads = Payloads::of(&[CHAT]);
+    for (load, connections) in [("--concurrency-range 1", 1), ("--async --concurrency-range 3", 3)] {
+        let server = HttpServer::start(ends_late(Duration::from_millis(1)));
+        let run = payloads.on(&server).args("--request-count 60").args(load).run();
+        assert_eq!(run.report().level().client_number("Request count"), 60.0, "{}", run.stdout);
+        // A machine that stands still for a moment costs one.
+        let made = server.connections();
+        assert!((connections..connections + 10).contains(&made), "{load}: {made}");
+    }
+}
+
+#[test]
+fn what_follows_the_last_word_may_be_broken_and_costs_the_connection_alone() {
+    let payloads = Payloads::of(&[CHAT]);
+    for rest in ["nonsense", "5\r\nabcde\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"] {
+        let server = HttpServer::start(move |request: &Received| {
+            let events = [STREAM.as_bytes().to_vec(), chunk(&format!("{}{DONE}", content("a")))].concat();
+            if request.ordinal % 2 == 0 {
+                return vec![Act::Send([&events, rest.as_bytes()].concat()), Act::Close];
+            }
+            vec![Act::Send(events), Act::Wait(Duration::from_millis(1)), Act::Send(rest.into()), Act::Close]
+        });
+        for load in ["--concurrency-range 1", "--async --concurrency-range 2"] {
+            let run = payloads.on(&server).args("--request-count 10").args(load).run();
+            assert_eq!(run.report().level().client_number("Request count"), 10.0, "{rest:?}: {}", run.stdout);
+        }
+    }
+}

@@ -74,7 +74,10 @@ pub fn flags(command: &clap::Command, root: &Node) -> Result<Flags, Fault> {
     report::storage(top.take("storage"), &mut flags)?;
     // There, failures are counted but never end a run.
     flags.add("max-errors", "100%");
-    top.refuse("tokenizer", "tokens of answers are counted as the server tells them: leave it out, and name a tokenizer.json for prompts with --tokenizer")?;
+    top.refuse(
+        "tokenizer",
+        "a name at a model hub is no file: leave it out, and name the model's tokenizer.json with --tokenizer",
+    )?;
     top.finish()?;
     flags.check(command)?;
     Ok(flags)

@@ -17,6 +17,9 @@ mod recorder;
 #[path = "../../../../src/record/sample.rs"]
 #[allow(dead_code)]
 mod sample;
+#[path = "../../../../src/record/sessions.rs"]
+#[allow(dead_code)]
+mod sessions;
 #[path = "../../../../src/record/streak.rs"]
 mod streak;
 #[path = "../../../../src/record/tally.rs"]

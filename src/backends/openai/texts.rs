@@ -1,0 +1,110 @@
+//! The texts of an answer, for whoever counts their tokens.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Deserializer, Value};
+
+/// What each choice of an answer says, in one piece: reasoning, text, and the calls of tools. `answer` is its documents, one after the
+/// other: a body, or the data of events.
+pub fn texts(answer: &[u8]) -> Vec<String> {
+    let mut texts = BTreeMap::<u64, String>::new();
+    for document in Deserializer::from_slice(answer).into_iter::<Document>().map_while(Result::ok) {
+        for choice in document.choices {
+            let text = texts.entry(choice.index).or_default();
+            choice.add_to(text);
+        }
+    }
+    texts.into_values().filter(|text| !text.is_empty()).collect()
+}
+
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    index: u64,
+    #[serde(default)]
+    delta: Option<Message>,
+    #[serde(default)]
+    message: Option<Message>,
+    #[serde(default)]
+    text: Value,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    content: Value,
+    #[serde(default)]
+    reasoning_content: Value,
+    #[serde(default)]
+    reasoning: Value,
+    #[serde(default)]
+    refusal: Value,
+    #[serde(default)]
+    tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    #[serde(default)]
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    #[serde(default)]
+    name: Value,
+    #[serde(default)]
+    arguments: Value,
+}
+
+impl Choice {
+    fn add_to(&self, text: &mut String) {
+        let mut add = |value: &Value| *text += value.as_str().unwrap_or_default();
+        for message in [&self.delta, &self.message].into_iter().flatten() {
+            // The same under two names, where a server has both.
+            add(if message.reasoning_content.is_string() { &message.reasoning_content } else { &message.reasoning });
+            add(&message.content);
+            add(&message.refusal);
+            for function in message.tool_calls.iter().flatten().filter_map(|call| call.function.as_ref()) {
+                add(&function.name);
+                add(&function.arguments);
+            }
+        }
+        add(&self.text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_choice_are_put_together() {
+        let events = concat!(
+            r#"{"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"hm ","reasoning":"hm "}}]}"#,
+            "\n",
+            r#"{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"he\u00e9"}}]}"#,
+            "\n{\"choices\":[{\"delta\":{\"content\":\"llo\",\"tool_calls\":null}}]}\n",
+            r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}"#,
+        );
+        assert_eq!(texts(events.as_bytes()), ["hm he\u{e9}llof{}", "b"]);
+    }
+
+    #[test]
+    fn bodies_have_texts_and_other_documents_none() {
+        let chat =
+            br#"{"choices":[{"index":0,"message":{"role":"assistant","content":"a b"},"finish_reason":"stop"}]}"#;
+        assert_eq!(texts(chat), ["a b"]);
+        assert_eq!(texts(br#"{"choices":[{"text":"x"},{"index":1,"text":"y"}]}"#), ["x", "y"]);
+        for other in [&br#"{"data":[{"embedding":[0.5]}]}"#[..], b"[1]", b"", b"{", br#"{"choices":[{"text":null}]}"#] {
+            assert!(texts(other).is_empty(), "{}", String::from_utf8_lossy(other));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Conversations that were played, for the report, CSV files and the export: how many, how long they took, and how long of it they
+//! waited for answers.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::measure::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
+use crate::report::number::{significant, whole_us};
+
+/// A distribution of them: how the report, CSV files and the export name it.
+struct Times {
+    line: &'static str,
+    column: &'static str,
+    key: &'static str,
+    of: fn(&Sessions) -> &Distribution,
+}
+
+const TIMES: [Times; 2] = [
+    Times {
+        line: "Session duration (with its delays)",
+        column: "session duration",
+        key: "duration_ns",
+        of: |all| &all.duration,
+    },
+    Times {
+        line: "Session latency (all of its turns)",
+        column: "session latency",
+        key: "latency_ns",
+        of: |all| &all.waiting,
+    },
+];
+
+/// The lines of a level; `row` is how a distribution is shown.
+pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
+    let Some(sessions) = &client.sessions else { return String::new() };
+    let each = significant(sessions.turns_each());
+    let mut text = format!("    Sessions: {} ({} turns, {each} each", sessions.count(), sessions.turns);
+    if sessions.broken > 0 {
+        let _ = write!(text, "; {} with a turn that failed", sessions.broken);
+    }
+    text += ")\n";
+    for Times { line, of, .. } in TIMES {
+        text += &row(line, false, of(sessions));
+    }
+    text
+}
+
+/// A column's name, and how a level fills it.
+type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
+
+/// The columns of levels that played conversations; none where no level did.
+pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
+    if levels.iter().all(|level| level.client.sessions.is_none()) {
+        return Vec::new();
+    }
+    let mut columns: Vec<Column> = Vec::new();
+    let mut add = |title: String, cell: Box<dyn Fn(&Sessions) -> String>| {
+        let fill = move |level: &LevelSummary| {
+            level.client.sessions.as_deref().map_or_else(String::new, |sessions| cell(sessions))
+        };
+        columns.push((title, Box::new(fill)));
+    };
+    add("Sessions".to_owned(), Box::new(|sessions| sessions.count().to_string()));
+    add("Turns per Session".to_owned(), Box::new(|sessions| significant(sessions.turns_each())));
+    for Times { column, of, .. } in TIMES {
+        let mut time = |title: &str, cell: fn(&Distribution) -> f64| {
+            add(format!("{title} {column}"), Box::new(move |sessions| whole_us(cell(of(sessions))).to_string()));
+        };
+        time("Avg", Distribution::mean_ns);
+        time("p50", |times| times.percentile_ns(50.0) as f64);
+        time("p99", |times| times.percentile_ns(99.0) as f64);
+    }
+    columns
+}
+
+/// The figures of a level, where it played any; `times` is how a distribution is written.
+pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Option<Value> {
+    let sessions = client.sessions.as_deref()?;
+    let mut all = json!({ "count": sessions.count(), "turns": sessions.turns, "broken": sessions.broken });
+    for Times { key, of, .. } in TIMES {
+        all[key] = times(of(sessions));
+    }
+    Some(all)
+}
