@@ -2,7 +2,7 @@
 //! proven.
 
 mod assignment;
-mod believed;
+mod entry;
 mod goal;
 mod isolated;
 mod outcome;
@@ -23,9 +23,10 @@ use serde_json::Value;
 use crate::affinity;
 use crate::app::screen::Screen;
 use crate::app::tune::assignment::Assignment;
+use crate::app::tune::entry::Entry;
 use crate::app::tune::isolated::{Isolated, Order};
 use crate::app::tune::outcome::Seen;
-use crate::app::tune::record::{Entry, Head, Record, Step};
+use crate::app::tune::record::{Head, Record, Step};
 use crate::app::tune::subject::Subject;
 use crate::app::{check_devices, phase, signals};
 use crate::backends::Connect;

@@ -6,28 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::tune::believed::{SECONDS, is_believed};
+use crate::app::tune::entry::{Entry, SECONDS};
 use crate::error::{Error, Result};
 use crate::report::{Interrupts, SafeFile};
-use crate::result::VisitFigures;
-use crate::tune::{Observation, Trial};
 
 /// Name of the file in the folder of the search.
 const FILE: &str = "trials.jsonl";
-
-/// A trial and its result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// The trial.
-    pub trial: Trial,
-    /// Its result.
-    pub observation: Observation,
-    /// The figures, if there are any.
-    pub measured: Option<VisitFigures>,
-    /// The line that it was read from, which is written back unchanged.
-    #[serde(skip)]
-    pub line: Option<String>,
-}
 
 /// A line of the record: the next step of the search.
 #[derive(Clone, Debug, PartialEq)]
@@ -201,7 +185,7 @@ fn step(line: String) -> Option<Step> {
     if let Ok(Raised { budget_s }) = serde_json::from_str(&line) {
         return SECONDS.contains(&budget_s).then_some(Step::Budget(budget_s));
     }
-    let entry = serde_json::from_str(&line).ok().filter(is_believed)?;
+    let entry = serde_json::from_str(&line).ok().filter(Entry::is_believed)?;
     Some(Step::Trial(Box::new(Entry { line: Some(line), ..entry })))
 }
 
@@ -260,8 +244,8 @@ fn unwritable(path: &Path, error: std::io::Error) -> Error {
 mod tests {
     use super::*;
     use crate::interrupt;
-    use crate::result::Figures;
-    use crate::tune::{Found, Phase};
+    use crate::result::{Figures, VisitFigures};
+    use crate::tune::{Found, Observation, Phase, Trial};
 
     fn entry(round: usize) -> Entry {
         Entry {

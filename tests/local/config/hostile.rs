@@ -59,7 +59,7 @@ fn what_grows_without_end_while_it_is_read_is_refused() {
     let run = |name: usize, extends: &str| format!("  r{name}: {{extends: [{extends}]}}\n");
     let chain: String = (1..900).map(|number| run(number, &format!("r{}", number - 1))).collect();
     let tree: String = (1..40).map(|number| run(number, &vec![format!("r{}", number - 1); 10].join(","))).collect();
-    let many: String = (1..30_000).map(|number| run(number, "r0")).collect();
+    let many: String = (1..2_000).map(|number| run(number, "r0")).collect();
     for (runs, rule) in [
         (chain, "a run extends no more than 100 others"),
         (tree, "a run extends no more than 100 others"),
@@ -68,11 +68,11 @@ fn what_grows_without_end_while_it_is_read_is_refused() {
         let error = Config::of(&format!("runs:\n  r0: {{model: m}}\n{runs}")).error(&[]);
         assert!(error.starts_with("FILE:") && error.contains(rule), "{error}");
     }
-    let values: Vec<String> = (0..50_000).map(|number| format!("a:{number}")).collect();
+    let values: Vec<String> = (0..5_000).map(|number| format!("a:{number}")).collect();
     let lists = format!("model: m\nheader: [{}]\n", values.join(","));
     assert_eq!(Config::of(&lists).plan(&[]).target.connection.headers.len(), values.len());
-    let wrong = lists.replace("a:40000,", "a40000,");
-    let column = wrong.lines().nth(1).unwrap().find("a40000").unwrap() + 1;
+    let wrong = lists.replace("a:4000,", "a4000,");
+    let column = wrong.lines().nth(1).unwrap().find("a4000").unwrap() + 1;
     let error = Config::of(&wrong).error(&[]);
     assert!(error.starts_with(&format!("FILE:2:{column}: -H: it must be Name:Value")), "{error}");
 }
