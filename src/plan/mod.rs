@@ -110,6 +110,8 @@ impl Plan {
         // perf_analyzer's callers know how many windows a level takes.
         let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
         self.measurement.on_disturbance.get_or_insert(usual);
+        self.output.upstream_form = codes == Codes::PerfAnalyzers;
+        self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
         self
     }
 
@@ -178,4 +180,6 @@ pub struct ReportPlan {
     pub verbosity: u8,
     /// A dashboard is shown while the run goes on.
     pub live: bool,
+    /// What perf_analyzer's readers take apart is as it has it, to the end of the line.
+    pub upstream_form: bool,
 }

@@ -270,7 +270,9 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&L
         let wait = if setup.hides_times() { 0 } else { transport_us(setup, level) };
         wait.to_string()
     });
-    if levels.iter().any(|level| level.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())) {
+    // perf_analyzer's callers find these columns by name, whether or not the server has a GPU.
+    if levels.iter().filter_map(|level| level.gpus.as_ref()).any(|gpus| setup.detail.upstream_form || !gpus.is_empty())
+    {
         gpu_column(columns, "Avg GPU Utilization", |gpu| gpu.utilization.map(significant));
         gpu_column(columns, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(significant));
         gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));

@@ -87,6 +87,8 @@ pub struct Detail {
     pub verbose_csv: bool,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
+    /// What perf_analyzer's readers take apart is as it has it, to the end of the line.
+    pub upstream_form: bool,
 }
 
 /// Which model it was.
@@ -127,7 +129,11 @@ impl Setup {
             max_outstanding: plan.load.max_outstanding,
             max_connections: plan.load.max_connections,
             seed: plan.seed,
-            detail: Detail { verbose_csv: plan.output.verbose_csv, verbosity: plan.output.verbosity },
+            detail: Detail {
+                verbose_csv: plan.output.verbose_csv,
+                verbosity: plan.output.verbosity,
+                upstream_form: plan.output.upstream_form,
+            },
             synchronous: plan.is_synchronous(&[]),
             service_kind: String::new(),
             client_times: None,

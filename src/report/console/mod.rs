@@ -157,7 +157,7 @@ pub fn summary(result: &RunResult) -> String {
             batch(level),
             significant(level.client.throughput()),
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
-            mark(Outcome::of(level)),
+            mark(setup, level),
         );
     }
     text
@@ -205,9 +205,13 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
     format!("  {name} latency {latency} usec, {known}{sure}\n")
 }
 
-/// What a line ends with where the level is not simply valid.
-fn mark(outcome: Outcome) -> String {
-    if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
+/// What a line ends with where the level is not simply valid. perf_analyzer's readers expect nothing behind the unit: for them only
+/// levels are marked that it does not list at all, and the others' blocks have the verdict.
+fn mark(setup: &Setup, level: &LevelSummary) -> String {
+    let outcome = Outcome::of(level);
+    let is_listed = matches!(level.ending, Ending::Stable | Ending::Complete) && outcome != Outcome::Failed;
+    let bare = outcome == Outcome::Valid || setup.detail.upstream_form && is_listed;
+    if bare { String::new() } else { format!(" [{outcome}]") }
 }
 
 fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {

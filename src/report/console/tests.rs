@@ -296,6 +296,26 @@ fn late_open_loops_say_so() {
 }
 
 #[test]
+fn for_perf_analyzers_readers_only_levels_that_it_leaves_out_are_marked() {
+    let mut setup = plans::setup();
+    setup.detail.upstream_form = true;
+    let end = |change: fn(&mut LevelSummary)| {
+        let mut level = level();
+        change(&mut level);
+        let text = summary(&plans::result(&setup, &[level]));
+        text.split_once("infer/sec, latency ").unwrap().1.to_owned()
+    };
+    let plain = "11001 usec\n";
+    assert_eq!(end(|_| ()), plain);
+    assert_eq!(end(|level| level.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.5)])), plain);
+    assert_eq!(end(|level| level.verdict = Verdict::Invalid(vec![InvalidReason::LittlesLaw(-0.2)])), plain);
+    assert_eq!(end(|level| level.ending = Ending::Unstable), "11001 usec [unstable]\n");
+    assert_eq!(end(|level| level.ending = Ending::OverThreshold), "11001 usec [over latency threshold]\n");
+    let failed = |level: &mut LevelSummary| level.verdict = Verdict::Invalid(vec![InvalidReason::Errors(11, 100)]);
+    assert_eq!(end(failed), "11001 usec [failed]\n");
+}
+
+#[test]
 fn decoupled_and_sequence_models_have_lines_of_their_own() {
     let mut setup = plans::setup();
     setup.decoupled = true;

@@ -353,6 +353,12 @@ fn columns() {
         &Run::verbose(|run| run.levels[0].gpus = Some(vec![gpu()])).tables()[0],
         true,
     );
+    // Its file was written without a GPU: the columns are there all the same.
+    let without_gpu = Run::verbose(|run| {
+        run.setup.detail.upstream_form = true;
+        run.levels[0].gpus = Some(Vec::new());
+    });
+    same_columns(fixture!("metrics.csv"), &without_gpu.tables()[0], true);
     same_columns(
         fixture!("rate.csv"),
         &Run::of(|run| run.rates(20.0, 40.0, GapDistribution::Constant)).tables()[0],
