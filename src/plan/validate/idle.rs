@@ -2,6 +2,8 @@
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
+use crate::plan::validate::service::{is_grpc, json_formats};
+use crate::plan::validate::tls;
 use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, ServiceKind, StageLoad};
 
 /// Flags that have an effect only under some condition.
@@ -19,6 +21,9 @@ enum Idle {
     /// That no model of the run is such a one.
     Unless(fn(&ModelSpec) -> bool),
 }
+
+const PLAIN: &str =
+    "nothing is encrypted, headers neither: HTTP is with -u https://HOST:PORT, gRPC with -i grpc --ssl-grpc-use-ssl";
 
 const TABLE: &[Row] = &[
     Row {
@@ -144,6 +149,18 @@ const TABLE: &[Row] = &[
         flags: &["--endpoint"],
         idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::OpenAi),
         rule: "it is for services of the OpenAI kind, --service-kind openai",
+    },
+    Row {
+        flags: &["--grpc-method"],
+        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::DynamicGrpc),
+        rule: "it is for other gRPC services, --service-kind dynamic_grpc",
+    },
+    Row { flags: tls::FLAGS, idle: Idle::Plan(tls::goes_plain), rule: PLAIN },
+    Row { flags: &[tls::USE], idle: Idle::Plan(|draft| tls::goes_plain(draft) && tls::wants(draft)), rule: PLAIN },
+    Row {
+        flags: &["--input-tensor-format", "--output-tensor-format"],
+        idle: Idle::Plan(|draft| is_grpc(draft) && !json_formats(draft).is_empty()),
+        rule: "gRPC's tensors are always binary",
     },
     Row {
         flags: &["-u", "-i", "-H", "--grpc-compression-algorithm", "--input-tensor-format", "--output-tensor-format"],

@@ -1,11 +1,13 @@
 //! Rules of encryption.
 
+use crate::exit::Codes;
 use crate::plan::Draft;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 
-/// Flags that mean nothing without encryption. perf_analyzer goes on in plaintext, and sends its headers so.
-const FLAGS: &[&str] = &[
+/// Flags that mean nothing without encryption. perf_analyzer goes on in plaintext, and sends its headers so; as its scripts count
+/// on that, so does the program under its name, and says it.
+pub(super) const FLAGS: &[&str] = &[
     "--ssl-grpc-root-certifications-file",
     "--ssl-grpc-private-key-file",
     "--ssl-grpc-certificate-chain-file",
@@ -19,11 +21,11 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Asks for encryption by itself, but only over gRPC.
-const USE: &str = "--ssl-grpc-use-ssl";
+pub(super) const USE: &str = "--ssl-grpc-use-ssl";
 
 /// Rules of encryption.
 pub(super) const RULES: &[Rule] = &[Rule {
-    broken: |draft| on_network(draft) && !is_encrypted(draft) && !asking(draft).is_empty(),
+    broken: |draft| draft.codes == Codes::Own && goes_plain(draft) && !asking(draft).is_empty(),
     message: |draft| {
         format!(
             "{} asks for TLS, but the connection is not encrypted: HTTP is with -u https://HOST:PORT, gRPC with \
@@ -35,9 +37,19 @@ pub(super) const RULES: &[Rule] = &[Rule {
 
 fn asking(draft: &Draft) -> Vec<&'static str> {
     let mut flags = draft.given.among(FLAGS);
-    let declined = draft.given.value(USE).is_some_and(|word| word.eq_ignore_ascii_case("false"));
-    flags.extend((draft.given.has(USE) && !declined).then_some(USE));
+    flags.extend(wants(draft).then_some(USE));
     flags
+}
+
+/// Whether gRPC is to be encrypted.
+pub(super) fn wants(draft: &Draft) -> bool {
+    let declined = draft.given.value(USE).is_some_and(|word| word.eq_ignore_ascii_case("false"));
+    draft.given.has(USE) && !declined
+}
+
+/// Whether nothing is encrypted that goes over the network.
+pub(super) fn goes_plain(draft: &Draft) -> bool {
+    on_network(draft) && !is_encrypted(draft)
 }
 
 /// Whether any connection is: that of the requests, or that of the metrics, which takes the same flags.
