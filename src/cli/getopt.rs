@@ -265,7 +265,7 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     found.into_iter().map(|(_, arg)| arg).take(MOST_SUGGESTED).collect()
 }
 
-/// `va` for `-v -a`, `p5000` for `-p 5000`.
+/// `va` for `-v -a`, `p5000` for `-p 5000`, and `u=h:1` for `-u h:1`, as perf_analyzer's own pages write it.
 fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>> {
     let mut flags = Vec::new();
     for (index, &byte) in cluster.iter().enumerate() {
@@ -281,7 +281,8 @@ fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>
         })?;
         let rest = &cluster[index + 1..];
         if !matches!(need(arg), Need::Never) && !rest.is_empty() {
-            flags.push(Flag { arg, attached: Some(OsString::from_vec(rest.to_vec())) });
+            let value = rest.strip_prefix(b"=").unwrap_or(rest);
+            flags.push(Flag { arg, attached: Some(OsString::from_vec(value.to_vec())) });
             break;
         }
         flags.push(Flag { arg, attached: None });

@@ -164,6 +164,7 @@ impl MeasurementArgs {
             on_disturbance: self.on_disturbance,
             latency_to: self.latency_to,
             goodput: goodput::all(&self.goodput),
+            long_count_windows: false,
         }
     }
 }

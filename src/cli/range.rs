@@ -137,6 +137,14 @@ pub fn periodic(text: &str) -> Result<Periodic, String> {
     Ok(Periodic { start, end, step, request_period: 0 })
 }
 
+/// Requests in a sequence; 0 where the text says none or fewer, for which perf_analyzer takes its default.
+pub fn sequence_length(text: &str) -> Result<u64, String> {
+    match text.parse::<i64>() {
+        Ok(i64::MIN..=0) => Ok(0),
+        _ => integer(text, 1, u64::from(u32::MAX)),
+    }
+}
+
 /// Correlation IDs `start[:end)`: the first, and how many there are.
 pub fn sequence_ids(text: &str) -> Result<SequenceIds, String> {
     const LAST: u64 = u32::MAX as u64;

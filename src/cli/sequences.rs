@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::backend::CorrelationForm;
-use crate::cli::range::{SequenceIds, sequence_ids};
+use crate::cli::range::{SequenceIds, sequence_ids, sequence_length};
 use crate::cli::values::{number, one_of, whole};
 use crate::plan::SequencePlan;
 
@@ -16,7 +16,7 @@ const LENGTH: u64 = 20;
 pub struct SequenceArgs {
     /// Requests in a sequence, before variation. Default: the length of the data stream where input data are given,
     /// else 20
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::from(u32::MAX)))]
+    #[arg(long, value_name = "N", value_parser = sequence_length)]
     sequence_length: Option<u64>,
 
     /// Lengths vary by up to so many percent in both directions. Not where the length is a data stream's
@@ -45,7 +45,7 @@ impl SequenceArgs {
     /// How sequences are made.
     pub fn plan(&self) -> SequencePlan {
         SequencePlan {
-            length: self.sequence_length,
+            length: self.sequence_length.map(|length| if length == 0 { LENGTH } else { length }),
             default_length: LENGTH,
             variation_percent: self.sequence_length_variation,
             first_id: self.sequence_id_range.first,

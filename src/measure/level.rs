@@ -71,9 +71,6 @@ pub struct MeasuredLevel {
 const WINDOW_POLL: Duration = Duration::from_millis(20);
 /// How often completed requests are counted where their number ends the window.
 const COUNT_POLL: Duration = Duration::from_millis(1);
-/// A window of requests lasts at least so long: a few fast requests are over within the time slice of one thread, and such
-/// windows never agree. (perf_analyzer looks once a second.)
-const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 /// Threads that were recording when a window ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
 /// Whoever interrupts waits for outstanding requests no longer than this.
@@ -319,7 +316,7 @@ impl<'a> Trials<'a> {
     /// Whether a window of requests, which began at `start`, has them.
     fn is_full(&self, start: Stamp) -> bool {
         let WindowRule::Count(requests) = self.measurement.plan.window else { return false };
-        self.run.recorder.completed().all() >= requests && Stamp::now() - start >= COUNT_WINDOW_LEAST
+        self.run.recorder.completed().all() >= requests && self.is_long_enough(start)
     }
 
     /// Closes the window in the recorder and remembers it, as `correct` leaves it; the next one ends at `next_end`, or later

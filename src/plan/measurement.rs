@@ -61,6 +61,9 @@ pub struct MeasurementPlan {
     pub latency_to: LatencyEnd,
     /// What a request must keep to be a good one.
     pub goodput: Goodput,
+    /// Windows of requests last a second at least, as perf_analyzer's documentation has it, and not half of it.
+    #[serde(skip)]
+    pub long_count_windows: bool,
 }
 
 impl MeasurementPlan {

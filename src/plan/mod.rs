@@ -110,6 +110,7 @@ impl Plan {
         // perf_analyzer's callers know how many windows a level takes.
         let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
         self.measurement.on_disturbance.get_or_insert(usual);
+        self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
         self
     }
 

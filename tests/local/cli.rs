@@ -33,7 +33,11 @@ fn plan(line: &str) -> Plan {
 }
 
 fn error(line: &str) -> String {
-    match cli::parse(words(line), Codes::PerfAnalyzers) {
+    error_as(line, Codes::PerfAnalyzers)
+}
+
+fn error_as(line: &str, codes: Codes) -> String {
+    match cli::parse(words(line), codes) {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Usage, "{line}");
             let message = error.to_string();
@@ -81,6 +85,7 @@ fn getopt_habits_are_kept() {
     assert_eq!(concurrency(&plan("-m m --conc 1:4")).end, Some(4));
     assert_eq!(plan("-mm -p5000 -va").measurement.window, WindowRule::Time(Duration::from_secs(5)));
     assert_eq!(plan("-mm -p5000 -va").load.calls, Calls::Asynchronous);
+    assert_eq!(plan("-m=m -u=h:1").target.connection.url, "h:1", "perf_analyzer's own pages have it so");
     assert_eq!(plan("-m m -v -v").output.verbosity, 2);
     assert_eq!(plan("-m m -vv").output.verbosity, 2);
     assert_eq!(plan("-m m --percentile -1").measurement.percentile, None);
@@ -576,9 +581,6 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     ("-m m --request-parameter a:b", &["--request-parameter 'a:b'", "name:value:type"]),
     ("-m m --sequence-id-range 5:5", &["--sequence-id-range '5:5'", "holds no ID"]),
-    ("-m m --sequence-length 0", &["--sequence-length '0'"]),
-    ("-m m --ssl-grpc-root-certifications-file /no", &["--ssl-grpc-root-certifications-file '/no'"]),
-    ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
     (
         "-m m --ssl-https-ca-certificates-file Cargo.toml",
         &["--ssl-https-ca-certificates-file asks for TLS", "-u https://"],
@@ -589,6 +591,9 @@ const REFUSED: &[(&str, &[&str])] = &[
         "-m m -i grpc --ssl-grpc-use-ssl false --ssl-grpc-root-certifications-file Cargo.toml",
         &["--ssl-grpc-root-certifications-file asks for TLS", "--ssl-grpc-use-ssl"],
     ),
+    ("-m m --sequence-length x", &["--sequence-length 'x'", "from 1 to 4294967295"]),
+    ("-m m --ssl-grpc-root-certifications-file /no", &["--ssl-grpc-root-certifications-file '/no'"]),
+    ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
     ("-m m --bls-composing-models a,,b", &["--bls-composing-models ''"]),
     ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
     ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
@@ -650,11 +655,28 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --streaming", &["--streaming needs gRPC"]),
     ("-m m --grpc-compression-algorithm gzip", &["--grpc-compression-algorithm gzip needs gRPC"]),
     ("-m m -i grpc --http-compression gzip", &["--http-compression gzip needs HTTP"]),
-    ("-m m -i grpc --input-tensor-format json", &["--input-tensor-format json needs HTTP"]),
     ("-m m --metrics-url h:1", &["--metrics-url needs --collect-metrics"]),
     (
         "-m m --service-kind triton_c_api --model-repository /r --collect-metrics --server-metrics off",
         &["--collect-metrics", "--server-metrics off"],
+    ),
+];
+
+/// The same under our name; under perf_analyzer's, whose scripts count on it, it goes on and a note says the second part.
+type Tolerated = (&'static str, &'static [&'static str], &'static str);
+
+const TOLERATED: &[Tolerated] = &[
+    (
+        "-m m -i grpc --input-tensor-format json",
+        &["--input-tensor-format json needs HTTP"],
+        "--input-tensor-format has no effect here: gRPC's tensors are always binary",
+    ),
+    ("-m m --sequence-length 0", &["--sequence-length '0'", "from 1 to 4294967295"], "taken for the default, 20"),
+    ("-m m --sequence-length -3", &["--sequence-length '-3'"], "--sequence-length -3 is no length"),
+    (
+        "-m m --grpc-method a.B/C",
+        &["--grpc-method a.B/C is for --service-kind dynamic_grpc"],
+        "--grpc-method has no effect here",
     ),
 ];
 
@@ -666,6 +688,23 @@ fn what_makes_no_sense_is_refused_in_one_line() {
             assert!(message.contains(part), "{line}: '{part}' is not in: {message}");
         }
     }
+}
+
+#[test]
+fn what_perf_analyzers_scripts_count_on_is_noted_under_its_name() {
+    for (line, parts, note) in TOLERATED {
+        let message = error_as(line, Codes::Own);
+        for part in *parts {
+            assert!(message.contains(part), "{line}: '{part}' is not in: {message}");
+        }
+        let plan = plan(line);
+        assert_eq!(plan.notes.iter().filter(|said| said.contains(note)).count(), 1, "{line}: {:?}", plan.notes);
+        assert!(!plan.target.connection.tls.enabled, "{line}");
+        assert_eq!(plan.load.sequences.length, line.contains("--sequence-length").then_some(20), "{line}");
+    }
+    // What was declined is not said to be without effect.
+    assert!(plan("-m m --ssl-grpc-use-ssl false").notes.is_empty());
+    assert!(plan("-m m -i grpc --input-tensor-format binary").notes.is_empty());
 }
 
 #[test]
@@ -892,6 +931,10 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
 - `--ssl-grpc-use-ssl` accepts a `true` or `false` after it.
 - A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;
   perf_analyzer goes on in plaintext, headers included.
+- Under the name `perf_analyzer`, JSON tensors over gRPC stay binary, and a `--sequence-length` of 0 or less is taken for the default, each
+  with a note; otherwise both are errors.
+- Under the name `perf_analyzer`, windows of `--measurement-mode count_windows` last at least a second, as its documentation promises;
+  otherwise half a second.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
 - In process, `--async`, `--streaming` and `--shared-memory` can be combined, decoupled models need no `--streaming`, and
@@ -899,7 +942,8 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
 - `--periodic-concurrency-range` needs no `--profile-export-file`.
 - `--verbose` is `-v`; in perf_analyzer it happens to be a prefix of `--verbose-csv`.
 - Flags of a service kind other than `--service-kind` are refused, and the message names the kinds that they are for; perf_analyzer ignores
-  most of them. Under the name `perf_analyzer`, `--endpoint` and `--model-signature-name` are ignored where they have no use, with a note.
+  most of them. Under the name `perf_analyzer`, `--endpoint`, `--grpc-method` and `--model-signature-name` are ignored where they have no
+  use, with a note.
 - `--service-kind tfserving` needs no `-i grpc`, speaks REST with `-i http`, and takes `--async` and TLS; `-x N` asks for a version, and
   any other word for a label. [services.md](services.md) describes the other differences, and those of `torchserve`.
 - `--service-kind openai` works under every load, including synchronous ones, and over TLS; [services.md](services.md) describes how its

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::measure::beats::{Beats, State};
-use crate::measure::level::{COUNT_POLL, COUNT_WINDOW_LEAST, GRACE, Trials};
+use crate::measure::level::{COUNT_POLL, GRACE, Trials};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::ranks::Told;
 use crate::measure::summary::Ending;
@@ -16,6 +16,12 @@ use crate::ranks::Ranks;
 
 /// A window ends so long after all have said how far they are.
 const LEAD: Duration = Duration::from_millis(50);
+
+/// Least length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows never
+/// agree.
+const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
+/// The same for perf_analyzer's, by its documentation.
+const UPSTREAM_COUNT_WINDOW_LEAST: Duration = Duration::from_secs(1);
 
 /// What is told of windows.
 struct Talk<'a> {
@@ -86,11 +92,17 @@ impl Trials<'_> {
         State {
             over: number,
             requests: self.run.recorder.completed().all(),
-            long_enough: Stamp::now() - start >= COUNT_WINDOW_LEAST,
+            long_enough: self.is_long_enough(start),
             interrupted: self.is_interrupted_here(),
             broken: self.is_broken(),
             ..State::default()
         }
+    }
+
+    /// Whether a window of requests that began at `start` has reached its least length.
+    pub(super) fn is_long_enough(&self, start: Stamp) -> bool {
+        let long = self.measurement.plan.long_count_windows;
+        Stamp::now() - start >= if long { UPSTREAM_COUNT_WINDOW_LEAST } else { COUNT_WINDOW_LEAST }
     }
 
     fn is_broken(&self) -> bool {

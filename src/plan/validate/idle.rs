@@ -3,6 +3,7 @@
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
+use crate::plan::validate::service::{is_grpc, json_formats};
 use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, ServiceKind, StageLoad};
 
 /// Flags that have an effect only under some condition.
@@ -145,6 +146,16 @@ const TABLE: &[Row] = &[
         flags: &["--endpoint"],
         idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::OpenAi),
         rule: "it is for services of the OpenAI kind, --service-kind openai",
+    },
+    Row {
+        flags: &["--grpc-method"],
+        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::DynamicGrpc),
+        rule: "it is for other gRPC services, --service-kind dynamic_grpc",
+    },
+    Row {
+        flags: &["--input-tensor-format", "--output-tensor-format"],
+        idle: Idle::Plan(|draft| is_grpc(draft) && !json_formats(draft).is_empty()),
+        rule: "gRPC's tensors are always binary",
     },
     Row {
         flags: &["-u", "-i", "-H", "--grpc-compression-algorithm", "--input-tensor-format", "--output-tensor-format"],

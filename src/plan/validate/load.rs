@@ -1,5 +1,6 @@
 //! Rules of the load.
 
+use crate::exit::Codes;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, loads, shown_range};
 use crate::plan::{Calls, DataSource, Draft, LoadMode, Range, ServiceKind};
@@ -20,6 +21,17 @@ pub(super) const RULES: &[Rule] = &[
             is_grpc && draft.given.has("--streaming") && draft.given.has("--sync")
         },
         message: |_| "--streaming is asynchronous and cannot go with --sync: leave one out".into(),
+    },
+    Rule {
+        // perf_analyzer takes its default, and so does the program under its name.
+        broken: |draft| {
+            let length = draft.given.value("--sequence-length").and_then(|length| length.parse::<i64>().ok());
+            draft.codes == Codes::Own && length.is_some_and(|length| length < 1)
+        },
+        message: |draft| {
+            let length = draft.given.value("--sequence-length").unwrap_or_default();
+            format!("--sequence-length '{length}': it must be a whole number from 1 to {}", u32::MAX)
+        },
     },
     Rule {
         broken: |draft| draft.given.has("--wait") && draft.plan.load.calls == Calls::Asynchronous,

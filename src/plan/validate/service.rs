@@ -226,7 +226,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| on_network(draft) && !is_http(draft) && !json_formats(draft).is_empty(),
+        broken: |draft| draft.codes == Codes::Own && is_grpc(draft) && !json_formats(draft).is_empty(),
         message: |draft| format!("{} json needs HTTP: use -i http", json_formats(draft).join(" and ")),
     },
     Rule {
@@ -329,7 +329,7 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
 ];
 
 /// Flags that perf_analyzer ignores for other services; under its name the program does the same, with a note.
-const IGNORED: &[&str] = &["--model-signature-name", "--endpoint"];
+const IGNORED: &[&str] = &["--model-signature-name", "--endpoint", "--grpc-method"];
 
 /// The first flag that does not apply to the draft's kind of service, and the kinds that it applies to. A flag whose
 /// value asks for nothing applies to all.
@@ -354,10 +354,16 @@ fn asks_compression(draft: &Draft, flag: &str) -> bool {
     draft.given.value(flag).is_some_and(|word| !word.eq_ignore_ascii_case("none"))
 }
 
-fn json_formats(draft: &Draft) -> Vec<&'static str> {
+/// Flags that ask for tensors as JSON.
+pub(super) fn json_formats(draft: &Draft) -> Vec<&'static str> {
     let mut flags = draft.given.among(&["--input-tensor-format", "--output-tensor-format"]);
     flags.retain(|flag| draft.given.value(flag).is_some_and(|word| word.eq_ignore_ascii_case("json")));
     flags
+}
+
+/// Whether requests go over gRPC.
+pub(super) fn is_grpc(draft: &Draft) -> bool {
+    on_network(draft) && !is_http(draft)
 }
 
 fn is_http(draft: &Draft) -> bool {
