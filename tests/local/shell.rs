@@ -52,8 +52,8 @@ fn help_is_as_wide_as_the_terminal() {
             "perf_client -h",
         ] {
             let text = plain(&on_terminal(line, columns, ""));
-            // A flag and its form are not torn.
-            let lines = text.lines().filter(|line| !line.trim_start().starts_with('-'));
+            // A flag and its form are not torn, nor is a line of usage.
+            let lines = text.lines().filter(|line| !line.trim_start().starts_with(['-', 'U']));
             let longest = lines.max_by_key(|line| line.chars().count()).unwrap();
             let width = longest.chars().count();
             assert!(width <= widest, "{line} at {columns}: {width} columns: {longest}");
