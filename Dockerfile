@@ -1,7 +1,9 @@
 # triton-bench inside the official Triton image, so that it measures the very server that will run in production:
 #   docker build -t triton-bench .
 #   docker run --rm --gpus all -v "$PWD/models:/models" triton-bench -m MODEL --model-repository /models
-# Another Triton release: --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3; a digest (NAME@sha256:...) holds it fast.
+# Another Triton release: --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3. A tag may come to mean another image, a digest
+# (NAME@sha256:...) never does: docs/install.md says how to look it up; these two lines are the place for it.
+# scripts/check-dockerfile does what stands here where there is no docker.
 ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:24.10-py3
 ARG RUST_IMAGE=rust:1.95-bookworm
 

@@ -43,10 +43,11 @@ def program() -> str:
 
 
 def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
-    """Keywords as the program's flags: ``concurrency_range="1:4"`` is ``--concurrency-range=1:4``, ``i="grpc"`` is ``-i grpc``."""
+    """Keywords as the program's flags: ``concurrency_range="1:4"`` is ``--concurrency-range 1:4``, ``i="grpc"`` is ``-i grpc``, and
+    ``async_=True``, as Python keeps the word for itself, ``--async``."""
     line: list[str] = []
     for name, value in flags.items():
-        flag = f"-{name}" if len(name) == 1 else "--" + name.replace("_", "-")
+        flag = f"-{name}" if len(name) == 1 else "--" + name.removesuffix("_").replace("_", "-")
         several = isinstance(value, (list, tuple))
         for each in value if several else [value]:  # type: ignore[union-attr]
             if each is None or each is False:

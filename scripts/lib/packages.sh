@@ -61,6 +61,12 @@ missing_aarch64() {
     have qemu-aarch64 || echo qemu-user
 }
 
+# What completions are tried in.
+missing_shells() {
+    have zsh || echo zsh
+    have fish || echo fish
+}
+
 missing_valgrind() { have valgrind || echo valgrind; }
 
 # The python backend needs the system's interpreter, its shared library and numpy.
@@ -107,7 +113,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, valgrind, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, shells, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do

@@ -21,6 +21,7 @@ use crate::machine::read;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::mpi::Launcher;
 use crate::plan::{Decision, LoadMode, OF_OUTPUT, Plan, WindowRule};
+use crate::ranks::clocks::Offset;
 use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
 use crate::stdio::{self, note};
@@ -30,6 +31,9 @@ const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];
 
 /// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);
+/// At least this many times the message delay between the two processes that are farthest apart: some pass a message on before the
+/// last one gets it.
+const STEPS: u32 = 10;
 /// How long processes may take to leave, once all have reported that everything is written.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// After a process was lost, how long rank 0 has to write its results before it ends all processes.
@@ -206,9 +210,15 @@ pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Int
     if ranks.is_joint() {
         check_clocks(ranks, plan)?;
     }
-    let start = ranks.is_first().then(|| Stamp::now().plus_duration(LEAD).0);
+    let start = ranks.is_first().then(|| Stamp::now().plus_duration(lead(&ranks.offsets())).0);
     let start = ranks.hear_first(start.as_ref(), ANSWER_LIMIT)?;
     Ok(Stamp(ranks.offset().to_own(start)))
+}
+
+/// How long everybody needs to hear of the start. A clock is known no better than to the time of a message.
+fn lead(offsets: &[Offset]) -> Duration {
+    let farthest = offsets.iter().map(|offset| offset.error_ns).max().unwrap_or(0);
+    LEAD.max(Duration::from_nanos(farthest) * STEPS)
 }
 
 fn check_clocks(ranks: &Ranks, plan: &Plan) -> Result<()> {

@@ -265,6 +265,23 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     found.into_iter().map(|(_, arg)| arg).take(MOST_SUGGESTED).collect()
 }
 
+/// The name that is most similar to a word, if one is similar enough.
+pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = names.map(|name| (strsim::jaro_winkler(name, word), name));
+    let best = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(likeness, _)| *likeness >= NEARLY).map(|(_, name)| name)
+}
+
+/// A word such as `-percentile` and the long flag that it may have been meant for.
+pub fn with_one_hyphen(command: &Command, word: &OsStr) -> Option<(String, String)> {
+    let word = word.to_str()?;
+    let name = word.strip_prefix('-')?.split('=').next()?;
+    let is_name = name.len() > 2 && !name.starts_with('-') && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+    let meant =
+        if is_name { find_long(command, name).ok().or_else(|| alike(command, name).first().copied()) } else { None };
+    meant.map(|arg| (format!("-{name}"), format!("--{}", arg.get_long().unwrap_or_default())))
+}
+
 /// `va` for `-v -a`, `p5000` for `-p 5000`, and `u=h:1` for `-u h:1`, as perf_analyzer's own pages write it.
 fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>> {
     let mut flags = Vec::new();

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use crate::cli::Command;
+use crate::cli::getopt::{self, nearest};
 use crate::cli::word::{self, Called, Word, Words, help_of};
 use crate::error::{Error, Result};
 
@@ -21,56 +22,71 @@ struct Help {
 
 /// The usual flags and examples, on one screen.
 const SHORT: &str = "\
-Measures inference servers: Triton inside this process, or a server on the network
+Measures inference servers: Triton in this process, or one on the network
 
 Usage: triton-bench -m MODEL [FLAGS]
 
   -m MODEL                        the model to measure
-  --model-repository DIR          measure in this process, with the models of this directory
-  -u HOST:PORT, -i http|grpc      or measure a server on the network
-  --concurrency-range 1:16        keep so many requests outstanding, level after level
-  --request-rate-range 100:500    or send so many requests a second
+  --model-repository DIR          in this process, out of this directory
+  -u HOST:PORT, -i http|grpc      or at a server on the network
+  --concurrency-range 1:16        so many requests outstanding, level by level
+  --request-rate-range 100:500    or so many requests a second
   --input-data FILE               what requests carry; random by default
-  --async                         wait on no thread for each request
+  --async                         no thread waits for each request
   --percentile 99                 judge by this percentile
-  -f FILE, --summary-file FILE    write the figures as CSV, the whole result as JSON
+  -f FILE, --summary-file FILE    figures as CSV, the whole result as JSON
   --require 'p99<20ms'            end with 6 where this does not hold
 
 Examples:
   triton-bench -m resnet50 --model-repository /models --concurrency-range 1:8
-  triton-bench -m resnet50 -u server:8001 -i grpc --request-rate-range 100:500:100 --percentile 99
+  triton-bench -m resnet50 -u server:8001 -i grpc --request-rate-range 100:500
   triton-bench compare yesterday.json today.json
 ";
 
 /// The usual flags, and the names of all commands.
 pub fn short(called: &Called) -> String {
-    format!("{SHORT}\nCommands: {}. All flags: --help\n", called.names())
+    let names = called.names();
+    format!(
+        "{SHORT}\nCommands:\n  {names}\nAll flags: --help. Those of a section or command: --help load, --help tune\n"
+    )
 }
 
-/// The flags of the section whose title begins so, in any case.
+/// The flags of the section whose title begins so, in any case, or a command's.
 ///
 /// # Errors
 /// Where there is none, with those that there are.
-pub fn section(command: clap::Command, name: &str) -> Result<String> {
-    let mut titles: Vec<String> = Vec::new();
-    for title in command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_help_heading) {
-        if !titles.iter().any(|known| known == title) {
-            titles.push(title.to_owned());
-        }
+pub fn about(called: &Called, name: &str) -> Result<Command> {
+    if let Some(word) = called.commands.iter().find(|word| word.name == name) {
+        return (word.read)(called, &mut ["--help".into()].into_iter());
     }
+    let titles = titles(&called.run);
     let wanted = name.to_lowercase();
     let Some(found) = titles.iter().find(|title| title.to_lowercase().starts_with(&wanted)).cloned() else {
-        let titles: Vec<String> = titles.iter().map(|title| format!("'{}'", first_words(title))).collect();
+        let sections: Vec<String> = titles.iter().map(|title| format!("'{}'", first_words(title))).collect();
+        let nearest = nearest(&name.to_lowercase(), called.commands.iter().map(|word| word.name));
         return Err(Error::usage(format!(
-            "--help '{name}': there is no such section; there are {}",
-            titles.join(", ")
+            "help '{name}': there is no such section or command{}; sections: {}; commands: {}",
+            nearest.map_or_else(String::new, |name| format!(": did you mean {name}?")),
+            sections.join(", "),
+            called.names()
         )));
     };
     let hidden = |arg: clap::Arg| {
         let others = arg.get_help_heading() != Some(found.as_str());
         arg.hide(others)
     };
-    Ok(help_of(command.mut_args(hidden).after_help("")))
+    Ok(Command::Help(help_of(called.run.clone().mut_args(hidden).after_help(""))))
+}
+
+/// The titles of all sections, in order.
+pub fn titles(run: &clap::Command) -> Vec<String> {
+    let mut titles: Vec<String> = Vec::new();
+    for title in run.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_help_heading) {
+        if !titles.iter().any(|known| known == title) {
+            titles.push(title.to_owned());
+        }
+    }
+    titles
 }
 
 /// The title without the explanation in brackets.
@@ -80,12 +96,9 @@ fn first_words(title: &str) -> &str {
 
 /// Parses the arguments of `help`: a section or a command.
 fn read(called: &Called, words: Words<'_>) -> Result<Command> {
-    word::read(WORD.name, words, |Help { name }| {
-        let Some(name) = name else { return Ok(Command::Help(help_of(called.run.clone()))) };
-        match called.commands.iter().find(|word| word.name == name) {
-            Some(word) => (word.read)(called, &mut ["--help".into()].into_iter()),
-            None => section(called.run.clone(), &name).map(Command::Help),
-        }
+    word::read(WORD.name, words, |Help { name }| match name {
+        Some(name) => about(called, &name),
+        None => Ok(Command::Help(help_of(called.run.clone()))),
     })
 }
 
@@ -97,6 +110,23 @@ pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
         return Error::usage(format!("{} {rule}; see --help", words.len()));
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    let rule = format!("no flag takes it, and it is no command ({})", called.names());
-    Error::usage(format!("{}: {rule}; quote a value that has blanks; see --help", shown.join(" ")))
+    let first = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    let meant = nearest(&first, called.commands.iter().map(|word| word.name)).map_or_else(
+        || format!(" ({}); quote a value that has blanks;", called.names()),
+        |name| format!(": did you mean {name}?"),
+    );
+    Error::usage(format!("{}: no flag takes it, and it is no command{meant} see --help", shown.join(" ")))
+}
+
+/// What was refused, with a word on a long flag that was written with one hyphen, which is read letter by letter. Beside a header any
+/// word may be a part of a credential.
+pub fn with_hyphens(called: &Called, error: Error, words: &[OsString]) -> Error {
+    let has_header = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"-H"));
+    let hyphens = words.iter().find_map(|word| getopt::with_one_hyphen(&called.run, word));
+    let Some((word, flag)) = hyphens.filter(|_| !has_header) else { return error };
+    let refused = error.to_string();
+    let refused = refused.strip_suffix("see --help").unwrap_or(&refused).trim_end_matches([' ', ';']);
+    Error::usage(format!(
+        "{refused}; {word} was read letter by letter, long flags have two hyphens: {flag}; see --help"
+    ))
 }

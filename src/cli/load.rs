@@ -24,7 +24,7 @@ const ENDLESS_THREADS: usize = 1024;
 
 /// When requests leave.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Load (one of concurrency, rate, intervals, schedule, trace, periodic, stages, sweep)")]
+#[command(next_help_heading = "Load (one of concurrency, rate, schedule and others)")]
 pub struct LoadArgs {
     /// Keeps so many requests outstanding, one level after the other. Without an end: one level; an end of 0: grows
     /// until --latency-threshold is passed; a step of `*2` doubles. Or a list, such as `1,2,4:8`

@@ -47,7 +47,7 @@ use crate::cli::getopt::{CommandLine, HelpForm};
 use crate::cli::rounds::MatrixKind;
 use crate::cli::word::{Called, columns, help_of, refused};
 use crate::cli::words::{given, words_of};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
     API_MAJOR, Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
@@ -149,19 +149,27 @@ struct Flags {
 /// One line that names the flag, its value and the rule that it breaks.
 pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
     let called = Called { run: command_of(codes), commands: commands::ALL };
-    let mut words = ranks::numbered(args.into_iter().skip(1)).into_iter().peekable();
+    let words = ranks::numbered(args.into_iter().skip(1));
+    let mut rest = words.iter().cloned().peekable();
     for word in called.commands {
-        if words.next_if(|first| first == word.name).is_some() {
-            return (word.read)(&called, &mut words);
+        if rest.next_if(|first| first == word.name).is_some() {
+            return (word.read)(&called, &mut rest);
         }
     }
+    flags_of_a_run(&called, rest, codes).map_err(|error| match error.kind() {
+        ErrorKind::Usage => help::with_hyphens(&called, error, &words),
+        _ => error,
+    })
+}
+
+fn flags_of_a_run(called: &Called, words: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
     match getopt::read(&called.run, words)? {
-        CommandLine::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(&called))),
-        CommandLine::Help(HelpForm::Section(name)) => help::section(called.run, &name).map(Command::Help),
-        CommandLine::Help(_) => Ok(Command::Help(help_of(called.run))),
+        CommandLine::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(called))),
+        CommandLine::Help(HelpForm::Section(name)) => help::about(called, &name),
+        CommandLine::Help(_) => Ok(Command::Help(help_of(called.run.clone()))),
         CommandLine::Version => Ok(Command::Version(version(codes))),
         CommandLine::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
-            Err(help::stray(&called, &strays, getopt::may_hold_secret(&words)))
+            Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }
         CommandLine::Run(words, strays) => config::command(&called.run, words, &strays, codes),
     }
@@ -170,7 +178,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<C
 /// The flags as clap knows them: for the help, the documentation and tests.
 pub fn command() -> clap::Command {
     let commands = commands::ALL.iter().map(|word| word.name).collect::<Vec<_>>().join(", ");
-    let rule = format!("Commands, each with --help, in the place of the first flag: {commands}.");
+    let rule = format!(
+        "Commands, each with --help, in the place of the first flag: {commands}. A section alone: --help load."
+    );
     Flags::command().no_binary_name(true).after_help(format!("{AFTER_HELP}\n\n{rule}"))
 }
 
@@ -179,7 +189,11 @@ fn command_of(codes: Codes) -> clap::Command {
     let command = command().term_width(columns());
     match codes {
         Codes::Own => command,
-        Codes::PerfAnalyzers => command.name("perf_analyzer").override_usage("perf_analyzer -m MODEL [FLAGS]"),
+        // Its callers have no commands.
+        Codes::PerfAnalyzers => {
+            let command = command.name("perf_analyzer").override_usage("perf_analyzer -m MODEL [FLAGS]");
+            command.after_help(AFTER_HELP)
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The command line of `models`: the flags of a run that concern the server.
 
+use clap::Parser;
+
 use crate::cli::getopt::{self, CommandLine};
-use crate::cli::word::{Called, Word, Words};
+use crate::cli::word::{self, Called, Word, Words, help_of};
 use crate::cli::{Command, command, config, help};
 use crate::error::Result;
 use crate::exit::Codes;
@@ -14,21 +16,28 @@ const ABOUT: &str =
     "Lists the models that a repository or a server offers, with their tensors, and why some cannot be had";
 
 const USAGE: &str = "\
-Usage: triton-bench models --model-repository DIR [FLAGS]
-       triton-bench models -u HOST:PORT [-i http|grpc] [FLAGS]
+triton-bench models --model-repository DIR [FLAGS]
+       triton-bench models -u HOST:PORT [FLAGS]";
 
-      -m MODEL
-          This one only. Default: all
-      --model-repository DIR
-          Loads the models of this directory into this process, one after the other (--triton-server-directory says which Triton)
-      -u HOST:PORT, -i http|grpc
-          Asks a server on the network
-  -h, --help
-          Prints this text
+const AFTER: &str = "Flags about the server (headers, TLS, the embedded server's) are those of a run; see triton-bench --help. \
+    Exit codes: 0 listed, 99 bad flags, no such model or no server.";
 
-Flags about the server (headers, TLS, the embedded server's) are those of a run; see triton-bench --help. Exit codes: 0 listed, 99 bad flags,
-no such model or no server.
-";
+/// The flags that matter most, of all those of a run; for the help alone.
+#[derive(Parser)]
+#[command(about = ABOUT, override_usage = USAGE, after_help = AFTER)]
+struct Usual {
+    /// This one only. Default: all
+    #[arg(short, long, value_name = "NAME")]
+    _model: Option<String>,
+
+    /// Loads the models of this directory into this process, one after the other (--triton-server-directory says which Triton)
+    #[arg(long = "model-repository", value_name = "DIR")]
+    _repository: Option<String>,
+
+    /// Asks a server on the network, by -i http or -i grpc
+    #[arg(short, long = "url", value_name = "HOST:PORT")]
+    _url: Option<String>,
+}
 
 /// A name that no model has, because a run needs one.
 const NONE: &str = "*";
@@ -36,7 +45,7 @@ const NONE: &str = "*";
 /// Parses the arguments of `models`: flags of a run.
 fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     match getopt::read(&called.run, words)? {
-        CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(format!("{ABOUT}\n\n{USAGE}"))),
+        CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(help_of(word::flags::<Usual>()))),
         CommandLine::Run(words, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
         }

@@ -18,6 +18,7 @@ mod openai;
 mod other_servers;
 mod results;
 mod scripted;
+mod shell;
 #[path = "../support/mod.rs"]
 mod support;
 mod test_runs;

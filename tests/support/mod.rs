@@ -22,6 +22,7 @@ pub mod terminal;
 pub mod tritonserver;
 pub mod turns;
 pub mod watched;
+pub mod wire;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,7 @@ pub use skip::skip;
 pub use terminal::Terminal;
 pub use tritonserver::TritonServer;
 pub use watched::until_it_catches;
+pub use wire::Wire;
 
 /// A file that the workspace's build leaves beside the program, or in a folder of its own for the library's variants.
 pub fn artifact(name: &str) -> PathBuf {

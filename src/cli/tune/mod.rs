@@ -14,7 +14,7 @@ use crate::cli::getopt::{self, CommandLine};
 use crate::cli::requirement::{figure, requirement};
 use crate::cli::tune::search::searched;
 use crate::cli::values::{number, share, time, whole};
-use crate::cli::word::{Called, Word, Words, help_of, refused};
+use crate::cli::word::{Called, Word, Words, columns, help_of, refused};
 use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, version, words_of};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
@@ -126,7 +126,7 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     let given_words = words.clone();
     let command = command();
     match getopt::read(&command, words)? {
-        CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command()))),
+        CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command().term_width(columns())))),
         CommandLine::Version => Ok(Command::Version(version(Codes::Own))),
         CommandLine::Run(words, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))

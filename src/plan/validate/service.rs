@@ -116,6 +116,19 @@ pub(super) const SERVER_RULES: &[Rule] = &[
             )
         },
     },
+    // Variants may be in process and over the network in one run; perf_analyzer's callers give both.
+    Rule {
+        broken: |draft| {
+            let elsewhere = !draft.plan.target.service.is_embedded() && draft.given.has("--model-repository");
+            elsewhere && draft.codes == Codes::Own && draft.plan.matrix.is_none() && draft.plan.rounds.is_none()
+        },
+        message: |draft| {
+            format!(
+                "{} is not in this process, where --model-repository measures: leave one out",
+                draft.given.show("--service-kind")
+            )
+        },
+    },
     Rule {
         broken: |draft| draft.plan.target.service == ServiceKind::TfServing && draft.given.has("--streaming"),
         message: |_| "perf_analyzer does not support streaming for TensorFlow Serving. Leave out --streaming".into(),

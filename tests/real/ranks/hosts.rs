@@ -1,26 +1,30 @@
 //! Network namespaces as machines: two processes in two of them, each with a network, a name and a monotonic clock of its own, and the
-//! server and the launcher in a third.
+//! server and the launcher in a third, in the middle. Wires between them are as long as a test wants.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::joint::{requests, rows, summary};
 use super::mpi::Mpi;
 use super::separate::two;
-use crate::support::{Export, Model, Program, Repository, TritonServer, skip};
+use crate::support::{Export, Model, Program, Repository, TritonServer, Wire, skip};
 
 /// So far apart are the clocks of the machines, in seconds.
-const APART: u64 = 100;
+pub const APART: u64 = 100;
+/// From a machine to the middle, where it does not matter.
+const NEAR: Duration = Duration::from_millis(1);
 
 /// Two machines and what connects them; gone when dropped.
-struct Hosts {
+pub struct Hosts {
     /// Names of the namespaces: that of the server, and one for each machine.
     names: [String; 3],
     /// What all addresses begin with.
     network: String,
+    wires: Vec<Wire>,
 }
 
 fn ip(words: &str) -> Result<(), String> {
@@ -42,44 +46,41 @@ fn told(words: &str, run: std::io::Result<Output>) -> Result<(), String> {
 }
 
 impl Hosts {
-    /// Makes them, where that is allowed.
-    fn make() -> Option<Self> {
+    /// Makes them, where that is allowed, so far from the middle.
+    pub fn make(each_way: Duration) -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let own = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let names = [0, 1, 2].map(|number| format!("bench{own}-{number}"));
-        let hosts = Self { names, network: "10.213".to_owned() };
-        match hosts.connect() {
+        let mut hosts = Self { names, network: "10.213".to_owned(), wires: Vec::new() };
+        match hosts.connect(each_way) {
             Ok(()) => Some(hosts),
             Err(why) => {
                 skip(&format!(
-                    "network namespaces cannot be made here ({why}); run as root, with iproute2 and util-linux"
+                    "network namespaces cannot be made here ({why}); run as root, with iproute2, util-linux and /dev/net/tun"
                 ));
                 None
             }
         }
     }
 
-    fn connect(&self) -> Result<(), String> {
-        let Self { names: [middle, machines @ ..], network } = self;
+    fn connect(&mut self, each_way: Duration) -> Result<(), String> {
+        let Self { names: [middle, machines @ ..], network, wires } = self;
         let time = format!("unshare --uts --time --monotonic {APART} --fork --kill-child true");
         told(&time, Command::new("unshare").args(time.split_whitespace().skip(1)).output())?;
         ip(&format!("netns add {middle}"))?;
         ip(&format!("-n {middle} link set lo up"))?;
         within(middle, "sysctl -qw net.ipv4.ip_forward=1")?;
         for (number, machine) in machines.iter().enumerate() {
-            let net = format!("{network}.{}", number + 1);
+            let (net, to) = (format!("{network}.{}", number + 1), format!("to{number}"));
             ip(&format!("netns add {machine}"))?;
-            ip(&format!("-n {middle} link add to{number} type veth peer name eth0 netns {machine}"))?;
-            ip(&format!("-n {middle} addr add {net}.1/24 dev to{number}"))?;
-            ip(&format!("-n {middle} link set to{number} up"))?;
+            let wire = Wire::between([(middle, &to), (machine, "eth0")], each_way);
+            wires.push(wire.map_err(|error| format!("/dev/net/tun: {error}"))?);
+            ip(&format!("-n {middle} addr add {net}.1/24 dev {to}"))?;
+            ip(&format!("-n {middle} link set {to} up"))?;
             ip(&format!("-n {machine} addr add {net}.2/24 dev eth0"))?;
             ip(&format!("-n {machine} link set eth0 up"))?;
             ip(&format!("-n {machine} link set lo up"))?;
             ip(&format!("-n {machine} route add default via {net}.1"))?;
-            // A kernel without it has machines that are near.
-            if let Err(why) = told("tc", Command::new("tc").args(delay(machine).split_whitespace()).output()) {
-                eprintln!("no delay between the machines: {why}");
-            }
         }
         Ok(())
     }
@@ -94,13 +95,19 @@ impl Hosts {
         format!("{}.1.1", self.network)
     }
 
+    /// What starts a program where the server is.
+    pub fn in_the_middle(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[0]]);
+        command
+    }
+
     /// A launcher that starts a process on each machine.
-    fn launcher(&self, mpi: Mpi, repository: &Repository, processes: usize) -> Command {
+    pub fn launcher(&self, mpi: Mpi, repository: &Repository, processes: usize) -> Command {
         let agent = repository.file("agent");
         fs::write(&agent, self.agent()).unwrap();
         fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[0]]);
+        let mut command = self.in_the_middle();
         let launcher = mpi.launcher(processes);
         command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.arg(launcher.get_program());
@@ -110,6 +117,8 @@ impl Hosts {
                 command.args(["--prtemca", "plm_ssh_agent"]).arg(agent).args(["-H", &hosts, "--bind-to", "none"])
             }
             Mpi::Mpich => {
+                // UCX takes machines that share a kernel for one, and would pass by the network.
+                command.env("UCX_TLS", "tcp");
                 command.args(["-localhost", &self.server(), "-launcher", "ssh", "-launcher-exec"]);
                 command.arg(agent).args(["-hosts", &hosts])
             }
@@ -135,13 +144,9 @@ impl Hosts {
     }
 }
 
-/// What makes everything that a machine sends 2 ms late.
-fn delay(machine: &str) -> String {
-    format!("-n {machine} qdisc add dev eth0 root netem delay 2ms")
-}
-
 impl Drop for Hosts {
     fn drop(&mut self) {
+        self.wires.clear();
         for name in &self.names {
             // One that was not made is not there.
             let _ = ip(&format!("netns del {name}"));
@@ -150,13 +155,13 @@ impl Drop for Hosts {
 }
 
 /// The server that tests start, on an address that machines can reach, within the namespace in the middle.
-fn serve(hosts: &Hosts, repository: &Repository) -> Option<TritonServer> {
+pub fn serve(hosts: &Hosts, repository: &Repository) -> Option<TritonServer> {
     TritonServer::start_within(&["ip", "netns", "exec", &hosts.names[0]], &hosts.server(), repository)
 }
 
 #[test]
 fn two_machines_send_what_one_sends_and_know_each_others_clock() {
-    let Some(hosts) = Hosts::make() else { return };
+    let Some(hosts) = Hosts::make(NEAR) else { return };
     let repository = Repository::of(&[Model::identity("m")]);
     fs::write(repository.file("data.json"), rows(60, 16)).unwrap();
     let Some(server) = serve(&hosts, &repository) else { return };
@@ -170,9 +175,7 @@ fn two_machines_send_what_one_sends_and_know_each_others_clock() {
             .args("--summary-file")
             .arg(repository.file(&format!("{name}.result.json")))
     };
-    let mut alone = Command::new("ip");
-    alone.args(["netns", "exec", &hosts.names[0]]);
-    program("one").through(alone).run().report_even_if_late();
+    program("one").through(hosts.in_the_middle()).run().report_even_if_late();
     let one = requests(&[Export::read(&repository.file("one.json"))]);
     for mpi in Mpi::all() {
         let name = format!("{mpi:?}");
@@ -194,7 +197,7 @@ fn two_machines_send_what_one_sends_and_know_each_others_clock() {
 
 #[test]
 fn two_machines_measure_a_model_each() {
-    let Some(hosts) = Hosts::make() else { return };
+    let Some(hosts) = Hosts::make(NEAR) else { return };
     let repository = Repository::of(&[Model::identity("a"), Model::identity("b")]);
     let Some(server) = serve(&hosts, &repository) else { return };
     for mpi in Mpi::all() {

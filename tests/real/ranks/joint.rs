@@ -22,7 +22,7 @@ pub fn requests(exports: &[Export]) -> BTreeMap<String, usize> {
 }
 
 /// When the requests of a run were sent, from the first on, in milliseconds.
-fn instants(exports: &[Export]) -> Vec<f64> {
+pub fn instants(exports: &[Export]) -> Vec<f64> {
     let spans = exports.iter().flat_map(|export| Export::spans(&export.experiments()[0]));
     let mut sent: Vec<u64> = spans.map(|(sent, _)| sent).collect();
     sent.sort_unstable();
