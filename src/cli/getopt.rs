@@ -269,7 +269,7 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = names.map(|name| (strsim::jaro_winkler(name, word), name));
     let best = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(likeness, _)| *likeness >= NEARLY).map(|(_, name)| name)
+    best.filter(|(likeness, _)| *likeness >= SIMILAR).map(|(_, name)| name)
 }
 
 /// A word such as `-percentile` and the long flag that it may have been meant for.

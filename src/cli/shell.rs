@@ -45,9 +45,11 @@ fn completions(called: &Called, words: Words<'_>) -> Result<Command> {
         let shell = shell.ok_or_else(|| Error::usage(format!("{rule}: {}", shells())))?;
         // The others take flags alone.
         let commands = called.commands.iter().filter(|_| name == NAMES[0]);
-        let commands: Vec<clap::Command> = commands.map(|word| without_hidden_flags(word.name, &with_words(called, word))).collect();
+        let commands: Vec<clap::Command> =
+            commands.map(|word| without_hidden_flags(word.name, &with_words(called, word))).collect();
         let positions = positions(shell, &commands);
-        let mut command = without_hidden_flags(NAMES[0], &called.run).disable_help_subcommand(true).subcommands(commands);
+        let mut command =
+            without_hidden_flags(NAMES[0], &called.run).disable_help_subcommand(true).subcommands(commands);
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut command, name, &mut text);
         // For bash it spells the hyphen of a program's name in two ways, so that no command is ever found; for fish it takes a flag

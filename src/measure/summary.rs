@@ -526,6 +526,7 @@ pub(crate) mod sample {
             on_disturbance: Some(OnDisturbance::Replace),
             latency_to: LatencyEnd::Response,
             goodput: Goodput::default(),
+            long_count_windows: false,
         }
     }
 }

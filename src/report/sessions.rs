@@ -57,7 +57,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     let mut add = |title: String, cell: Box<dyn Fn(&Sessions) -> String>| {
         let fill = move |level: &LevelSummary| {
-            level.client.sessions.as_deref().map_or_else(String::new, |sessions| cell(sessions))
+            level.client.sessions.as_deref().map_or_else(String::new, &cell)
         };
         columns.push((title, Box::new(fill)));
     };

@@ -156,7 +156,7 @@ fn what_follows_the_last_word_may_be_broken_and_costs_the_connection_alone() {
     for rest in ["nonsense", "5\r\nabcde\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"] {
         let server = HttpServer::start(move |request: &Received| {
             let events = [STREAM.as_bytes().to_vec(), chunk(&format!("{}{DONE}", content("a")))].concat();
-            if request.ordinal % 2 == 0 {
+            if request.ordinal.is_multiple_of(2) {
                 return vec![Act::Send([&events, rest.as_bytes()].concat()), Act::Close];
             }
             vec![Act::Send(events), Act::Wait(Duration::from_millis(1)), Act::Send(rest.into()), Act::Close]

@@ -59,7 +59,7 @@ fn a_tokenizer_counts_bodies_and_what_it_does_not_take_is_chunks() {
     let server = HttpServer::start(|request: &Received| {
         let body = r#"{"choices":[{"message":{"content":"hello"}},{"index":1,"message":{"content":"you"}}]}"#;
         let other = r#"{"choices":[{"message":{"content":""}}]}"#;
-        let text = if request.ordinal % 2 == 0 { body } else { other };
+        let text = if request.ordinal.is_multiple_of(2) { body } else { other };
         vec![Act::Send(http_server::reply("200 OK", "", text.as_bytes()))]
     });
     let (from, tokens, _, text) = counted(&payloads, &server, &flag);
@@ -68,7 +68,7 @@ fn a_tokenizer_counts_bodies_and_what_it_does_not_take_is_chunks() {
     let mixed =
         HttpServer::start(
             |request: &Received| {
-                if request.ordinal % 2 == 0 { letters(USAGE)(request) } else { letters("")(request) }
+                if request.ordinal.is_multiple_of(2) { letters(USAGE)(request) } else { letters("")(request) }
             },
         );
     let (from, tokens, _, text) = counted(&payloads, &mixed, &flag);
