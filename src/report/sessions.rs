@@ -56,9 +56,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     }
     let mut columns: Vec<Column> = Vec::new();
     let mut add = |title: String, cell: Box<dyn Fn(&Sessions) -> String>| {
-        let fill = move |level: &LevelSummary| {
-            level.client.sessions.as_deref().map_or_else(String::new, &cell)
-        };
+        let fill = move |level: &LevelSummary| level.client.sessions.as_deref().map_or_else(String::new, &cell);
         columns.push((title, Box::new(fill)));
     };
     add("Sessions".to_owned(), Box::new(|sessions| sessions.count().to_string()));

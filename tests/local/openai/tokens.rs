@@ -65,12 +65,9 @@ fn a_tokenizer_counts_bodies_and_what_it_does_not_take_is_chunks() {
     let (from, tokens, _, text) = counted(&payloads, &server, &flag);
     assert_eq!((from, tokens), ("tokenizer".into(), 80.0), "of both choices: {text}");
     assert!(text.contains("Empty answers: 10"), "{text}");
-    let mixed =
-        HttpServer::start(
-            |request: &Received| {
-                if request.ordinal.is_multiple_of(2) { letters(USAGE)(request) } else { letters("")(request) }
-            },
-        );
+    let mixed = HttpServer::start(|request: &Received| {
+        if request.ordinal.is_multiple_of(2) { letters(USAGE)(request) } else { letters("")(request) }
+    });
     let (from, tokens, _, text) = counted(&payloads, &mixed, &flag);
     assert_eq!((from, tokens), ("mixed".into(), 10.0 * 6.0 + 10.0 * 9.0), "{text}");
     assert!(text.contains("where the server tells no usage counted by the tokenizer"), "{text}");
