@@ -930,8 +930,8 @@ const DIFFERENCES: &str = "
 `triton-bench trace-summary [-t] [--slowest N] [--json] [--trace-export FILE] FILE...` summarises traces that a Triton server wrote (`tritonserver --trace-config=triton,file=FILE`,
 with `--trace-level TIMESTAMPS` given here or there), in the old and the new format: averages per model, in whole microseconds, of the request
 from first to last byte, and of receiving, sending, handling, queueing and executing it; HTTP and gRPC separately, models of an ensemble under
-the request to the ensemble. The file of a running server, which has no end yet, is read as far as it goes. A *Wait/Read* time of gRPC includes
-the time before anything arrived. `-t` prints each trace's moments, too.
+the request to the ensemble. The file of a running server, which has no end yet, is read as far as it goes, and that of a server that was
+killed up to its last whole trace. A *Wait/Read* time of gRPC includes the time before anything arrived. `-t` prints each trace's moments, too.
 
 Below the averages a table has mean, p50, p90, p95, p99 and share of every stage (nearest ranks, a trace without the stage counts as 0;
 `unexplained` is the rest), and the `--slowest` traces of each model (3) by their number, with their stages. `--json` prints the same

@@ -445,8 +445,11 @@ fn a_model_that_is_not_there_or_has_no_worker_is_said_before_anything_is_sent() 
         (reply("200 OK", "", b"<html>"), &["Malformed reply", "no description", "leave that out"]),
     ] {
         management.answer_instead("/models/m", answer);
-        run(&server, &flags).refusal(words);
+        run(&server, &format!("{flags} --server-wait 200ms")).refusal(words);
     }
+    // Nor is a model waited for that nobody registers.
+    management.answer_instead("/models/m", error(404, "ModelNotFoundException", "Model not found: m"));
+    run(&server, &flags).refusal(&["HTTP 404"]);
     assert_eq!(server.inferences(), 0);
     // Its worker is ready while it is waited for.
     management.answer_instead("/models/m", described(&["LOADING"], 1));

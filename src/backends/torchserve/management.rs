@@ -108,6 +108,8 @@ impl Management {
                 _ => Ok(()),
             }
         };
+        // A server that is healthy has registered the models that it was started with.
+        let is_final = |error: &InferError| error.code == ErrorCode::Http(404) || is_final(error);
         match wait.retry(attempt, is_final) {
             Ok(()) => Ok(found),
             Err(error) => Err(self.unknown(name, &error)),
@@ -124,9 +126,7 @@ impl Management {
 
     fn unknown(&self, name: &str, error: &InferError) -> Error {
         let next = match error.code {
-            ErrorCode::Http(404) => {
-                "register it, name another with -m or -x, or wait for it with --server-wait SECONDS"
-            }
+            ErrorCode::Http(404) => "register it, or name another with -m or -x",
             ErrorCode::Http(400..=403) => "pass the key for management with --management-key KEY",
             _ if error.code == ErrorCode::from(NO_WORKER) => {
                 "scale it up (PUT /models/NAME?min_worker=1), or wait for it with --server-wait SECONDS"
