@@ -72,65 +72,6 @@ fn assert_clock_is_found(shared: &Shared) {
 }
 
 #[test]
-fn timed_machines_20_ms_apart_send_what_one_sends_when_one_sends_it() {
-    let Some(hosts) = Hosts::make(FAR) else { return };
-    let repository = Repository::of(&[Model::identity("m")]);
-    let Some(server) = serve(&hosts, &repository) else { return };
-    let flags = "--request-rate-range 40 --request-count 60 --request-distribution poisson --seed 9";
-    program(&repository, &server, ("one", flags)).through(hosts.in_the_middle()).run().report_even_if_late();
-    let one = [Export::read(&repository.file("one.json"))];
-    for mpi in Mpi::all() {
-        let both = shared((&hosts, mpi), &repository, &server, flags);
-        assert_eq!(requests(&both.exports), requests(&one), "{mpi:?}");
-        assert_eq!(both.level["client"]["requests"], 60);
-        assert_clock_is_found(&both);
-        // Stamps in exports are of the wall clock, which both machines have in common and MPI knows nothing of.
-        let (here, there) = (instants(&one), instants(&both.exports));
-        let mut apart: Vec<f64> = here.iter().zip(&there).map(|(here, there)| here - there).collect();
-        apart.sort_by(f64::total_cmp);
-        // Both are counted from their first request, which may have been late.
-        let middle = apart[30];
-        apart.iter_mut().for_each(|apart| *apart = (*apart - middle).abs());
-        apart.sort_by(f64::total_cmp);
-        // Were rank 1's clock taken for another, half of them would be that far off.
-        assert!(apart[40] < 8.0, "{mpi:?}, clock {:?}: {apart:?}", clock(&both));
-        let known = clock(&both).1 as f64 / 1e6;
-        // Single ones may be late.
-        assert!(apart[54] < known + 8.0, "{mpi:?}: more apart than clocks may be wrong: {apart:?}");
-    }
-}
-
-#[test]
-fn timed_windows_of_machines_20_ms_apart_abut_and_hold_the_requests_of_both() {
-    let Some(hosts) = Hosts::make(FAR) else { return };
-    let repository = Repository::of(&[Model::identity("m")]);
-    let Some(server) = serve(&hosts, &repository) else { return };
-    for mpi in Mpi::all() {
-        let both = shared((&hosts, mpi), &repository, &server, "--request-rate-range 200 -p 1000 -r 4 -s 1000");
-        assert_clock_is_found(&both);
-        let clock_is_told = "known to within 2";
-        assert!(both.run.stderr.contains(clock_is_told), "{mpi:?}, two hundredths of a window: {}", both.run.stderr);
-        let windows = both.windows();
-        assert!(windows.len() >= 3, "{:?}", both.level["windows"]);
-        let number = |window: &Value, key: &str| window[key].as_f64().unwrap();
-        for pair in windows.windows(2) {
-            let gap = number(pair[1], "start_ns") / 1e9 - number(pair[0], "start_ns") / 1e9;
-            assert!((gap - 1.0).abs() < 0.01, "{mpi:?}, windows of a second begin {gap} s apart");
-        }
-        for window in &windows {
-            let (length, sent) = (number(window, "duration_s"), number(window, "sent"));
-            assert!((length - 1.0).abs() < 0.01 && (sent - 200.0).abs() <= 8.0, "{mpi:?}: {window}");
-        }
-        let sum = |rows: &[Value]| rows.iter().map(|row| row["requests"].as_u64().unwrap()).sum::<u64>();
-        assert_eq!(both.level["client"]["requests"], sum(both.ranks()), "{mpi:?}");
-        for rank in both.ranks() {
-            let (had, of) = (rank["requests"].as_u64().unwrap(), windows.len() as u64);
-            assert!(had.abs_diff(100 * of) <= 10 * of, "{mpi:?}, half of each window's: {rank}");
-        }
-    }
-}
-
-#[test]
 fn windows_that_are_no_longer_than_messages_take_are_refused() {
     let Some(hosts) = Hosts::make(FAR) else { return };
     let repository = Repository::of(&[Model::identity("m")]);
@@ -145,15 +86,83 @@ fn windows_that_are_no_longer_than_messages_take_are_refused() {
     }
 }
 
-#[test]
-fn timed_machines_farther_apart_than_the_usual_lead_begin_together() {
-    let Some(hosts) = Hosts::make(Duration::from_millis(100)) else { return };
-    let repository = Repository::of(&[Model::identity("m")]);
-    let Some(server) = serve(&hosts, &repository) else { return };
-    for mpi in Mpi::all() {
-        let both = shared((&hosts, mpi), &repository, &server, "--request-rate-range 50 --request-count 50");
-        // Rank 1 hears of the start 200 ms after rank 0 has named it, and its first request is due 20 ms after that start.
-        let late = both.ranks()[1]["late_ns"].as_u64().unwrap();
-        assert!(late < 60_000_000, "{mpi:?}: it heard of the start {late} ns too late\n{}", both.run.stdout);
+/// Alone on the machine: two programs, their launcher and the wires between them need both processors in time.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn timed_machines_20_ms_apart_send_what_one_sends_when_one_sends_it() {
+        let Some(hosts) = Hosts::make(FAR) else { return };
+        let repository = Repository::of(&[Model::identity("m")]);
+        let Some(server) = serve(&hosts, &repository) else { return };
+        let flags = "--request-rate-range 40 --request-count 60 --request-distribution poisson --seed 9";
+        program(&repository, &server, ("one", flags)).through(hosts.in_the_middle()).run().report_even_if_late();
+        let one = [Export::read(&repository.file("one.json"))];
+        for mpi in Mpi::all() {
+            let both = shared((&hosts, mpi), &repository, &server, flags);
+            assert_eq!(requests(&both.exports), requests(&one), "{mpi:?}");
+            assert_eq!(both.level["client"]["requests"], 60);
+            assert_clock_is_found(&both);
+            // Stamps in exports are of the wall clock, which both machines have in common and MPI knows nothing of.
+            let (here, there) = (instants(&one), instants(&both.exports));
+            let mut apart: Vec<f64> = here.iter().zip(&there).map(|(here, there)| here - there).collect();
+            apart.sort_by(f64::total_cmp);
+            // Both are counted from their first request, which may have been late.
+            let middle = apart[30];
+            apart.iter_mut().for_each(|apart| *apart = (*apart - middle).abs());
+            apart.sort_by(f64::total_cmp);
+            // Were rank 1's clock taken for another, half of them would be that far off.
+            assert!(apart[40] < 8.0, "{mpi:?}, clock {:?}: {apart:?}", clock(&both));
+            let known = clock(&both).1 as f64 / 1e6;
+            // Single ones may be late.
+            assert!(apart[54] < known + 8.0, "{mpi:?}: more apart than clocks may be wrong: {apart:?}");
+        }
+    }
+
+    #[test]
+    fn timed_windows_of_machines_20_ms_apart_abut_and_hold_the_requests_of_both() {
+        let Some(hosts) = Hosts::make(FAR) else { return };
+        let repository = Repository::of(&[Model::identity("m")]);
+        let Some(server) = serve(&hosts, &repository) else { return };
+        for mpi in Mpi::all() {
+            let both = shared((&hosts, mpi), &repository, &server, "--request-rate-range 200 -p 1000 -r 4 -s 1000");
+            assert_clock_is_found(&both);
+            let clock_is_told = "known to within 2";
+            assert!(
+                both.run.stderr.contains(clock_is_told),
+                "{mpi:?}, two hundredths of a window: {}",
+                both.run.stderr
+            );
+            let windows = both.windows();
+            assert!(windows.len() >= 3, "{:?}", both.level["windows"]);
+            let number = |window: &Value, key: &str| window[key].as_f64().unwrap();
+            for pair in windows.windows(2) {
+                let gap = number(pair[1], "start_ns") / 1e9 - number(pair[0], "start_ns") / 1e9;
+                assert!((gap - 1.0).abs() < 0.01, "{mpi:?}, windows of a second begin {gap} s apart");
+            }
+            for window in &windows {
+                let (length, sent) = (number(window, "duration_s"), number(window, "sent"));
+                assert!((length - 1.0).abs() < 0.01 && (sent - 200.0).abs() <= 8.0, "{mpi:?}: {window}");
+            }
+            let sum = |rows: &[Value]| rows.iter().map(|row| row["requests"].as_u64().unwrap()).sum::<u64>();
+            assert_eq!(both.level["client"]["requests"], sum(both.ranks()), "{mpi:?}");
+            for rank in both.ranks() {
+                let (had, of) = (rank["requests"].as_u64().unwrap(), windows.len() as u64);
+                assert!(had.abs_diff(100 * of) <= 10 * of, "{mpi:?}, half of each window's: {rank}");
+            }
+        }
+    }
+
+    #[test]
+    fn timed_machines_farther_apart_than_the_usual_lead_begin_together() {
+        let Some(hosts) = Hosts::make(Duration::from_millis(100)) else { return };
+        let repository = Repository::of(&[Model::identity("m")]);
+        let Some(server) = serve(&hosts, &repository) else { return };
+        for mpi in Mpi::all() {
+            let both = shared((&hosts, mpi), &repository, &server, "--request-rate-range 50 --request-count 50");
+            // Rank 1 hears of the start 200 ms after rank 0 has named it, and its first request is due 20 ms after that start.
+            let late = both.ranks()[1]["late_ns"].as_u64().unwrap();
+            assert!(late < 60_000_000, "{mpi:?}: it heard of the start {late} ns too late\n{}", both.run.stdout);
+        }
     }
 }
