@@ -32,6 +32,7 @@ pub struct Generation {
     pub second: Option<Stamp>,
     pub chunks: u32,
     pub tokens: Option<u64>,
+    pub by_tokenizer: bool,
     pub events: u32,
     pub reads: u32,
     pub unended: bool,

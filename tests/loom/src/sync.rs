@@ -47,6 +47,10 @@ impl AtomicU64 {
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, T> {
         LockResult::unwrap(self.0.lock())
     }
