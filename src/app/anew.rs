@@ -3,6 +3,7 @@
 use crate::app::company;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
+use crate::backend::Threading;
 use crate::error::Result;
 use crate::measure::summary::LevelSummary;
 use crate::plan::MeasurementPlan;
@@ -12,8 +13,9 @@ impl Runner<'_> {
     /// Loads the models anew, and measures a level as [`Runner::measure_quietly`] does.
     pub(super) fn measure_anew(&self, job: &Job, plan: &MeasurementPlan, is_first: bool) -> Result<LevelSummary> {
         let measure = || {
-            if !self.reload()? && is_first {
-                note!("--restarts: the model stays loaded on this server; each start has new connections only");
+            let reloaded = self.reload()?;
+            if is_first {
+                self.say_what_starts(reloaded);
             }
             // What is exported and validated is the first start.
             Runner { observers: None, ..*self }.measure_quietly(job, plan)
@@ -29,10 +31,23 @@ impl Runner<'_> {
         company::tell_of(ranks, Ok(own)).is_ok_and(|all| all.into_iter().all(|one| one))
     }
 
+    /// Says what another start is on a server that others may use, too.
+    fn say_what_starts(&self, reloaded: bool) {
+        if !reloaded {
+            note!("--restarts: the model stays loaded on this server; each start has new connections only");
+        } else if self.session.backend.capabilities().threading == Threading::Driven {
+            for model in &self.session.roots {
+                note!("--restarts: model '{model}' is unloaded and loaded on the server before each further start");
+            }
+        }
+    }
+
     /// Loads the models anew. Of several processes, one does so for each server, and all wait for that.
     fn reload(&self) -> Result<bool> {
-        let Some(ranks) = self.ranks else { return self.session.backend.reload() };
-        let reloaded = if ranks.owns_server() { self.session.backend.reload() } else { Ok(true) };
+        let session = self.session;
+        let reload = || session.backend.reload(&session.roots);
+        let Some(ranks) = self.ranks else { return reload() };
+        let reloaded = if ranks.owns_server() { reload() } else { Ok(true) };
         company::tell_of(ranks, reloaded).map(|all| all.into_iter().all(|reloaded| reloaded))
     }
 }

@@ -115,11 +115,12 @@ pub trait Backend: Send + Sync {
         Err(Error::server("this service keeps no metrics"))
     }
 
-    /// Reloads all models, while no client is open. Returns whether the service can; if not, nothing has changed.
+    /// Reloads these models, while no client is open; in process, all that the server has. Returns whether the service can; if not,
+    /// nothing has changed.
     ///
     /// # Errors
     /// Where a model is now missing, or the server does not release it.
-    fn reload(&self) -> Result<bool> {
+    fn reload(&self, _models: &[ModelId]) -> Result<bool> {
         Ok(false)
     }
 

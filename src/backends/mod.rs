@@ -14,6 +14,7 @@ mod offers;
 pub mod openai;
 mod prepared;
 pub mod regions;
+mod reload;
 mod request_ids;
 pub mod tfserving;
 pub mod tokens;

@@ -60,8 +60,8 @@ impl Backend for CountedTokens {
         self.inner.metrics(line)
     }
 
-    fn reload(&self) -> Result<bool> {
-        self.inner.reload()
+    fn reload(&self, models: &[ModelId]) -> Result<bool> {
+        self.inner.reload(models)
     }
 
     fn control(&self) -> Option<&dyn ModelControl> {

@@ -88,8 +88,9 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "STAT:SHARE", value_parser = precision)]
     precision: Option<Precision>,
 
-    /// Measures every level so often, with the model loaded anew in between (new connections over the network), and
-    /// gives the interval between these starts and the share of the variance that lies there
+    /// Measures every level so often, with the model loaded anew in between (over the network where the server loads
+    /// models on request, else with new connections), and gives the interval between these starts and the share of the
+    /// variance that lies there
     #[arg(long, value_name = "STARTS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     restarts: u32,
 

@@ -109,10 +109,20 @@ impl TritonServer {
 
     /// The whole answer to a GET request.
     pub fn get(&self, path: &str) -> Option<String> {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// The whole answer to a POST request with this body.
+    pub fn post(&self, path: &str, body: &str) -> Option<String> {
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}", body.len());
+        self.ask(&format!("{head}\r\n\r\n{body}"))
+    }
+
+    fn ask(&self, request: &str) -> Option<String> {
         let mut stream = TcpStream::connect((self.address.as_str(), self.http)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
         // In one piece: the server does not find a path that comes in two.
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;

@@ -223,7 +223,7 @@ impl Backend for TritonInProcess {
         self.server.traces()
     }
 
-    fn reload(&self) -> Result<bool> {
+    fn reload(&self, _: &[ModelId]) -> Result<bool> {
         self.server.reload().map(|()| true)
     }
 

@@ -6,6 +6,7 @@
 //! request       requests, encoded once              control   single calls that are waited for
 //! rules         checks of answers                   regions   shared memory over gRPC
 //! proto         protocol buffers                    model     models from metadata and configuration
+//! repository    loads and unloads models
 //! ```
 
 mod control;
@@ -14,6 +15,7 @@ pub mod fuzzing;
 mod model;
 mod proto;
 mod regions;
+mod repository;
 mod request;
 mod rules;
 mod service;
@@ -38,6 +40,7 @@ use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
+use crate::backends::reload::reload;
 use crate::backends::request_ids;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
@@ -271,6 +274,10 @@ impl Backend for GrpcBackend {
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
         self.metrics.read(line)
+    }
+
+    fn reload(&self, models: &[ModelId]) -> Result<bool> {
+        reload(self, models)
     }
 
     fn awaits_server(&self) -> bool {

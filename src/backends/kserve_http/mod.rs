@@ -5,7 +5,7 @@
 //! service        a client's slots: requests as bytes, answers as responses
 //! templates, template, render    every payload rendered once; only slot tags and sequence fields are patched
 //! reply, outputs, body           what came back, and whether it is an answer
-//! repository     loads models with other configurations
+//! repository     loads and unloads models
 //! regions        shared memory over HTTP
 //! ```
 
@@ -38,6 +38,7 @@ use crate::backend::{
 use crate::backends::extensions::Extensions;
 use crate::backends::metrics::MetricsSource;
 use crate::backends::regions::Registry;
+use crate::backends::reload::reload;
 use crate::backends::request_ids;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
@@ -294,6 +295,10 @@ impl Backend for HttpBackend {
 
     fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
         self.metrics.read(line)
+    }
+
+    fn reload(&self, models: &[ModelId]) -> Result<bool> {
+        reload(self, models)
     }
 
     fn control(&self) -> Option<&dyn ModelControl> {

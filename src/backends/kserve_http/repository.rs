@@ -1,18 +1,28 @@
-//! Loads models with other configurations, through the repository extension of a server that loads models on request.
-
-use std::time::Duration;
+//! Loads and unloads models, through the repository extension of a server that loads models on request.
 
 use serde_json::{Value, json};
 
-use crate::backend::ModelControl;
+use crate::backend::{ErrorCode, InferError, ModelControl};
 use crate::backends::kserve_http::HttpBackend;
 use crate::backends::kserve_http::render::model_path;
+use crate::backends::reload::{LOAD_LIMIT, Repository};
 use crate::engine::http1::Patience;
 use crate::error::{Error, Result};
 use crate::model::ModelId;
 
-/// How long a model may take to load.
-const LOAD_LIMIT: Duration = Duration::from_secs(600);
+/// What Triton says where models are not loaded on request.
+const NOT_ALLOWED: &str = "not allowed";
+
+impl HttpBackend {
+    /// Asks the repository to `act` on a model, such as `load`. Returns why it refuses, where it does.
+    fn ask(&self, model: &str, act: &str, body: &Value) -> Result<Option<InferError>> {
+        let path = model_path(&self.format.endpoint, &ModelId::latest(model), &format!("/{act}"));
+        let path = path.replacen("/v2/models/", "/v2/repository/models/", 1);
+        let answer = self.control.post(&path, &body.to_string(), Patience::Within(LOAD_LIMIT));
+        let answer = answer.map_err(|error| self.control.error(&format!("{act} of model '{model}'"), &error))?;
+        Ok(answer.refusal())
+    }
+}
 
 impl ModelControl for HttpBackend {
     fn configuration(&self, id: &ModelId) -> Result<Value> {
@@ -21,19 +31,13 @@ impl ModelControl for HttpBackend {
     }
 
     fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
-        let endpoint = &self.format.endpoint;
-        let path = model_path(endpoint, &ModelId::latest(model), "/load");
-        let path = path.replacen("/v2/models/", "/v2/repository/models/", 1);
         let body = match configuration {
             Some(configuration) => json!({ "parameters": { "config": configuration.to_string() } }),
             None => json!({}),
         };
-        let what = format!("load of model '{model}'");
-        let answer = self.control.post(&path, &body.to_string(), Patience::Within(LOAD_LIMIT));
-        let answer = answer.map_err(|error| self.control.error(&what, &error))?;
-        match answer.refusal() {
+        match self.ask(model, "load", &body)? {
             None => Ok(()),
-            Some(refusal) if refusal.message.contains("not allowed") => {
+            Some(refusal) if refusal.message.contains(NOT_ALLOWED) => {
                 Err(Error::server(refusal.to_string()).advice(
                     "start the server with --model-control-mode=explicit and --load-model, so that it loads models on request",
                 ))
@@ -41,4 +45,30 @@ impl ModelControl for HttpBackend {
             Some(refusal) => Err(Error::server(refusal.message)),
         }
     }
+}
+
+impl Repository for HttpBackend {
+    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>> {
+        let path = model_path(&self.format.endpoint, id, "/config");
+        let answer = self.control.get(&path, Patience::Setup);
+        let answer = answer.map_err(|error| self.control.error(&format!("configuration of model '{id}'"), &error))?;
+        Ok(if answer.refusal().is_none() { serde_json::from_slice(&answer.body).ok() } else { None })
+    }
+
+    fn unload(&self, model: &str) -> Result<bool> {
+        match self.ask(model, "unload", &json!({ "parameters": { "unload_dependents": true } }))? {
+            None => Ok(true),
+            Some(refusal) if is_no_offer(&refusal) => Ok(false),
+            Some(refusal) => Err(self.control.error(&format!("unload of model '{model}'"), &refusal)),
+        }
+    }
+
+    fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+        self.load(model, configuration)
+    }
+}
+
+/// Whether the server does not unload models on request: it is not Triton, or keeps that from us, or loads what it finds.
+fn is_no_offer(refusal: &InferError) -> bool {
+    matches!(refusal.code, ErrorCode::Http(401 | 403 | 404 | 405 | 501)) || refusal.message.contains(NOT_ALLOWED)
 }

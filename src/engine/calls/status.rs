@@ -28,6 +28,10 @@ const WORDS: [&str; 16] = [
 pub const BROKEN: &str = "Protocol error";
 /// The server does not have the method.
 pub const UNIMPLEMENTED: &str = WORDS[11];
+/// The caller may not.
+pub const PERMISSION_DENIED: &str = WORDS[6];
+/// The server does not know the caller.
+pub const UNAUTHENTICATED: &str = WORDS[15];
 /// The server does not accept calls.
 pub const UNAVAILABLE: &str = WORDS[13];
 /// The server does not know the method.

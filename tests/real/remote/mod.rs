@@ -1,5 +1,6 @@
 //! The program against a real `tritonserver` over HTTP and gRPC, end to end: what is promised about a network session.
 
+mod anew;
 mod disturbances;
 mod endings;
 mod far;

@@ -1,6 +1,8 @@
 //! Answers of the control plane, each with a size limit. A message of two bytes can stand for a struct of hundreds, so
 //! potentially long messages are parsed by hand, with a limit on every list.
 
+use serde_json::Value as Json;
+
 use crate::backends::kserve_grpc::proto::config_json;
 use crate::model::ConfigMark;
 use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
@@ -184,6 +186,24 @@ impl Answer for ModelConfigResponse {
             _ => Ok(()),
         })?;
         Ok(response)
+    }
+}
+
+/// The whole configuration of `ModelConfigResponse` as JSON; none where it has fields that this program does not know.
+pub struct WholeConfig(pub Option<Json>);
+
+impl Answer for WholeConfig {
+    const MOST: u64 = LONG;
+
+    fn read(message: &[u8]) -> Result<Self, String> {
+        let mut whole = None;
+        each(message, |field, value| {
+            if field == 1 {
+                whole = config_json::read(nested(value)?);
+            }
+            Ok(())
+        })?;
+        Ok(Self(whole))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use prost::Message;
+use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Empty {}
@@ -51,6 +51,29 @@ pub struct IndexRow {
     pub state: String,
     #[prost(string, tag = "4")]
     pub reason: String,
+}
+
+/// Request to load or to unload a model; its answer is empty.
+#[derive(Clone, PartialEq, Message)]
+pub struct RepositoryRequest {
+    #[prost(string, tag = "2")]
+    pub model_name: String,
+    #[prost(map = "string, message", tag = "3")]
+    pub parameters: HashMap<String, RepositoryParameter>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RepositoryParameter {
+    #[prost(oneof = "Choice", tags = "1, 3")]
+    pub choice: Option<Choice>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Choice {
+    #[prost(bool, tag = "1")]
+    Flag(bool),
+    #[prost(string, tag = "3")]
+    Text(String),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,0 +1,57 @@
+//! Loading and unloading models, through the repository extension of a server that does so on request.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::backend::InferError;
+use crate::backends::kserve_grpc::proto::WholeConfig;
+use crate::backends::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
+use crate::backends::kserve_grpc::{GrpcBackend, named};
+use crate::backends::reload::{LOAD_LIMIT, Repository};
+use crate::engine::calls::status::{PERMISSION_DENIED, UNAUTHENTICATED, UNIMPLEMENTED};
+use crate::engine::is_unanswered;
+use crate::error::Result;
+use crate::model::ModelId;
+
+impl GrpcBackend {
+    /// Asks the repository to do something with a model.
+    fn ask(&self, method: &str, model: &str, parameter: Option<(&str, Choice)>) -> Result<(), InferError> {
+        let parameter = parameter.map(|(name, choice)| (name.to_owned(), RepositoryParameter { choice: Some(choice) }));
+        let parameters: HashMap<String, RepositoryParameter> = parameter.into_iter().collect();
+        let request = RepositoryRequest { model_name: model.to_owned(), parameters };
+        self.control.call::<_, Empty>(method, &request, LOAD_LIMIT).map(drop)
+    }
+}
+
+impl Repository for GrpcBackend {
+    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>> {
+        match self.call::<_, WholeConfig>("ModelConfig", &named(id)) {
+            Ok(WholeConfig(whole)) => Ok(whole),
+            Err(error) if is_unanswered(&error) => {
+                Err(self.failed(&format!("reading the configuration of model '{id}'"), &error))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn unload(&self, model: &str) -> Result<bool> {
+        match self.ask("RepositoryModelUnload", model, Some(("unload_dependents", Choice::Flag(true)))) {
+            Ok(()) => Ok(true),
+            Err(error) if is_no_offer(&error) => Ok(false),
+            Err(error) => Err(self.failed(&format!("unloading model '{model}'"), &error)),
+        }
+    }
+
+    fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+        let parameter = configuration.map(|configuration| ("config", Choice::Text(configuration.to_string())));
+        self.ask("RepositoryModelLoad", model, parameter)
+            .map_err(|error| self.failed(&format!("loading model '{model}'"), &error))
+    }
+}
+
+/// Whether the server does not unload models on request: it is not Triton, or keeps that from us, or loads what it finds.
+fn is_no_offer(error: &InferError) -> bool {
+    [UNIMPLEMENTED, PERMISSION_DENIED, UNAUTHENTICATED].into_iter().any(|code| error.code == code.into())
+        || error.message.contains("not allowed")
+}
