@@ -4,77 +4,110 @@
 //! The blocks of a level differ, by chance and because neighbouring requests meet the same queue. How much the slow
 //! waves in a figure vary from block to block gives the variance of the whole. For a percentile the figure is the
 //! number of a block's requests below it, which gives the effective sample size of the level, and so the order
-//! statistics between which the percentile lies. If that is too small, the figure is not known: rare events cannot be
-//! told from a lucky quiet time.
-
-use std::sync::LazyLock;
+//! statistics between which the percentile lies.
+//!
+//! Queues come in bursts. A run that saw few bursts has latencies that are too low and differ too little, and so seems to
+//! have a larger sample size than it has; a rule that shows a figure if the sample size is large enough selects exactly
+//! such runs. So where neighbours are alike and the sample size is small, intervals reach further up, by as much as
+//! simulated runs were wrong; where it is too small, the figure is not known: rare events cannot be told from a lucky
+//! quiet time.
 
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::summary::{ClientSummary, Known};
 use crate::plan::{Precision, Statistic};
-use crate::stats::{Interval, TERMS, percentile_interval, student_t_quantile, variance_of_sum};
+use crate::stats::{Interval, LEAST_TERMS, half_width, percentile_interval, variance_of_sum};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
 /// What they aim at: the variance of few blocks of skewed figures promises a little too much.
-const AIM: f64 = 0.955;
-/// So many independent samples, at least, on the rarer side of a percentile.
+const AIM: f64 = 0.96;
+/// So many independent samples, at least, on the rarer side of a percentile. A mean of latencies, which are skewed, takes as many as
+/// the percentile with this rarer side.
 const LEAST_BEYOND: f64 = 10.0;
-/// So many independent samples tell a mean of latencies, which are skewed.
-const LEAST_FOR_MEAN: f64 = 50.0;
-/// Queues come in bursts, so that a quiet time shows a mean that is too low and varies too little. So many independent samples
-/// make up for that: in a mean, and on the rarer side of a percentile.
-const SKEW_OF_MEAN: f64 = 10.0;
-const SKEW_BEYOND: f64 = 1.5;
+const RARER_SIDE_OF_MEAN: f64 = 0.1;
+/// Where neighbours are alike, it takes so much more of them.
+const MORE_WHERE_ALIKE: f64 = 0.7;
+/// With no more than that, the upper side is as much longer again; with twice as many, by a quarter of it.
+const FURTHER_UP: f64 = 1.5;
+/// Samples that are worth fewer than one independent one for so many of them are alike to a degree. Those that have nothing in common seem
+/// to be worth as few by chance, but not fewer.
+const WORTH_LITTLE: f64 = 1.5;
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;
 /// One as narrow as this is told however few they are: where latencies are so much alike, there is nothing rare.
 const NARROW: f64 = 0.05;
-/// Fewer blocks tell nothing of what neighbours have in common.
-const LEAST_BLOCKS: usize = TERMS + 1;
 /// The resolution of the histograms: latencies that are closer are alike.
 const RESOLUTION: f64 = 0.001;
-/// Half the width of an interval in standard deviations that are estimates.
-static FACTOR: LazyLock<f64> = LazyLock::new(|| student_t_quantile(0.5 + AIM / 2.0, TERMS as f64));
-/// The same where they are certain.
-const CERTAIN_FACTOR: f64 = 2.004_654_462;
+/// Half the width of an interval where standard deviations are certain: the normal distribution's.
+const CERTAIN_HALF_WIDTH: f64 = 2.053_748_911;
 /// More independent samples than so many times the samples are chance.
 const MOST_WORTH: f64 = 4.0;
 
 /// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged. `None`
 /// where there is too little to tell.
 pub fn interval(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
-    if blocks.each().len() < LEAST_BLOCKS || all.requests == 0 {
+    // Fewer blocks tell nothing of what neighbours have in common.
+    if blocks.each().len() < LEAST_TERMS || all.requests == 0 {
         return None;
     }
     match of {
         Statistic::Throughput => {
-            let (rate, share) = (all.throughput(), half_width(&Ratio::throughput(blocks)));
+            let (rate, share) = (all.throughput(), half_of(&Ratio::throughput(blocks)));
             (share <= WIDEST).then_some(Interval { low: rate * (1.0 - share), high: rate * (1.0 + share) })
         }
-        Statistic::MeanLatency => {
-            let (mean, worth) = (all.latency.mean_ns(), worth_for_mean(blocks, all));
-            let share = half_width(&Ratio::latency(blocks)) * (1.0 + SKEW_OF_MEAN / worth.max(LEAST_FOR_MEAN));
-            let told = share <= WIDEST && (worth >= LEAST_FOR_MEAN || share <= NARROW);
-            // In a closed loop a mean latency is one over a throughput, in a queue it is one over spare capacity: of these
-            // the interval is symmetric.
-            told.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - share) })
-        }
+        Statistic::MeanLatency => of_mean(blocks, all),
         Statistic::Percentile(percentile) => of_percentile(percentile, blocks, all),
     }
 }
 
+fn of_mean(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    let (mean, share) = (all.latency.mean_ns(), half_of(&Ratio::latency(blocks)));
+    let worth = Worth::new(worth_for_mean(blocks, all), all.latency.count(), RARER_SIDE_OF_MEAN);
+    let further = share * worth.reach();
+    let told = further <= WIDEST && (worth.is_enough() || further <= NARROW);
+    // In a closed loop a mean latency is one over a throughput, in a queue it is one over spare capacity: of these
+    // the interval is symmetric.
+    told.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - further) })
+}
+
 fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
     let p = percentile / 100.0;
-    let samples = all.latency.count() as f64;
-    let worth = worth_below(all.latency.percentile_ns(percentile), p, blocks, samples);
-    let least = worth.min(worth_for_mean(blocks, all)).min(samples);
-    let rarer = p.min(1.0 - p);
-    let certain = worth - SKEW_BEYOND / rarer;
-    let interval = percentile_interval(&all.latency.histogram, percentile, certain, AIM)?;
-    let value = all.latency.percentile_ns(percentile) as f64;
-    let told = least * rarer >= LEAST_BEYOND || interval.relative_half_width(value) <= NARROW;
-    told.then_some(interval)
+    let (value, rarer) = (all.latency.percentile_ns(percentile), p.min(1.0 - p));
+    let below = worth_below(value, p, blocks, all.latency.count() as f64);
+    let worth = Worth::new(below.min(worth_for_mean(blocks, all)), all.latency.count(), rarer);
+    // Few that are rare make a skewed figure.
+    let certain = below - 1.0 / rarer;
+    let effective = (certain, certain / worth.reach().powi(2));
+    let interval = percentile_interval(&all.latency.histogram, percentile, effective, AIM)?;
+    (worth.is_enough() || interval.relative_half_width(value as f64) <= NARROW).then_some(interval)
+}
+
+/// What samples are worth to a figure.
+struct Worth {
+    /// Independent ones on its rarer side.
+    beyond: f64,
+    /// How much neighbours have in common: 0 for nothing, 1 for all.
+    alike: f64,
+}
+
+impl Worth {
+    /// `independent` of `count` samples, of which the rarer side has this share.
+    fn new(independent: f64, count: u64, rarer: f64) -> Self {
+        let count = count as f64;
+        let alike = (1.0 - WORTH_LITTLE * independent / count).max(0.0);
+        Self { beyond: independent.min(count) * rarer, alike }
+    }
+
+    /// Whether they tell the figure.
+    fn is_enough(&self) -> bool {
+        self.beyond >= LEAST_BEYOND * (1.0 + MORE_WHERE_ALIKE * self.alike)
+    }
+
+    /// How many times as long as the lower side of its interval the upper one is.
+    fn reach(&self) -> f64 {
+        let enough = LEAST_BEYOND * (1.0 + MORE_WHERE_ALIKE);
+        1.0 + FURTHER_UP * self.alike * (enough / self.beyond).min(1.0).powi(2)
+    }
 }
 
 /// A figure that is the sum of one thing over the sum of another, block by block.
@@ -103,20 +136,21 @@ impl Ratio {
 }
 
 /// Half the interval's width, as a share of the figure.
-fn half_width(ratio: &Ratio) -> f64 {
-    *FACTOR * variance_of_sum(&ratio.excess).sqrt() / ratio.sum
+fn half_of(ratio: &Ratio) -> f64 {
+    half_width(ratio.excess.len()) * variance_of_sum(&ratio.excess).sqrt() / ratio.sum
 }
 
-/// What the interval of a figure takes for its standard error.
-pub fn standard_error(interval: Interval) -> f64 {
-    (interval.high - interval.low) / 2.0 / *FACTOR
+/// What the interval of a figure with this value takes for its standard error, by the side that nothing makes longer.
+pub fn standard_error(value: f64, interval: Interval) -> f64 {
+    (value - interval.low) / CERTAIN_HALF_WIDTH
 }
 
 /// How many independent samples `n` are worth, where a sum of as many would have the variance `independent` and theirs has
-/// the `actual` one. The latter is an estimate: what Student's t makes of that is made up for here, so that others may take
+/// that of these blocks. The latter is an estimate: what makes intervals wider for that is made up for here, so that others may take
 /// the result for certain.
-fn worth(n: f64, independent: f64, actual: f64) -> f64 {
-    let worth = n * independent / actual * (CERTAIN_FACTOR / *FACTOR).powi(2);
+fn worth(n: f64, independent: f64, ratio: &Ratio) -> f64 {
+    let estimate = (CERTAIN_HALF_WIDTH / half_width(ratio.excess.len())).powi(2);
+    let worth = n * independent / variance_of_sum(&ratio.excess) * estimate;
     if worth < MOST_WORTH * n { worth } else { MOST_WORTH * n }
 }
 
@@ -124,7 +158,7 @@ fn worth(n: f64, independent: f64, actual: f64) -> f64 {
 fn worth_for_mean(blocks: &Blocks, all: &ClientSummary) -> f64 {
     let n = all.latency.count() as f64;
     let deviation = all.latency.std_ns().max(RESOLUTION * all.latency.mean_ns());
-    worth(n, n * deviation.powi(2), variance_of_sum(&Ratio::latency(blocks).excess))
+    worth(n, n * deviation.powi(2), &Ratio::latency(blocks))
 }
 
 /// How many independent samples the share of latencies below the percentile is worth, which is at `ns`.
@@ -137,7 +171,7 @@ fn worth_below(ns: u64, p: f64, blocks: &Blocks, n: f64) -> f64 {
     });
     let nearest = shares.iter().filter(|(share, _)| *share > 0.0 && *share < 1.0);
     let nearest = nearest.min_by(|(one, _), (other, _)| (one - p).abs().total_cmp(&(other - p).abs()));
-    nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), variance_of_sum(&ratio.excess)))
+    nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), &ratio))
 }
 
 /// Percentiles of a latency that every report shows.

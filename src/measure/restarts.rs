@@ -35,7 +35,7 @@ fn figure(of: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure 
         Statistic::Percentile(percentile) => client.latency.percentile_ns(percentile) as f64,
     };
     let known = Known::find(intervals, of);
-    Figure { value, error: known.map(standard_error) }
+    Figure { value, error: known.map(|known| standard_error(value, known)) }
 }
 
 fn between(of: Statistic, figures: &[Figure]) -> Between {

@@ -51,27 +51,29 @@ pub fn share_difference(own: (u64, u64), theirs: (u64, u64), confidence: f64) ->
 /// is a beta variable of `r` and `n + 1 - r`, whatever the distribution, which tells the ranks between which the percentile
 /// lies (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).
 ///
-/// `effective` is the number of independent samples that the histogram is worth, whole or not; `confidence` is such as 0.95.
+/// `effective` is the number of independent samples that the histogram is worth, whole or not, for the lower end and for the upper one;
+/// `confidence` is such as 0.95.
 /// `None` where there are too few samples for a two-sided interval.
 pub fn percentile_interval(
     values: &Histogram<u64>,
     percentile: f64,
-    effective: f64,
+    effective: (f64, f64),
     confidence: f64,
 ) -> Option<Interval> {
     let p = percentile / 100.0;
-    if values.is_empty() || effective < 1.0 || !(p > 0.0 && p < 1.0) {
+    if values.is_empty() || effective.0.min(effective.1) < 1.0 || !(p > 0.0 && p < 1.0) {
         return None;
     }
     let tail = (1.0 - confidence) / 2.0;
-    let (low, high) = (rank(effective, p, 1.0 - tail), rank(effective, p, tail));
-    if low < 1.0 || high > effective {
+    let (low, high) = (rank(effective.0, p, 1.0 - tail), rank(effective.1, p, tail));
+    if low < 1.0 || high > effective.1 {
         return None;
     }
     let count = values.len() as f64;
-    let place = |rank: f64| (rank / (effective + 1.0) * (count + 1.0)).round().clamp(1.0, count);
-    let at = |rank: f64| values.value_at_quantile(place(rank) / count);
-    Some(Interval { low: values.lowest_equivalent(at(low)) as f64, high: values.highest_equivalent(at(high)) as f64 })
+    let place = |rank: f64, of: f64| (rank / (of + 1.0) * (count + 1.0)).round().clamp(1.0, count);
+    let at = |rank, of| values.value_at_quantile(place(rank, of) / count);
+    let (low, high) = (at(low, effective.0), at(high, effective.1));
+    Some(Interval { low: values.lowest_equivalent(low) as f64, high: values.highest_equivalent(high) as f64 })
 }
 
 /// The rank at which the sample, of `n` independent ones, is below percentile `p` with this probability.
@@ -134,26 +136,28 @@ mod tests {
     #[test]
     fn median_of_ten_is_between_the_second_and_the_ninth() {
         // Standard table: ranks 2 and 9 cover the median of 10 with 97.9 %, 3 and 8 with 89.1 %.
-        let interval = percentile_interval(&sample(1..=10), 50.0, 10.0, 0.95).unwrap();
+        let interval = percentile_interval(&sample(1..=10), 50.0, (10.0, 10.0), 0.95).unwrap();
         assert_eq!(interval, Interval { low: 2.0, high: 9.0 });
     }
 
     #[test]
     fn too_few_samples_have_no_interval() {
-        assert_eq!(percentile_interval(&sample(1..=5), 50.0, 5.0, 0.95), None);
-        assert_eq!(percentile_interval(&sample(1..=300), 99.0, 300.0, 0.95), None);
-        assert_eq!(percentile_interval(&sample(std::iter::empty()), 50.0, 0.0, 0.95), None);
-        assert_eq!(percentile_interval(&sample(1..=300), 100.0, 300.0, 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=5), 50.0, (5.0, 5.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=300), 99.0, (300.0, 300.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(std::iter::empty()), 50.0, (0.0, 0.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=300), 100.0, (300.0, 300.0), 0.95), None);
     }
 
     #[test]
     fn fewer_effective_samples_widen_it() {
         let values = sample(1..=100_000);
-        let independent = percentile_interval(&values, 90.0, 100_000.0, 0.95).unwrap();
-        let correlated = percentile_interval(&values, 90.0, 1_000.0, 0.95).unwrap();
+        let independent = percentile_interval(&values, 90.0, (100_000.0, 100_000.0), 0.95).unwrap();
+        let correlated = percentile_interval(&values, 90.0, (1_000.0, 1_000.0), 0.95).unwrap();
         assert!(covers(independent, 90_000.0) && covers(correlated, 90_000.0));
         assert!((independent.relative_half_width(90_000.0) - 1.96 * 0.3 / 0.9 / 100_000_f64.sqrt()).abs() < 1e-4);
         assert!(correlated.relative_half_width(90_000.0) > 9.0 * independent.relative_half_width(90_000.0));
+        let both = percentile_interval(&values, 90.0, (100_000.0, 1_000.0), 0.95).unwrap();
+        assert_eq!(both, Interval { low: independent.low, high: correlated.high });
     }
 
     #[test]
@@ -161,7 +165,7 @@ mod tests {
         let covered = |run: u64| {
             let mut values = Histogram::<u64>::new(3).unwrap();
             (0..500).for_each(|i| values.record((unit(hash(run, i)) * 1e6) as u64 + 1).unwrap());
-            covers(percentile_interval(&values, 95.0, 500.0, 0.95).unwrap(), 950_000.0)
+            covers(percentile_interval(&values, 95.0, (500.0, 500.0), 0.95).unwrap(), 950_000.0)
         };
         let hits = (0..1000).filter(|&run| covered(run)).count();
         assert!((935..=985).contains(&hits), "{hits} of 1000");

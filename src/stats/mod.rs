@@ -14,4 +14,4 @@ pub use early_stopping::early_stopping_floor;
 pub use interval::{Interval, batch_means, percentile_interval, share_difference, share_interval};
 pub use paired::{LEAST_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;
-pub use slow_waves::{TERMS, variance_of_sum};
+pub use slow_waves::{LEAST_TERMS, half_width, variance_of_sum};

@@ -2,29 +2,53 @@
 //!
 //! A queue has memory: the terms of a time series that it produces vary together, and their sum varies more than that
 //! of as many independent ones. How much more shows in the slow waves of the series, because they average over the
-//! memory. The estimate is the mean square of its first cosine terms, each of which is worth a degree of freedom
-//! (Lazarus, Lewis, Stock and Watson, "HAR Inference: Recommendations for Practice", 2018).
+//! memory: the mean square of its first cosine terms, each of which is worth a degree of freedom (Lazarus, Lewis, Stock
+//! and Watson, "HAR Inference: Recommendations for Practice", 2018). An estimate from few terms sees a long memory, but
+//! is too small by chance now and then; one from many is steady, but misses a long memory. So several numbers of terms
+//! are tried, and the largest estimate counts.
 
 use std::f64::consts::PI;
 
-/// Number of cosine terms, and so the degrees of freedom of Student's t. Fewer would make intervals wide, more would
-/// miss a memory that is a good part of the series.
-pub const TERMS: usize = 6;
+/// Numbers of cosine terms that are tried; at most one less than the series has terms.
+const SCALES: [usize; 4] = [6, 12, 24, 48];
+/// Fewest terms of a series.
+pub const LEAST_TERMS: usize = SCALES[0] + 1;
 
 /// The variance of the sum of a series with mean 0, assuming that a longer one would continue in the same way: the
-/// length of each of its terms, and its value. There must be more terms than [`TERMS`].
+/// length of each of its terms, and its value. There must be at least [`LEAST_TERMS`].
 pub fn variance_of_sum(series: &[(f64, f64)]) -> f64 {
+    let squares = squares_of_waves(series, SCALES[SCALES.len() - 1].min(series.len() - 1));
+    SCALES.iter().map(|scale| mean_of(&squares, *scale)).fold(0.0, f64::max)
+}
+
+fn mean_of(squares: &[f64], scale: usize) -> f64 {
+    let first = &squares[..scale.min(squares.len())];
+    2.0 * first.iter().sum::<f64>() / first.len() as f64
+}
+
+/// Half the width of a 96 % interval of a sum of so many terms, in roots of [`variance_of_sum`]. Being the largest of several estimates, it
+/// follows no distribution with a name: fitted, to within 0.03, to what 200 000 series of independent normal terms show (2.61 for 7 terms,
+/// 1.94 for 48).
+pub fn half_width(terms: usize) -> f64 {
+    1.865 + 3.15 / (terms as f64 - 2.75)
+}
+
+/// The squares of the first so many cosine terms of a series.
+fn squares_of_waves(series: &[(f64, f64)], waves: usize) -> Vec<f64> {
     let whole: f64 = series.iter().map(|(length, _)| length).sum();
-    let wave = |term: usize| -> f64 {
-        let mut passed = 0.0;
-        let part = |(length, value): &(f64, f64)| {
-            passed += length;
-            value * (PI * term as f64 * (passed - length / 2.0) / whole).cos()
-        };
-        series.iter().map(part).sum()
-    };
-    let power: f64 = (1..=TERMS).map(|term| wave(term).powi(2)).sum();
-    2.0 * power / TERMS as f64
+    let mut sums = vec![0.0; waves];
+    let mut passed = 0.0;
+    for (length, value) in series {
+        passed += length;
+        let step = (PI * (passed - length / 2.0) / whole).cos();
+        // cos(nx) from the two before it.
+        let (mut earlier, mut wave) = (1.0, step);
+        for sum in &mut sums {
+            *sum += value * wave;
+            (earlier, wave) = (wave, 2.0 * step * wave - earlier);
+        }
+    }
+    sums.into_iter().map(|sum| sum * sum).collect()
 }
 
 #[cfg(test)]
@@ -32,9 +56,10 @@ mod tests {
     use super::*;
     use crate::seed::{hash, unit};
 
-    /// The mean of the estimate over many series, for each of which `series` is called with its number.
+    /// The mean of the estimate of six waves over many series, for each of which `series` is called with its number.
     fn mean_estimate(series: impl Fn(u64) -> Vec<(f64, f64)>) -> f64 {
-        (0..2000).map(|number| variance_of_sum(&series(number))).sum::<f64>() / 2000.0
+        let estimate = |number| mean_of(&squares_of_waves(&series(number), SCALES[0]), SCALES[0]);
+        (0..2000).map(estimate).sum::<f64>() / 2000.0
     }
 
     #[test]
@@ -58,6 +83,34 @@ mod tests {
         let term = |number, at| if at % 3 == 2 { (4.0, long(number, at)) } else { (1.0, one(number, at)) };
         let series = |number| (0..9).map(|at| term(number, at)).collect();
         assert!((mean_estimate(series) / (18.0 / 12.0) - 1.0).abs() < 0.15, "{}", mean_estimate(series));
+    }
+
+    #[test]
+    fn half_of_the_width_holds_the_sum_of_independent_terms() {
+        let normal = |number, at: u64| {
+            (-2.0 * (1.0 - unit(hash(number, 2 * at))).ln()).sqrt() * (2.0 * PI * unit(hash(number, 2 * at + 1))).cos()
+        };
+        for terms in [7, 10, 14, 25, 48, 64] {
+            let holds = |number: &u64| {
+                let values: Vec<f64> = (0..terms).map(|at| normal(hash(terms, *number), at)).collect();
+                let sum: f64 = values.iter().sum();
+                let excess: Vec<(f64, f64)> = values.iter().map(|value| (1.0, value - sum / terms as f64)).collect();
+                sum.abs() <= half_width(excess.len()) * variance_of_sum(&excess).sqrt()
+            };
+            let held = (0..5000).filter(holds).count();
+            assert!((4750..=4850).contains(&held), "{terms} terms: {held} of 5000");
+        }
+    }
+
+    #[test]
+    fn a_memory_is_seen_however_long_it_is() {
+        // A wave of one, two, four or eight up and down over 48 terms, and one that is up and down all the time.
+        let alone = |turns: usize| {
+            (0..48).map(|at| (1.0, if at * turns * 2 / 48 % 2 == 0 { 1.0 } else { -1.0 })).collect::<Vec<_>>()
+        };
+        let seen = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns)));
+        assert!(seen.is_sorted_by(|longer, shorter| longer > shorter) && seen[0] > 7.0 * seen[4], "{seen:?}");
+        assert!(seen[4] >= 48.0 * 0.9, "never less than what independent ones would have: {seen:?}");
     }
 
     #[test]
