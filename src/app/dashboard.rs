@@ -36,7 +36,7 @@ const USAGE_EVERY: Duration = Duration::from_secs(1);
 /// How long closing it waits for the drawing thread.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Limit on texts for standard error that are kept until the end; they may include a server's log.
-const MOST_KEPT: usize = 1000;
+const MAX_KEPT: usize = 1000;
 
 /// Checks, before anything is done, that a dashboard is possible.
 ///
@@ -197,8 +197,8 @@ impl Shared {
         for (stream, text) in texts {
             let _ = stream.write(&text);
         }
-        if said > MOST_KEPT {
-            let _ = Stream::Error.write(&format!("triton-bench: {} texts were left out here\n", said - MOST_KEPT));
+        if said > MAX_KEPT {
+            let _ = Stream::Error.write(&format!("triton-bench: {} texts were left out here\n", said - MAX_KEPT));
         }
     }
 }
@@ -228,7 +228,7 @@ impl Drawing for Shared {
             self.board.lock().say(text);
             kept.said += 1;
         }
-        if stream == Stream::Output || kept.said <= MOST_KEPT {
+        if stream == Stream::Output || kept.said <= MAX_KEPT {
             kept.texts.push((stream, text.to_owned()));
         }
         Ok(())

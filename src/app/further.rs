@@ -11,7 +11,7 @@ use crate::result::{RunResult, time_to_decide};
 use crate::stdio::note;
 
 /// How often a level is measured again at most.
-const MOST_TIMES: usize = 2;
+const MAX_TIMES: usize = 2;
 
 /// Measures the last level again as long as that may decide a requirement; the last measurement counts.
 ///
@@ -24,7 +24,7 @@ pub fn decide(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<
         return Ok(());
     }
     let mut measurement = plan.measurement.clone();
-    for _ in 0..MOST_TIMES {
+    for _ in 0..MAX_TIMES {
         let Some(level) = result.levels.last().filter(|_| !runner.must_stop()) else { break };
         let Some((text, times)) = time_to_decide(&plan.gate, level, runner.baseline) else { break };
         let name = report::level_name(job.load);

@@ -13,7 +13,7 @@ use crate::result::RunResult;
 use crate::stdio::note;
 
 /// Limit on the levels of a range that are measured once more at its end.
-const MOST_REPEATED: usize = 4;
+const MAX_REPEATED: usize = 4;
 
 /// Measures every level that the plan asks for, adds each to `result` and prints it as it is done.
 ///
@@ -119,7 +119,7 @@ fn settle<T: LevelValue>(
     if runner.codes == Codes::PerfAnalyzers || result.levels.len() < 2 {
         return Ok(());
     }
-    for (index, value) in unsettled.into_iter().take(MOST_REPEATED) {
+    for (index, value) in unsettled.into_iter().take(MAX_REPEATED) {
         if runner.must_stop() {
             break;
         }

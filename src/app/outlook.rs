@@ -8,7 +8,7 @@ use crate::measure::measurement::Moment;
 use crate::plan::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad, WindowRule};
 
 /// The fewest windows that can agree.
-const LEAST_WINDOWS: usize = 3;
+const MIN_WINDOWS: usize = 3;
 
 /// The length of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,7 +45,7 @@ impl Length {
             Self::Requests(requests, Some(rate)) => Some(whole(requests, rate)?.saturating_sub(moment.elapsed)),
             Self::Requests(requests, None) => at_its_pace(requests, moment),
             Self::Windows => {
-                let (window, least) = (moment.window.unwrap_or(1), LEAST_WINDOWS.min(plan.max_trials));
+                let (window, least) = (moment.window.unwrap_or(1), MIN_WINDOWS.min(plan.max_trials));
                 let further = u32::try_from(least.saturating_sub(window)).unwrap_or(u32::MAX);
                 match plan.window {
                     WindowRule::Time(length) => {

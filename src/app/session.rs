@@ -39,7 +39,7 @@ use crate::stdio::note;
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Limit on copies of requests on their way to observers, in bytes, in a run of any length.
-const MOST_OBSERVED: usize = 1 << 30;
+const MAX_OBSERVED: usize = 1 << 30;
 
 /// A block of consecutive correlation IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,8 +341,8 @@ fn traces_of(plan: &Plan, backend: &dyn Backend, changed: Option<&ChangedTraces>
 /// while a disk or a processor is busy for seconds. A run of known size should be exported completely, so it may take
 /// more.
 fn observed_bytes(finite: bool, free: Option<u64>) -> usize {
-    let free = usize::try_from(free.unwrap_or(MOST_OBSERVED as u64)).unwrap_or(usize::MAX);
-    if finite { free / 2 } else { (free / 4).min(MOST_OBSERVED) }
+    let free = usize::try_from(free.unwrap_or(MAX_OBSERVED as u64)).unwrap_or(usize::MAX);
+    if finite { free / 2 } else { (free / 4).min(MAX_OBSERVED) }
 }
 
 /// Warns that a tolerance has nothing to apply to: no data give expected outputs.

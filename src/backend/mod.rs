@@ -42,7 +42,7 @@ pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 pub use server::{BackendIdentity, ServerIdentity};
 pub use trace::{
-    MOST_TRACED, ModelName, ModelTrace, Moment, RequestTrace, ServerTrace, ServerTraces, TRACE_COST_NS, TraceRate,
+    MAX_TRACED, ModelName, ModelTrace, Moment, RequestTrace, ServerTrace, ServerTraces, TRACE_COST_NS, TraceRate,
     Transit,
 };
 

@@ -23,7 +23,7 @@ use crate::model::{ModelSpec, TensorSpec};
 /// Up to this many outputs are checked without an allocation.
 const FEW_OUTPUTS: usize = 64;
 /// Payloads that a slot tells apart; beyond these some share a bit, and one reply counts for both.
-const MOST_BITS: usize = 1 << 14;
+const MAX_BITS: usize = 1 << 14;
 /// Allowance for what a response holds beside its tensors: names, shapes, parameters.
 const SLACK: u64 = 64 << 10;
 /// The same for each output.
@@ -45,7 +45,7 @@ impl ReplyChecks {
     }
 
     fn of(payloads: usize, every: bool) -> Self {
-        let words = payloads.clamp(1, MOST_BITS).div_ceil(64).next_power_of_two();
+        let words = payloads.clamp(1, MAX_BITS).div_ceil(64).next_power_of_two();
         let bits = payloads.clamp(1, words * 64) as u32;
         Self { every, left: AtomicU32::new(bits), passed: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -344,7 +344,7 @@ mod tests {
         let every = ReplyChecks::of(128, true);
         (0..128).for_each(|payload| every.pass(PayloadId(payload)));
         assert!(every.is_due(PayloadId(0)));
-        for (payloads, other) in [(0, 0), (MOST_BITS * 2, MOST_BITS as u32)] {
+        for (payloads, other) in [(0, 0), (MAX_BITS * 2, MAX_BITS as u32)] {
             let shared = ReplyChecks::of(payloads, false);
             shared.pass(PayloadId(0));
             assert!(!shared.is_due(PayloadId(other)), "beyond the bits, one stands for another");

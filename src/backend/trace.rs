@@ -104,7 +104,7 @@ impl ModelTrace {
 }
 
 /// Number of models per request whose moments are kept: the requested model, and models that it calls.
-pub const MOST_TRACED: usize = 16;
+pub const MAX_TRACED: usize = 16;
 
 /// Everything known about one traced request. It has a fixed size, because it is made where nothing may be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +119,12 @@ pub struct RequestTrace {
     pub succeeded: bool,
     /// How many requests it stands for.
     pub weight: u32,
-    /// Whether there were more models than [`MOST_TRACED`].
+    /// Whether there were more models than [`MAX_TRACED`].
     pub more: bool,
     /// How many entries of `all` are used.
     pub count: usize,
     /// The models, starting with the one that the request was for.
-    pub all: [ModelTrace; MOST_TRACED],
+    pub all: [ModelTrace; MAX_TRACED],
 }
 
 impl RequestTrace {
@@ -191,7 +191,7 @@ impl TraceRate {
             Self::Sparing => {
                 let each = ns as f64 / f64::from(requests.max(1));
                 let mean = TRACE_COST_NS as f64 * slots.max(1) as f64 / (COST_SHARE * each);
-                mean.ceil().clamp(1.0, f64::from(MOST_APART)) as u32
+                mean.ceil().clamp(1.0, f64::from(MAX_APART)) as u32
             }
         };
         (1 + (draw % u64::from(2 * mean - 1)) as u32, mean)
@@ -199,7 +199,7 @@ impl TraceRate {
 }
 
 /// Traced requests of a slot are never further apart.
-const MOST_APART: u32 = 1 << 20;
+const MAX_APART: u32 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

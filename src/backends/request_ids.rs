@@ -10,7 +10,7 @@ use std::process;
 use std::sync::{Arc, OnceLock};
 
 use crate::backend::{
-    ClientSpec, Completion, CompletionSink, Generation, MOST_TRACED, ModelTrace, Next, RequestTrace, Response, SlotId,
+    ClientSpec, Completion, CompletionSink, Generation, MAX_TRACED, ModelTrace, Next, RequestTrace, Response, SlotId,
 };
 use crate::backends::regions::{TAG_WIDTH, TAGS, slot_tag};
 
@@ -67,7 +67,7 @@ impl CompletionSink for RequestReporter {
     }
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
-        let mut all = [ModelTrace::default(); MOST_TRACED];
+        let mut all = [ModelTrace::default(); MAX_TRACED];
         // The same number as in the id.
         all[0].id = packed(self.client % TAGS, slot.0 % TAGS);
         let Completion { sent, send_end, last_response, error, .. } = *completion;

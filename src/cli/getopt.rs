@@ -242,7 +242,7 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
 /// Names this similar may be typing errors (Jaro-Winkler).
 const SIMILAR: f64 = 0.85;
 /// Maximum number of suggestions.
-const MOST_SUGGESTED: usize = 3;
+const MAX_SUGGESTED: usize = 3;
 
 fn shown_alike(command: &Command, name: &str) -> Vec<String> {
     alike(command, name).into_iter().map(shown).collect()
@@ -262,7 +262,7 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
     // A name that differs in a single letter leaves no doubt.
     found.retain(|(likeness, _)| best < 0.95 || *likeness >= 0.95);
-    found.into_iter().map(|(_, arg)| arg).take(MOST_SUGGESTED).collect()
+    found.into_iter().map(|(_, arg)| arg).take(MAX_SUGGESTED).collect()
 }
 
 /// The name that is most similar to a word, if one is similar enough.

@@ -1,7 +1,7 @@
 //! Lengths of prompts and outputs, in tokens.
 
 use crate::cli::values::{decimal, file, integer};
-use crate::data::{LengthShape, MOST_TOKENS, PromptLength, TokenLength};
+use crate::data::{LengthShape, MAX_TOKENS, PromptLength, TokenLength};
 
 /// `trace:FILE`, or as [`length`].
 pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
@@ -15,7 +15,7 @@ pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
 pub fn length(text: &str) -> Result<TokenLength, String> {
     const RULE: &str = "it must be MEAN, MEAN:STDDEV, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, skew-normal:MEAN:STDDEV:SKEW, \
         poisson:MEAN (each with :MIN:MAX if wanted) or uniform:MIN:MAX";
-    let most = u64::from(MOST_TOKENS);
+    let most = u64::from(MAX_TOKENS);
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let Some((count, make)) = shape(kind) else {
         let (mean, deviation) = (integer::<u32>(kind, 1, most), if rest.is_empty() { "0" } else { rest });
@@ -31,7 +31,7 @@ pub fn length(text: &str) -> Result<TokenLength, String> {
     let positive =
         numbers.iter().take(2).all(|number| *number >= 0.0) && numbers.first().is_none_or(|mean| *mean > 0.0);
     let (least, most) = match bounds {
-        [] if count > 0 => (1, MOST_TOKENS),
+        [] if count > 0 => (1, MAX_TOKENS),
         [least, highest] => (integer(least, 1, most)?, integer(highest, 1, most)?),
         _ => return Err(RULE.to_owned()),
     };
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn lengths_may_have_a_shape_and_bounds() {
         assert_eq!(length("normal:512:200:10:1024"), bounded(LengthShape::Normal(512.0, 200.0), 10, 1024));
-        assert_eq!(length("lognormal:512.5:200"), bounded(LengthShape::LogNormal(512.5, 200.0), 1, MOST_TOKENS));
-        assert_eq!(length("skew-normal:50:20:-4"), bounded(LengthShape::SkewNormal(50.0, 20.0, -4.0), 1, MOST_TOKENS));
+        assert_eq!(length("lognormal:512.5:200"), bounded(LengthShape::LogNormal(512.5, 200.0), 1, MAX_TOKENS));
+        assert_eq!(length("skew-normal:50:20:-4"), bounded(LengthShape::SkewNormal(50.0, 20.0, -4.0), 1, MAX_TOKENS));
         assert_eq!(length("Poisson:50:2:60"), bounded(LengthShape::Poisson(50.0), 2, 60));
         assert_eq!(length("uniform:5:9"), bounded(LengthShape::Uniform, 5, 9));
         let wrong = [

@@ -6,7 +6,7 @@ use crate::cli::values::{decimal, integer};
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Periodic, Range};
 
 /// Limit on the values of a list.
-const MOST_LISTED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 /// A range of concurrencies; `4` is that level alone, `4:0` has no end.
 pub fn concurrency(text: &str) -> Result<Range<u32>, String> {
@@ -90,8 +90,8 @@ fn spread((start, end): (f64, f64), by: Step, values: &mut Vec<f64>) -> Result<(
             break;
         }
         values.push(value.min(end));
-        if values.len() > MOST_LISTED {
-            return Err(format!("these are more than {MOST_LISTED} values; take a larger step"));
+        if values.len() > MAX_LISTED {
+            return Err(format!("these are more than {MAX_LISTED} values; take a larger step"));
         }
     }
     Ok(())

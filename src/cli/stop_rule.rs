@@ -36,13 +36,13 @@ fn in_a_row(text: &str) -> Option<Result<u64, String>> {
         return None;
     }
     Some(match number.strip_prefix('=') {
-        Some(number) => integer(number.trim(), 1, MOST_IN_A_ROW),
-        None => integer::<u64>(number.trim(), 0, MOST_IN_A_ROW - 1).map(|most| most + 1),
+        Some(number) => integer(number.trim(), 1, MAX_IN_A_ROW),
+        None => integer::<u64>(number.trim(), 0, MAX_IN_A_ROW - 1).map(|most| most + 1),
     })
 }
 
 /// Most failures in a row that can be asked for.
-const MOST_IN_A_ROW: u64 = 1_000_000_000;
+const MAX_IN_A_ROW: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {

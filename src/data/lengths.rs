@@ -10,7 +10,7 @@ use rand_xoshiro::SplitMix64;
 use crate::seed;
 
 /// Maximum number of tokens of a prompt or an output.
-pub const MOST_TOKENS: u32 = 10_000_000;
+pub const MAX_TOKENS: u32 = 10_000_000;
 
 /// A distribution of token counts. Draws beyond its bounds become the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub enum LengthShape {
 impl TokenLength {
     /// That shape without bounds, except those of any length.
     pub fn unbounded(shape: LengthShape) -> Self {
-        Self { shape, least: 1, most: MOST_TOKENS }
+        Self { shape, least: 1, most: MAX_TOKENS }
     }
 
     /// The length from draws `first` and `first + 1` of the stream with this seed.

@@ -32,7 +32,7 @@ mod validate;
 
 pub use corpus::Corpus;
 pub(crate) use json::timestamps;
-pub use lengths::{LengthShape, MOST_TOKENS, PromptLength, TokenCounts, TokenLength};
+pub use lengths::{LengthShape, MAX_TOKENS, PromptLength, TokenCounts, TokenLength};
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};

@@ -1,6 +1,6 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
-use crate::data::lengths::{MOST_TOKENS, PromptLength, TokenCounts};
+use crate::data::lengths::{MAX_TOKENS, PromptLength, TokenCounts};
 use crate::data::steps::{Loaded, Stream, Target, Value};
 use crate::data::tokenizer::Tokenizer;
 use crate::data::{PromptForm, PromptSpec, strings};
@@ -78,7 +78,7 @@ struct Draws {
 impl Draws {
     /// Tokens of the prompt, and the limit on output tokens, if any.
     fn lengths(&self, spec: &PromptSpec, row: Option<&TokenCounts>) -> (u64, Option<u64>) {
-        let most = u64::from(MOST_TOKENS);
+        let most = u64::from(MAX_TOKENS);
         let prompt = match (&spec.prompt, row) {
             (PromptLength::Drawn(length), _) => length.draw(self.seed, 0),
             (PromptLength::Recorded(_), row) => row.map_or(1, |row| row.context.clamp(1, most)),
@@ -180,6 +180,6 @@ mod tests {
         let draws = Draws { seed: 1 };
         let row = |context, generated| TokenCounts { context, generated };
         assert_eq!(draws.lengths(&spec, Some(&row(150, 20))), (150, Some(20)));
-        assert_eq!(draws.lengths(&spec, Some(&row(0, u64::MAX))), (1, Some(u64::from(MOST_TOKENS))));
+        assert_eq!(draws.lengths(&spec, Some(&row(0, u64::MAX))), (1, Some(u64::from(MAX_TOKENS))));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// Maximum size of a file; the largest vocabularies take a tenth.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Added if a word takes fewer tokens than expected: a single token in most vocabularies.
 const FILLER: &str = " a";
 /// How often a prompt is cut or filled before it stays as it is.
@@ -80,8 +80,8 @@ fn bytes(path: &Path) -> Result<Vec<u8>, String> {
         return Err("it is no file".to_owned());
     }
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(unread)?;
-    if bytes.len() as u64 > MOST_BYTES { Err("it is larger than 256 MiB".to_owned()) } else { Ok(bytes) }
+    File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(unread)?;
+    if bytes.len() as u64 > MAX_BYTES { Err("it is larger than 256 MiB".to_owned()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

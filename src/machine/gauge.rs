@@ -14,7 +14,7 @@ use crate::machine::threads::Waits;
 use crate::machine::{cgroup, frequency, listener, processes, read, threads};
 
 /// Limit on threads whose waiting is read: each costs two files, together some 20 us.
-const MOST_THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 
 /// The state of the machine at a moment. What the kernel does not report is empty, or absent.
 #[derive(Clone, Debug)]
@@ -161,7 +161,7 @@ impl Gauge for Machine {
         let beside = scope.beside.iter().filter_map(|pid| Some(processes::find(*pid)?.busy)).sum();
         let mut waits = HashMap::new();
         for pid in scope.known() {
-            waits.extend(threads::of(*pid, MOST_THREADS - waits.len().min(MOST_THREADS)));
+            waits.extend(threads::of(*pid, MAX_THREADS - waits.len().min(MAX_THREADS)));
         }
         let khz = if scope.keeps_frequency { frequency::highest_khz(&scope.processors) } else { None };
         Reading { at, processors, busy, beside, waits, throttled: cgroup::throttled(&self.groups), khz }

@@ -60,7 +60,7 @@ pub struct Usage {
 }
 
 /// Limit on threads read per process.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// Names of our threads; those that issue requests have a number.
 const OWN: [&str; 11] = [
@@ -93,7 +93,7 @@ pub fn read() -> Usage {
 fn add(usage: &mut Usage, pid: Pid, owner: impl Fn(i32, String) -> Owner) -> u64 {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let entries = fs::read_dir(format!("{folder}/task")).into_iter().flatten().flatten();
-    let threads = entries.take(MOST_THREADS).filter_map(|entry| {
+    let threads = entries.take(MAX_THREADS).filter_map(|entry| {
         let tid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let (name, used) = thread(&entry.path())?;
         Some((tid, (owner(tid, name), used)))

@@ -12,13 +12,13 @@ use crate::measure::summary::ClientSummary;
 /// Sending that is over sooner says too little: one slow request looks like a queue.
 const SHORTEST_SENDING: Duration = Duration::from_millis(500);
 /// Fewer looks in a quarter say too little.
-const LEAST_LOOKS: u64 = 50;
+const MIN_LOOKS: u64 = 50;
 
 /// So much of a rate piles up only where the server is far from keeping up.
 const PILED_UP_SHARE: f64 = 0.1;
 
 /// Fewer looks say too little about the mean of what is under way.
-const LEAST_FOR_MEAN: u64 = 500;
+const MIN_FOR_MEAN: u64 = 500;
 /// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
 const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 
@@ -37,7 +37,7 @@ impl OutstandingSamples {
 
     /// The mean and the number of looks, where these are enough.
     pub(super) fn mean(self) -> Option<(f64, u64)> {
-        (self.count >= LEAST_FOR_MEAN).then(|| (self.sum as f64 / self.count as f64, self.count))
+        (self.count >= MIN_FOR_MEAN).then(|| (self.sum as f64 / self.count as f64, self.count))
     }
 
     /// How long to wait for the next look, `pause` in the mean: a steady rhythm could fall in with that of the requests and
@@ -76,7 +76,7 @@ impl BacklogTrend {
 
     /// By how many requests a second the number under way grew; `None` where that cannot be told.
     fn per_second(&self) -> Option<f64> {
-        let mean = |(sum, looks): (u64, u64)| (looks >= LEAST_LOOKS).then(|| sum as f64 / looks as f64);
+        let mean = |(sum, looks): (u64, u64)| (looks >= MIN_LOOKS).then(|| sum as f64 / looks as f64);
         let grown = mean(self.last)? - mean(self.second)?;
         // The middles of the quarters are half of the time apart.
         (self.sending >= SHORTEST_SENDING).then(|| grown.max(0.0) * 2.0 / self.sending.as_secs_f64())

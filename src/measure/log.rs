@@ -12,11 +12,11 @@ use crate::plan::MeasurementPlan;
 use crate::record::without_numbers;
 
 /// Most rows of a level; then each two neighbours become one.
-const MOST_WINDOWS: usize = 1024;
+const MAX_WINDOWS: usize = 1024;
 /// Most slices of a level.
-const MOST_SLICES: usize = 64;
+const MAX_SLICES: usize = 64;
 /// Most reasons of failure that windows tell apart.
-const MOST_REASONS: usize = 12;
+const MAX_REASONS: usize = 12;
 
 /// Pieces of time one after the other: when there are too many, they become longer, all alike.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ pub(super) struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        let (most, size_of) = (MOST_WINDOWS, |row: &WindowRow| row.windows as f64);
+        let (most, size_of) = (MAX_WINDOWS, |row: &WindowRow| row.windows as f64);
         let windows = Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: WindowRow::absorb };
-        let (most, size_of) = (MOST_SLICES, |slice: &Slice| slice.duration_s);
+        let (most, size_of) = (MAX_SLICES, |slice: &Slice| slice.duration_s);
         let slices = Pieces { all: Vec::new(), size: 0.0, most, size_of, absorb: Slice::absorb };
         Self { windows, slices, reasons: Vec::new() }
     }
@@ -105,7 +105,7 @@ impl Log {
             }
             return known;
         }
-        (self.reasons.len() < MOST_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
+        (self.reasons.len() < MAX_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
     }
 
     /// The rows, of which the last `counted` windows make the result, and the course of a load that began then.
@@ -207,7 +207,7 @@ mod tests {
             log.push(&client, &blocks, None, &sample::plan());
         }
         let (windows, course) = log.finish(Stamp(0), 3);
-        assert_eq!((course.reasons.len(), &course.reasons[1]), (MOST_REASONS, &error(1)));
+        assert_eq!((course.reasons.len(), &course.reasons[1]), (MAX_REASONS, &error(1)));
         assert_eq!((&windows[0].failed_for[..], &windows[2].failed_for[..]), (&[5][..], &[2, 0, 3][..]));
         assert_eq!((&windows[19].failed_for[..], windows[19].failed), (&[2][..], 5), "the rest is for others");
         assert_eq!(course.slices[2].failed_for, [2, 0, 3]);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_long_level_takes_no_more_room_and_loses_nothing() {
         let (windows, course) = log(1_100).finish(Stamp(0), 3);
-        assert!(windows.len() <= MOST_WINDOWS && course.slices.len() <= MOST_SLICES);
+        assert!(windows.len() <= MAX_WINDOWS && course.slices.len() <= MAX_SLICES);
         assert_eq!(windows.iter().map(|row| row.requests).sum::<u64>(), 110_000);
         assert_eq!(windows.iter().map(|row| row.windows).sum::<usize>(), 1_100);
         assert_eq!(course.slices.iter().map(Slice::requests).sum::<u64>(), 110_000);

@@ -6,7 +6,7 @@ use crate::measure::summary::{GpuMetrics, HostMetrics};
 use crate::wire::prometheus::{MetricSample, name, sample};
 
 /// GPUs that are told apart; no machine has more, and a server must not fill our memory with names.
-const MOST_GPUS: usize = 1024;
+const MAX_GPUS: usize = 1024;
 /// Larger than anything that is read here: bytes, watts, shares, requests. Sums of such values cannot overflow.
 const LARGEST: f64 = 1e18;
 
@@ -91,7 +91,7 @@ impl MetricsFold {
     }
 
     fn gpu(&mut self, uuid: &str) -> Option<&mut GpuFold> {
-        if self.gpus.len() >= MOST_GPUS && !self.gpus.contains_key(uuid) {
+        if self.gpus.len() >= MAX_GPUS && !self.gpus.contains_key(uuid) {
             return None;
         }
         Some(self.gpus.entry(uuid.to_owned()).or_default())
@@ -308,7 +308,7 @@ nv_nothing{}
         let many: String = (0..5000).map(|gpu| format!("nv_gpu_power_usage{{gpu_uuid=\"G{gpu}\"}} 1\n")).collect();
         let mut fold = page(&many).fold();
         fold.absorb(&page("nv_gpu_power_usage{gpu_uuid=\"H\"} 1\nnv_gpu_power_usage{gpu_uuid=\"G1\"} 3\n").fold());
-        assert_eq!(fold.gpus().len(), MOST_GPUS);
+        assert_eq!(fold.gpus().len(), MAX_GPUS);
         assert_eq!(fold.gpus()[1].power_watts, Some(2.0), "those that are known go on");
     }
 }

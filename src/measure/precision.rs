@@ -15,7 +15,7 @@
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::summary::{ClientSummary, Known};
 use crate::plan::{Precision, Statistic};
-use crate::stats::{Interval, LEAST_TERMS, half_width, percentile_interval, variance_of_sum};
+use crate::stats::{Interval, MIN_TERMS, half_width, percentile_interval, variance_of_sum};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
@@ -23,7 +23,7 @@ pub const CONFIDENCE: f64 = 0.95;
 const AIM: f64 = 0.96;
 /// So many independent samples, at least, on the rarer side of a percentile. A mean of latencies, which are skewed, takes as many as
 /// the percentile with this rarer side.
-const LEAST_BEYOND: f64 = 10.0;
+const MIN_BEYOND: f64 = 10.0;
 const RARER_SIDE_OF_MEAN: f64 = 0.1;
 /// Where neighbours are alike, it takes so much more of them.
 const MORE_WHERE_ALIKE: f64 = 0.7;
@@ -41,13 +41,13 @@ const RESOLUTION: f64 = 0.001;
 /// Half the width of an interval where standard deviations are certain: the normal distribution's.
 const CERTAIN_HALF_WIDTH: f64 = 2.053_748_911;
 /// More independent samples than so many times the samples are chance.
-const MOST_WORTH: f64 = 4.0;
+const MAX_WORTH: f64 = 4.0;
 
 /// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged. `None`
 /// where there is too little to tell.
 pub fn interval(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
     // Fewer blocks tell nothing of what neighbours have in common.
-    if blocks.each().len() < LEAST_TERMS || all.requests == 0 {
+    if blocks.each().len() < MIN_TERMS || all.requests == 0 {
         return None;
     }
     match of {
@@ -100,12 +100,12 @@ impl Worth {
 
     /// Whether they tell the figure.
     fn is_enough(&self) -> bool {
-        self.beyond >= LEAST_BEYOND * (1.0 + MORE_WHERE_ALIKE * self.alike)
+        self.beyond >= MIN_BEYOND * (1.0 + MORE_WHERE_ALIKE * self.alike)
     }
 
     /// How many times as long as the lower side of its interval the upper one is.
     fn reach(&self) -> f64 {
-        let enough = LEAST_BEYOND * (1.0 + MORE_WHERE_ALIKE);
+        let enough = MIN_BEYOND * (1.0 + MORE_WHERE_ALIKE);
         1.0 + FURTHER_UP * self.alike * (enough / self.beyond).min(1.0).powi(2)
     }
 }
@@ -151,7 +151,7 @@ pub fn standard_error(value: f64, interval: Interval) -> f64 {
 fn worth(n: f64, independent: f64, ratio: &Ratio) -> f64 {
     let estimate = (CERTAIN_HALF_WIDTH / half_width(ratio.excess.len())).powi(2);
     let worth = n * independent / variance_of_sum(&ratio.excess) * estimate;
-    if worth < MOST_WORTH * n { worth } else { MOST_WORTH * n }
+    if worth < MAX_WORTH * n { worth } else { MAX_WORTH * n }
 }
 
 /// How many independent samples the mean latency is worth.

@@ -16,7 +16,7 @@ use crate::model::statistics::CountedTime;
 use crate::plan::{Rounds, Statistic};
 
 /// So many requests, at least, are above a percentile that is told of a round.
-const LEAST_BEYOND: f64 = 5.0;
+const MIN_BEYOND: f64 = 5.0;
 /// A subject that has failed so often in a row is given up.
 const PATIENCE: usize = 2;
 
@@ -152,7 +152,7 @@ fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
     percentiles.extend(further);
     percentiles.sort_by(f64::total_cmp);
     percentiles.dedup();
-    percentiles.retain(|percentile| count * (1.0 - percentile / 100.0) >= LEAST_BEYOND);
+    percentiles.retain(|percentile| count * (1.0 - percentile / 100.0) >= MIN_BEYOND);
     let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let client = client.chain(percentiles.into_iter().map(Statistic::Percentile));
     let client = client.map(|of| Value { of: Figure::Client(of), value: value(of, &level.client) });

@@ -15,7 +15,7 @@ const OF_A_WINDOW: u32 = 16;
 const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
 /// The last block of a window is at least so long: when it begins, the end of the window is told to the recorder, and a thread
 /// that a busy machine holds up for less does not put it off.
-const LEAST_AT_END: Duration = Duration::from_millis(200);
+const MIN_AT_END: Duration = Duration::from_millis(200);
 
 /// The open window: when it ends, and its blocks so far.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Slicer {
     /// The window, whose end was not known, ends at `end`, or a moment from now where that has passed.
     pub(super) fn end_at(&mut self, recorder: &Recorder, end: Stamp) {
         self.window_end = end;
-        if self.end.plus_duration(LEAST_AT_END) > end {
+        if self.end.plus_duration(MIN_AT_END) > end {
             self.end = recorder.end_window(end);
             self.window_end = self.end;
         }
@@ -62,7 +62,7 @@ impl Slicer {
     fn end_after(&self, start: Stamp) -> Stamp {
         let length = self.blocks.length();
         let end = start.plus_duration(length);
-        let last = LEAST_AT_END.max(length / 2);
+        let last = MIN_AT_END.max(length / 2);
         if end.plus_duration(last) > self.window_end { self.window_end } else { end }
     }
 

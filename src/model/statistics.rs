@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::ModelId;
 
 /// Limit on the batch sizes accepted for one model in one answer.
-pub const MOST_BATCHES: usize = 10_000;
+pub const MAX_BATCHES: usize = 10_000;
 
 /// A count of events and the time they took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

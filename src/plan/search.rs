@@ -68,7 +68,7 @@ impl LevelValue for f64 {
 }
 
 /// Limit on counting levels.
-const MOST_COUNTED: u32 = 10_000;
+const MAX_COUNTED: u32 = 10_000;
 
 impl<T: LevelValue> Range<T> {
     /// How many levels a search has if none fails; `None` if that is not known.
@@ -81,9 +81,8 @@ impl<T: LevelValue> Range<T> {
             return None;
         }
         let within = |index| T::nth(self.start, self.step, index)?.within(end);
-        let more =
-            (1..=MOST_COUNTED).take_while(|index| within(*index).is_some_and(|value| value > self.start)).count();
-        (more < MOST_COUNTED as usize).then_some(more + 1)
+        let more = (1..=MAX_COUNTED).take_while(|index| within(*index).is_some_and(|value| value > self.start)).count();
+        (more < MAX_COUNTED as usize).then_some(more + 1)
     }
 }
 

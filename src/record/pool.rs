@@ -8,7 +8,7 @@ use crate::backend::Response;
 use crate::record::raw::RawRecord;
 
 /// Rough minimum size of a record; decides how many there may be.
-const LEAST_RECORD: usize = 1 << 10;
+const MIN_RECORD: usize = 1 << 10;
 /// Minimum and maximum number of records.
 const RECORDS: (usize, usize) = (64, 1 << 20);
 
@@ -26,7 +26,7 @@ pub struct RecordPool {
 impl RecordPool {
     /// A pool whose records take no more than about `most_bytes` together.
     pub fn new(most_bytes: usize) -> Self {
-        let records = (most_bytes / LEAST_RECORD).clamp(RECORDS.0, RECORDS.1);
+        let records = (most_bytes / MIN_RECORD).clamp(RECORDS.0, RECORDS.1);
         Self { idle: ArrayQueue::new(records), alive: AtomicUsize::new(0), held: AtomicUsize::new(0), most_bytes }
     }
 

@@ -19,8 +19,8 @@ use crate::record::{Recorder, Source};
 pub type CountTokens = Box<dyn Fn(&[u8]) -> Option<u64> + Send>;
 
 /// Answers that wait at most, and their bytes. What comes beyond is not counted, and chunks stand for tokens.
-const MOST_WAITING: usize = 1 << 14;
-const MOST_BYTES: usize = 256 << 20;
+const MAX_WAITING: usize = 1 << 14;
+const MAX_BYTES: usize = 256 << 20;
 /// Buffers that are kept to be used again, and the largest of them.
 const SPARE: usize = 64;
 const SPARE_BYTES: usize = 1 << 20;
@@ -53,7 +53,7 @@ impl TextLog {
     /// # Errors
     /// Where there is no thread to be had.
     pub fn start(count: CountTokens) -> Result<Arc<Self>> {
-        let (outbox, inbox) = inbox(MOST_WAITING);
+        let (outbox, inbox) = inbox(MAX_WAITING);
         let spare = ArrayQueue::new(SPARE);
         let shared = Arc::new(Shared { waiting: AtomicU64::new(0), bytes: AtomicUsize::new(0), spare });
         let theirs = Arc::clone(&shared);
@@ -81,7 +81,7 @@ impl TextLog {
     /// once as it is.
     fn take(&self, recorder: &Arc<Recorder>, (source, start): (Source, Stamp), generation: &Generation, answer: &[u8]) {
         let Shared { waiting, bytes, spare } = &*self.shared;
-        if bytes.fetch_add(answer.len(), Ordering::Relaxed) + answer.len() <= MOST_BYTES {
+        if bytes.fetch_add(answer.len(), Ordering::Relaxed) + answer.len() <= MAX_BYTES {
             let mut copy = spare.pop().unwrap_or_default();
             copy.extend_from_slice(answer);
             waiting.fetch_add(1, Ordering::AcqRel);
@@ -160,7 +160,7 @@ mod tests {
             Some(100)
         }))
         .unwrap();
-        for _ in 0..MOST_WAITING + 100 {
+        for _ in 0..MAX_WAITING + 100 {
             log.take(&recorder, (SOURCE, Stamp(0)), &generation(), b"x");
         }
         assert!(!log.is_settled());
@@ -169,7 +169,7 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         let generated = recorder.close().generated.unwrap();
-        assert_eq!(generated.by_tokenizer + generated.by_chunks, MOST_WAITING as u64 + 100, "none is lost");
+        assert_eq!(generated.by_tokenizer + generated.by_chunks, MAX_WAITING as u64 + 100, "none is lost");
         assert!((98..=100).contains(&generated.by_chunks), "{}", generated.by_chunks);
     }
 }

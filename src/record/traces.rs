@@ -95,7 +95,7 @@ struct Kept {
 /// Capacity of the queue; each entry takes 2.5 KiB.
 const ROOM: usize = 2048;
 /// Limit on kept traces, of a level and of all levels before; beyond it, every other trace stands for two.
-const MOST_KEPT: usize = 100_000;
+const MAX_KEPT: usize = 100_000;
 /// How often the queue is emptied.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -199,7 +199,7 @@ impl Kept {
         }
         trace.weight *= self.one_in as f64;
         self.traces.push(trace);
-        if self.traces.len() >= MOST_KEPT {
+        if self.traces.len() >= MAX_KEPT {
             self.left_out += thin(&mut self.traces);
             self.one_in *= 2;
         }
@@ -210,7 +210,7 @@ impl Kept {
         (self.one_in, self.come) = (1, 0);
         if for_files {
             self.earlier.extend(traces);
-            while self.earlier.len() > MOST_KEPT {
+            while self.earlier.len() > MAX_KEPT {
                 self.left_out += thin(&mut self.earlier);
             }
         }
@@ -239,7 +239,7 @@ fn collect(log: &Weak<TraceLog>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::MOST_TRACED;
+    use crate::backend::MAX_TRACED;
 
     fn request(number: u64) -> TracedRequest {
         let trace = RequestTrace {
@@ -250,7 +250,7 @@ mod tests {
             weight: 3,
             more: false,
             count: 1,
-            all: [ModelTrace::default(); MOST_TRACED],
+            all: [ModelTrace::default(); MAX_TRACED],
         };
         TracedRequest { trace, intended: None, awake: None }
     }
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn many_stand_for_more() {
         let mut kept = Kept { one_in: 1, ..Kept::default() };
-        let all = 3 * MOST_KEPT as u64;
+        let all = 3 * MAX_KEPT as u64;
         (0..all).for_each(|number| kept.add(KeptTrace::from(&request(number))));
-        assert!(kept.traces.len() < MOST_KEPT, "{}", kept.traces.len());
+        assert!(kept.traces.len() < MAX_KEPT, "{}", kept.traces.len());
         let weight: f64 = kept.traces.iter().map(|trace| trace.weight).sum();
         assert!((weight / (3.0 * all as f64) - 1.0).abs() < 0.01, "{weight}");
         assert_eq!(kept.left_out + kept.traces.len() as u64, all);
@@ -278,13 +278,13 @@ mod tests {
     #[test]
     fn each_level_is_thinned_by_itself() {
         let mut kept = Kept { one_in: 1, ..Kept::default() };
-        (0..2 * MOST_KEPT as u64).for_each(|number| kept.add(KeptTrace::from(&request(number))));
+        (0..2 * MAX_KEPT as u64).for_each(|number| kept.add(KeptTrace::from(&request(number))));
         kept.begin_level(true);
         (0..10).for_each(|number| kept.add(KeptTrace::from(&request(number))));
         assert!(kept.traces.len() == 10 && kept.traces.iter().all(|trace| trace.weight == 3.0), "none is left out");
         kept.begin_level(true);
-        assert!(kept.earlier.len() <= MOST_KEPT);
-        assert_eq!(kept.left_out + kept.earlier.len() as u64, 2 * MOST_KEPT as u64 + 10);
+        assert!(kept.earlier.len() <= MAX_KEPT);
+        assert_eq!(kept.left_out + kept.earlier.len() as u64, 2 * MAX_KEPT as u64 + 10);
     }
 
     #[test]

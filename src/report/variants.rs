@@ -13,7 +13,7 @@ use crate::report::level_name;
 use crate::report::number::{msec, significant};
 use crate::result::compare::Direction;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
-use crate::stats::{Interval, LEAST_PAIRS};
+use crate::stats::{Interval, MIN_PAIRS};
 use crate::stdio::shown;
 
 /// Columns of a table.
@@ -38,8 +38,8 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     let (count, margin) = (result.rounds.count, percent(result.rounds.margin));
     let mut text =
         wrapped(&format!("  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as none"));
-    if count < LEAST_PAIRS && result.starts < 2 {
-        text += &wrapped(&format!("  Fewer than {LEAST_PAIRS} rounds cannot tell a difference from chance"));
+    if count < MIN_PAIRS && result.starts < 2 {
+        text += &wrapped(&format!("  Fewer than {MIN_PAIRS} rounds cannot tell a difference from chance"));
     }
     if result.matrix.is_none() {
         for (number, variant) in result.variants.iter().enumerate() {

@@ -24,7 +24,7 @@ use crate::result::{Checked, PeriodicResult, RunResult, Setup};
 pub const VERSION: u32 = 1;
 
 /// Limit on the size of a result file: 20 levels of 1 000 windows are below a hundredth of it.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The markers around the JSON of a result in a report.
 const EMBEDDED: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
@@ -140,7 +140,7 @@ impl RunResult {
             let path = path.display();
             Error::input(format!("{path}: {reason}; name a file that --summary-file has written"))
         };
-        let text = text(path, MOST_BYTES).map_err(|error| refuse(error.to_string()))?;
+        let text = text(path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
         let text = embedded(&text).unwrap_or(&text);
         let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {

@@ -12,6 +12,6 @@ pub(crate) mod tests;
 pub use distribution::{beta_cdf, binomial_cdf, student_t_quantile};
 pub use early_stopping::early_stopping_floor;
 pub use interval::{Interval, batch_means, percentile_interval, share_difference, share_interval};
-pub use paired::{LEAST_PAIRS, Paired, two_sample_t};
+pub use paired::{MIN_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;
-pub use slow_waves::{LEAST_TERMS, half_width, variance_of_sum};
+pub use slow_waves::{MIN_TERMS, half_width, variance_of_sum};

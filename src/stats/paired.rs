@@ -13,13 +13,13 @@ const CONFIDENCE: f64 = 0.95;
 /// Probability with which a change of the smallest detectable size is found.
 const POWER: f64 = 0.8;
 /// Up to this many pairs, all signs are enumerated.
-const MOST_EXACT: usize = 16;
+const MAX_EXACT: usize = 16;
 /// Number of draws beyond that.
 const DRAWS: u64 = 20_000;
 /// With fewer pairs no sign-flip test can be below 5 %.
-pub const LEAST_PAIRS: usize = 6;
+pub const MIN_PAIRS: usize = 6;
 /// More rounds than this cannot be planned.
-const MOST_PAIRS: usize = 100_000;
+const MAX_PAIRS: usize = 100_000;
 
 /// What pairs say about a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Paired {
         let half = |s: f64| student_t_quantile(0.5 + CONFIDENCE / 2.0, n - 1.0) * s / n.sqrt();
         let interval = |s: f64| Interval { low: (middle - half(s)).exp(), high: (middle + half(s)).exp() };
         // Few starts have too few signs for any answer; then their interval, which is wide, decides.
-        let tested = if means.len() >= LEAST_PAIRS { &means } else { &rounds };
+        let tested = if means.len() >= MIN_PAIRS { &means } else { &rounds };
         Some(Self {
             units: units.len(),
             ratio: middle.exp(),
@@ -74,7 +74,7 @@ impl Paired {
     pub fn units_to_decide(&self, margin: f64) -> Option<usize> {
         let gap = (self.ratio.ln().abs() - margin.ln_1p()).abs();
         let decides = |units: usize| reach(units) * self.deviation.unwrap_or(f64::INFINITY) <= gap;
-        let (mut low, mut high) = (LEAST_PAIRS.max(self.units + 1), MOST_PAIRS);
+        let (mut low, mut high) = (MIN_PAIRS.max(self.units + 1), MAX_PAIRS);
         if !decides(high) {
             return None;
         }
@@ -97,7 +97,7 @@ fn sign_flip_p(values: &[f64], stream: u64) -> f64 {
     let actual: f64 = values.iter().sum();
     // Sums of the same numbers in another order differ by rounding.
     let least = actual.abs() - 1e-9 * values.iter().map(|value| value.abs()).sum::<f64>();
-    if values.len() <= MOST_EXACT {
+    if values.len() <= MAX_EXACT {
         let all = 1_u64 << values.len();
         let (mut signs, mut sum, mut hits) = (values.to_vec(), actual, 1_u64);
         // Neighbours of a Gray code differ in one sign.

@@ -12,10 +12,10 @@ use std::f64::consts::PI;
 /// Numbers of cosine terms that are tried; at most one less than the series has terms.
 const SCALES: [usize; 4] = [6, 12, 24, 48];
 /// Fewest terms of a series.
-pub const LEAST_TERMS: usize = SCALES[0] + 1;
+pub const MIN_TERMS: usize = SCALES[0] + 1;
 
 /// The variance of the sum of a series with mean 0, assuming that a longer one would continue in the same way: the
-/// length of each of its terms, and its value. There must be at least [`LEAST_TERMS`].
+/// length of each of its terms, and its value. There must be at least [`MIN_TERMS`].
 pub fn variance_of_sum(series: &[(f64, f64)]) -> f64 {
     let squares = squares_of_waves(series, SCALES[SCALES.len() - 1].min(series.len() - 1));
     SCALES.iter().map(|scale| mean_of(&squares, *scale)).fold(0.0, f64::max)

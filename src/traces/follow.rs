@@ -21,12 +21,12 @@ pub struct TraceFiles {
 
 /// If a server has written more than this since the last poll, over all of its files, only the end is read: 100 000 traces or so, which take
 /// twice that in memory.
-const MOST_BYTES: u64 = 128 << 20;
+const MAX_BYTES: u64 = 128 << 20;
 
 impl TraceFiles {
     /// The files of `path`. Their present content is skipped.
     pub fn from_now(path: &Path) -> Self {
-        let mut files = Self { path: path.to_owned(), read: BTreeMap::new(), most: MOST_BYTES };
+        let mut files = Self { path: path.to_owned(), read: BTreeMap::new(), most: MAX_BYTES };
         files.read = files.sizes().unwrap_or_default();
         files
     }

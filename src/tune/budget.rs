@@ -11,7 +11,7 @@ const CALIBRATION: f64 = 0.30;
 const RACE: f64 = 0.70;
 const STEPS: f64 = 0.80;
 /// Maximum share reserved for confirmation, if its rounds take more than their share.
-pub const MOST_CONFIRMATION: f64 = 0.45;
+pub const MAX_CONFIRMATION: f64 = 0.45;
 
 /// Assumed overhead of a trial beyond its unit, before there was any.
 const USUAL_EXTRA_S: f64 = 0.1;
@@ -107,6 +107,6 @@ impl Budget {
     }
 
     fn reserved(&self, reserve: f64) -> f64 {
-        (reserve / (self.limit_s - self.from_s)).clamp(1.0 - STEPS, MOST_CONFIRMATION)
+        (reserve / (self.limit_s - self.from_s)).clamp(1.0 - STEPS, MAX_CONFIRMATION)
     }
 }

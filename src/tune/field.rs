@@ -6,10 +6,10 @@ use crate::tune::calibration::{Calibration, DOUBT};
 use crate::tune::space::{Place, Space};
 
 /// Maximum number of racing points; steps from the best one examine those left out.
-pub const MOST_RACING: usize = 60;
+pub const MAX_RACING: usize = 60;
 
 /// Minimum number, however little time there is.
-pub const LEAST_RACING: usize = 5;
+pub const MIN_RACING: usize = 5;
 
 /// A point that does not race, and why.
 pub type Excluded = (Place, String);
@@ -56,7 +56,7 @@ impl Outlook<'_> {
         let mut seen = HashSet::new();
         chosen.retain(|place| seen.insert(place.clone()));
         excluded.retain(|(place, _)| !seen.contains(place));
-        chosen.truncate(self.room.clamp(LEAST_RACING, MOST_RACING));
+        chosen.truncate(self.room.clamp(MIN_RACING, MAX_RACING));
         (chosen, excluded)
     }
 

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use crate::tune::answer::meets;
-use crate::tune::field::{LEAST_RACING, Outlook};
+use crate::tune::field::{MIN_RACING, Outlook};
 use crate::tune::planner::{KEPT, Planner, SearchStage};
 use crate::tune::race::median;
 use crate::tune::racing::{ROUNDS, SMALL};
@@ -47,7 +47,7 @@ impl Planner {
             .filter(|number| self.is_seen(*number) && !self.is_left_behind(*number))
             .collect();
         seen.sort_by(|one, other| ahead(self.standing(*other), self.standing(*one)));
-        let others = seen.split_off(self.room().clamp(KEPT, LEAST_RACING).min(seen.len()));
+        let others = seen.split_off(self.room().clamp(KEPT, MIN_RACING).min(seen.len()));
         let score = |number: usize| self.mean_score(number).unwrap_or(f64::NEG_INFINITY);
         let best = seen.first().map_or(0.0, |best| score(*best));
         let reason = |number: usize| match meets(&self.candidates[number], |_| true) {

@@ -2,7 +2,7 @@
 
 use crate::tune::answer::{leader, meets};
 use crate::tune::calibration::{Calibration, DOUBT};
-use crate::tune::field::{LEAST_RACING, MOST_RACING, Outlook};
+use crate::tune::field::{MAX_RACING, MIN_RACING, Outlook};
 use crate::tune::planner::{KEPT, Planner, SearchStage};
 use crate::tune::race::{Standings, is_violated, median, repeatability};
 use crate::tune::space::Place;
@@ -94,11 +94,10 @@ impl Planner {
     /// informative.
     fn spread(&self) -> Vec<Place> {
         let mut places = self.space.axes(&self.space.base());
-        let others: Vec<Place> =
-            self.space.places().take(MOST_RACING).filter(|place| !places.contains(place)).collect();
+        let others: Vec<Place> = self.space.places().take(MAX_RACING).filter(|place| !places.contains(place)).collect();
         places.extend(others);
         places.retain(|place| !self.is_behind(place));
-        places.truncate((2 * self.room()).clamp(LEAST_RACING, MOST_RACING));
+        places.truncate((2 * self.room()).clamp(MIN_RACING, MAX_RACING));
         places
     }
 

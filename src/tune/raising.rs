@@ -1,7 +1,7 @@
 //! [`Planner`]: gives more time to a search that has spent its budget, or a good part of it.
 
 use crate::tune::answer::{Answer, confirmed, confirms, leader, meets};
-use crate::tune::budget::MOST_CONFIRMATION;
+use crate::tune::budget::MAX_CONFIRMATION;
 use crate::tune::planner::{Planner, SearchStage};
 use crate::tune::race::Standings;
 use crate::tune::space::Place;
@@ -27,7 +27,7 @@ impl Planner {
     }
 
     fn open_again(&mut self, budget_s: f64) {
-        let can_race = self.reserve() <= MOST_CONFIRMATION * (budget_s - self.spent());
+        let can_race = self.reserve() <= MAX_CONFIRMATION * (budget_s - self.spent());
         let is_confirming = !self.finalists.is_empty();
         if !can_race && !is_confirming && self.stage != SearchStage::Done {
             return self.budget.raise(budget_s);

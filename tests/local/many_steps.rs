@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::{Scripted, turns};
 
 /// What the documentation promises.
-const MOST_OBJECTS: u64 = 32_768;
+const MAX_OBJECTS: u64 = 32_768;
 
 /// A file of so many steps, each of another number.
 fn steps(count: usize) -> TempDir {
@@ -41,7 +41,7 @@ fn timed_a_schedule_that_grows_makes_no_objects_for_its_steps() {
 #[test]
 fn synchronous_workers_share_one_bound() {
     let _turn = turns::shared();
-    assert!(objects(3_000, "--sync --concurrency-range 16 --request-count 100") <= MOST_OBJECTS);
+    assert!(objects(3_000, "--sync --concurrency-range 16 --request-count 100") <= MAX_OBJECTS);
     let few = objects(1_000, "--async --max-threads 4 --concurrency-range 16 --request-count 100");
     assert_eq!(few, 16_000, "up to the bound each slot has an object for each step");
 }

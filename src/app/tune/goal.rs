@@ -5,7 +5,7 @@ use crate::result::Figures;
 use crate::tune::Found;
 
 /// The smallest share of failures that is distinguished from none.
-const LEAST_ERRORS: f64 = 1e-6;
+const MIN_ERRORS: f64 = 1e-6;
 
 /// Score and violation of a measurement.
 pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
@@ -25,7 +25,7 @@ fn violation(constraint: &Requirement, measured: &Figures) -> f64 {
         Figure::Statistic(Statistic::Throughput) => (measured.throughput, f64::MIN_POSITIVE),
         Figure::Statistic(Statistic::MeanLatency) => (measured.mean_ns, 1.0),
         Figure::Statistic(Statistic::Percentile(percentile)) => (measured.latency_at(percentile), 1.0),
-        Figure::Errors => (measured.errors, LEAST_ERRORS),
+        Figure::Errors => (measured.errors, MIN_ERRORS),
     };
     let ratio = (value.max(least) / bound.max(least)).ln();
     match constraint.relation {

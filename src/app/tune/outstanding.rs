@@ -6,7 +6,7 @@ use crate::app::tune::assignment::Assignment;
 use crate::plan::{TuneLoad, TunePlan};
 
 /// Limit on outstanding requests if the configuration decides their number.
-const MOST_OUTSTANDING: u64 = 1024;
+const MAX_OUTSTANDING: u64 = 1024;
 
 impl TunePlan {
     /// Requests outstanding; none where a rate is sent.
@@ -32,7 +32,7 @@ fn saturating(configuration: &Value, batch_size: u64) -> u32 {
     let batched = configuration.get("dynamic_batching").is_some_and(|batcher| !batcher.is_null());
     let largest = if batched { configuration["max_batch_size"].as_u64().unwrap_or(1).max(1) } else { 1 };
     let outstanding = 2 * instances * largest.div_ceil(batch_size.max(1));
-    u32::try_from(outstanding.min(MOST_OUTSTANDING)).unwrap_or(u32::MAX)
+    u32::try_from(outstanding.min(MAX_OUTSTANDING)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::plan::{Searched, ServerPlan, ServerSetting, Setting, TunePlan};
 use crate::tune::{Dimension, Space};
 
 /// Default limit on instances.
-const MOST_INSTANCES: u64 = 8;
+const MAX_INSTANCES: u64 = 8;
 /// Default limit on batches, unless the model's is larger.
 const LARGEST_BATCH: u64 = 32;
 /// The server's default size of the pool of pinned memory.
@@ -23,7 +23,7 @@ pub fn usual(configuration: &Value) -> Vec<Searched> {
         return Vec::new();
     }
     let processors = available_parallelism().map_or(2, |count| count.get() as u64);
-    let most = (2 * processors).clamp(4, MOST_INSTANCES);
+    let most = (2 * processors).clamp(4, MAX_INSTANCES);
     let searched = |path: &str, values: Vec<u64>| {
         let path = Path::parse(path).ok()?;
         Some(Searched { setting: Setting::Model(None, path), values: values.into_iter().map(Value::from).collect() })

@@ -24,7 +24,7 @@ const SETTLE: u32 = 5;
 /// The same if the model was loaded for it.
 const SETTLE_LOADED: u32 = 2;
 /// Default limit on the lead-in.
-const MOST_SETTLE: Duration = Duration::from_secs(2);
+const MAX_SETTLE: Duration = Duration::from_secs(2);
 /// The lead-in if windows are counted in requests.
 const SETTLE_COUNTED: Duration = Duration::from_millis(300);
 /// A window without a request is repeated with a longer one, up to this length.
@@ -145,7 +145,7 @@ impl Subject {
         );
         let share = if matches!(self.open, Ok(None)) { SETTLE_LOADED } else { SETTLE };
         let usual = match plan.window {
-            WindowRule::Time(length) => (length / share).min(MOST_SETTLE),
+            WindowRule::Time(length) => (length / share).min(MAX_SETTLE),
             WindowRule::Count(_) => SETTLE_COUNTED,
         };
         MeasurementPlan {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 
 /// Limit on the different lines that are kept; beyond it all are dropped, and shown again.
-const MOST_KNOWN: usize = 256;
+const MAX_KNOWN: usize = 256;
 /// How often counts are shown.
 const EVERY: Duration = Duration::from_secs(10);
 
@@ -29,7 +29,7 @@ impl Fold {
             known.repeated += 1;
             return Vec::new();
         }
-        let mut shown = if self.0.len() < MOST_KNOWN { Vec::new() } else { self.end() };
+        let mut shown = if self.0.len() < MAX_KNOWN { Vec::new() } else { self.end() };
         shown.push(line.clone());
         self.0.push(Known { line, repeated: 0, said: now });
         shown
@@ -102,7 +102,7 @@ mod tests {
         let mut fold = Fold::default();
         let shown: usize = (0..10_000).map(|line| fold.line(error(1, &line.to_string()), at(0)).len()).sum();
         assert_eq!(shown, 10_000);
-        assert!(fold.0.len() <= MOST_KNOWN);
+        assert!(fold.0.len() <= MAX_KNOWN);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::backend::BackendIdentity;
 use crate::machine::libraries;
 
 /// Larger files are not read: a start must not take seconds.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The loaded backends, by name.
 pub fn backends() -> Vec<BackendIdentity> {
@@ -44,7 +44,7 @@ fn has_version(name: &str) -> bool {
 }
 
 fn hash(path: &Path) -> Option<String> {
-    if fs::metadata(path).ok()?.len() > MOST_BYTES {
+    if fs::metadata(path).ok()?.len() > MAX_BYTES {
         return None;
     }
     let (mut file, mut context) = (File::open(path).ok()?, Context::new(&SHA256));

@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes per write: a writable pipe accepts this many without blocking (pipe(7), PIPE_BUF).
 const PIECE: usize = 4096;
 /// Limit on lines that wait for the reader of standard error; further ones are only counted.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 /// How long the end of the program waits for that reader.
 const FLUSH_LIMIT: Duration = Duration::from_millis(500);
 
@@ -124,7 +124,7 @@ impl Reader {
     }
 
     fn wait(&mut self, line: String) {
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.left_out += 1;
         } else {
             self.waiting.push_back(line);

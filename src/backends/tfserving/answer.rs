@@ -14,9 +14,9 @@ use crate::model::{DataType, ModelSpec};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
 /// What elements that a list only implies may take; a message of a few bytes must not fill our memory.
-const MOST_IMPLIED: u64 = 16 << 20;
+const MAX_IMPLIED: u64 = 16 << 20;
 /// An element in memory takes no more than so many bytes for each of a message.
-const MOST_PER_BYTE: u64 = 8;
+const MAX_PER_BYTE: u64 = 8;
 
 const NO_MESSAGE: &str = "it is no message of the protocol";
 
@@ -56,7 +56,7 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// Where it is no such message, or a tensor is not what it says.
     pub fn read(message: &'a [u8], model: &'a ModelSpec, most: u64, buffer: Vec<u8>) -> Result<Self, InferError> {
-        let most = most.min(MOST_IMPLIED.max(MOST_PER_BYTE.saturating_mul(message.len() as u64)));
+        let most = most.min(MAX_IMPLIED.max(MAX_PER_BYTE.saturating_mul(message.len() as u64)));
         let answer = Self { message, model, most, unpacked: RefCell::new(buffer) };
         let mut fields = Fields::of(message);
         for (field, value) in fields.by_ref() {

@@ -2,7 +2,7 @@
 //! and what metadata and status say.
 
 use crate::backends::tfserving::datatype;
-use crate::backends::tfserving::signature::{MOST_DIMS, MOST_TENSORS, Metadata, Signature, Tensor};
+use crate::backends::tfserving::signature::{MAX_DIMS, MAX_TENSORS, Metadata, Signature, Tensor};
 use crate::model::ModelId;
 use crate::wire::protobuf::{Fields, Value, put_bytes, put_number, put_prefix, varint_len};
 
@@ -123,8 +123,8 @@ fn signature(message: &[u8]) -> Result<Signature, String> {
             2 => &mut signature.outputs,
             _ => return Ok(()),
         };
-        if list.len() == MOST_TENSORS {
-            return Err(format!("lists more than {MOST_TENSORS} tensors"));
+        if list.len() == MAX_TENSORS {
+            return Err(format!("lists more than {MAX_TENSORS} tensors"));
         }
         let (name, info) = entry(value)?;
         list.push(tensor(name, info)?);
@@ -155,8 +155,8 @@ pub fn shape(message: &[u8]) -> Result<Option<Vec<i64>>, String> {
     let (mut dims, mut unknown) = (Vec::new(), false);
     each(message, |field, value| {
         match (field, value) {
-            (2, _) if dims.len() == MOST_DIMS => {
-                return Err(format!("has a tensor of more than {MOST_DIMS} dimensions"));
+            (2, _) if dims.len() == MAX_DIMS => {
+                return Err(format!("has a tensor of more than {MAX_DIMS} dimensions"));
             }
             (2, value) => {
                 let size = Fields::of(nested(value)?).filter(|field| field.0 == 1).last();

@@ -5,9 +5,9 @@ use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Plan;
 
 /// Most tensors of a signature, inputs and outputs together.
-pub const MOST_TENSORS: usize = 100_000;
+pub const MAX_TENSORS: usize = 100_000;
 /// Most dimensions of a tensor; TensorFlow has no more than 254.
-pub const MOST_DIMS: usize = 254;
+pub const MAX_DIMS: usize = 254;
 /// Most signatures that are named in a message.
 const SHOWN: usize = 10;
 

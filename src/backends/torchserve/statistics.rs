@@ -12,7 +12,7 @@ const LATENCY: &str = "ts_inference_latency_microseconds";
 /// From taking a request to handing it to a worker, together.
 const QUEUE: &str = "ts_queue_latency_microseconds";
 /// A server must not fill our memory with versions.
-const MOST_VERSIONS: usize = 1024;
+const MAX_VERSIONS: usize = 1024;
 
 #[derive(Clone, Copy, Default)]
 struct Sums {
@@ -47,7 +47,7 @@ impl<'a> Counters<'a> {
     fn add(&mut self, sample: &MetricSample<'_>) {
         let version = sample.label("model_version").unwrap_or_default();
         let wanted = sample.label("model_name") == Some(self.model) && self.version.is_none_or(|own| own == version);
-        if !wanted || (!self.by_version.contains_key(version) && self.by_version.len() == MOST_VERSIONS) {
+        if !wanted || (!self.by_version.contains_key(version) && self.by_version.len() == MAX_VERSIONS) {
             return;
         }
         let sums = self.by_version.entry(version.to_owned()).or_default();

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::backends::triton_json::number::{Number, or_default};
 use crate::error::{Error, Result};
-use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
+use crate::model::statistics::{CountedTime, MAX_BATCHES, ModelStatistics, StatisticsSnapshot};
 
 /// Limit on models and versions in one answer.
-const MOST_MODELS: usize = 100_000;
+const MAX_MODELS: usize = 100_000;
 
 /// Reads statistics.
 ///
@@ -99,7 +99,7 @@ impl From<&ModelJson> for ModelStatistics {
             compute_output: times.compute_output.read(),
             cache_hit: times.cache_hit.read(),
             cache_miss: times.cache_miss.read(),
-            batches: (json.batch_stats.iter().take(MOST_BATCHES))
+            batches: (json.batch_stats.iter().take(MAX_BATCHES))
                 .map(|row| (row.batch_size.unsigned(), row.compute_infer.count.unsigned()))
                 .collect(),
         }
@@ -124,8 +124,8 @@ fn by_model<'de, D: Deserializer<'de>>(
             while let Some(entry) = list.next_element::<ModelJson>()? {
                 let statistics = ModelStatistics::from(&entry);
                 models.insert((entry.name, entry.version), statistics);
-                if models.len() > MOST_MODELS {
-                    return Err(A::Error::custom(format!("more than {MOST_MODELS} models")));
+                if models.len() > MAX_MODELS {
+                    return Err(A::Error::custom(format!("more than {MAX_MODELS} models")));
                 }
             }
             Ok(models)

@@ -29,7 +29,7 @@ use crate::exit::Codes;
 use crate::plan::{Plan, RunOfFile};
 
 /// Size limit of a file, in bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Flags in a file.
 #[derive(Args, Debug)]
@@ -182,9 +182,9 @@ fn text(path: &Path) -> Result<String, String> {
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err("that is a directory, but a file is needed".to_owned());
     }
-    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| format!("cannot be read as text: {error}"))?;
-    if text.len() as u64 > MOST_BYTES {
+    if text.len() as u64 > MAX_BYTES {
         Err("it is larger than 1 MiB, which no file of flags is".to_owned())
     } else {
         Ok(text)

@@ -11,9 +11,9 @@ const RUNS: &str = "runs";
 /// The key of a run that names the runs it inherits from.
 const EXTENDS: &str = "extends";
 /// Limit on the runs of a file.
-const MOST_RUNS: usize = 1_000;
+const MAX_RUNS: usize = 1_000;
 /// Limit on the runs that make up one run: lists of runs that extend lists of runs grow exponentially.
-const MOST_LAYERS: usize = 100;
+const MAX_LAYERS: usize = 100;
 /// The first character of names of runs that can only be extended.
 const TEMPLATE: char = '.';
 
@@ -118,8 +118,8 @@ impl File {
             if above.contains(&base.name.as_str()) {
                 return Err(Fault::new(base.at, format!("'{}' would extend itself", base.name)));
             }
-            if all.len().max(above.len()) >= MOST_LAYERS {
-                let rule = format!("a run extends no more than {MOST_LAYERS} others, counted as often as they are");
+            if all.len().max(above.len()) >= MAX_LAYERS {
+                let rule = format!("a run extends no more than {MAX_LAYERS} others, counted as often as they are");
                 return Err(Fault::new(base.at, rule));
             }
             self.chain(found, above, all)?;
@@ -149,8 +149,8 @@ fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
         Ok(run)
     };
     let all = node.map()?;
-    match all.get(MOST_RUNS) {
-        Some((name, _)) => Err(Fault::new(name.at, format!("more than {MOST_RUNS} runs"))),
+    match all.get(MAX_RUNS) {
+        Some((name, _)) => Err(Fault::new(name.at, format!("more than {MAX_RUNS} runs"))),
         None => all.iter().map(read).collect(),
     }
 }

@@ -7,9 +7,9 @@ use std::fmt;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 
 /// Limit on the nodes of a file, including those that aliases repeat.
-const MOST_NODES: usize = 100_000;
+const MAX_NODES: usize = 100_000;
 /// Limit on the bytes of all values, texts that aliases repeat included.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Limit on the nesting of lists and mappings.
 const DEEPEST: usize = 32;
 
@@ -212,11 +212,11 @@ impl<'a> Reader<'a> {
 
     fn count(&mut self, (nodes, bytes): (usize, usize), at: Place) -> Result<(), Fault> {
         (self.nodes, self.bytes) = (self.nodes + nodes, self.bytes + bytes);
-        if self.nodes > MOST_NODES {
-            return Err(Fault::new(at, format!("more than {MOST_NODES} values")));
+        if self.nodes > MAX_NODES {
+            return Err(Fault::new(at, format!("more than {MAX_NODES} values")));
         }
         let all = "with what aliases repeat, its texts are longer than 4 MiB, which no file of flags is";
-        if self.bytes > MOST_BYTES { Err(Fault::new(at, all)) } else { Ok(()) }
+        if self.bytes > MAX_BYTES { Err(Fault::new(at, all)) } else { Ok(()) }
     }
 }
 

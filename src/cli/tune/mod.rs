@@ -244,16 +244,16 @@ fn check_search(search: &[Searched], run: &Plan, given: &Given) -> Result<()> {
         }
     }
     let points = search.iter().fold(1_usize, |points, searched| points.saturating_mul(searched.values.len()));
-    if points > MOST_POINTS {
+    if points > MAX_POINTS {
         return Err(Error::usage(format!(
-            "--search: {points} candidates are more than {MOST_POINTS}; name fewer values"
+            "--search: {points} candidates are more than {MAX_POINTS}; name fewer values"
         )));
     }
     Ok(())
 }
 
 /// Most candidates that a search may have.
-const MOST_POINTS: usize = 200_000;
+const MAX_POINTS: usize = 200_000;
 
 /// The run that each candidate is measured with.
 fn measured_once(mut run: Plan, load: TuneLoad, given: &Given) -> Plan {

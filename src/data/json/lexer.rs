@@ -70,7 +70,7 @@ pub struct Stray {
 }
 
 /// Limit on distinct keys that are kept; a generated file may have millions.
-const MOST_STRAYS: usize = 8;
+const MAX_STRAYS: usize = 8;
 
 /// Position in a JSON text.
 #[derive(Debug)]
@@ -339,7 +339,7 @@ impl<'a> Lexer<'a> {
     /// Skips the value of `key`, which is not among the `known` ones, and notes the key.
     pub fn pass_over(&mut self, key: &str, known: &'static str) -> Result<(), Fault> {
         let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.known == known);
-        if is_new && self.strays.len() < MOST_STRAYS {
+        if is_new && self.strays.len() < MAX_STRAYS {
             self.strays.push(Stray { at: self.at, key: key.to_owned(), known });
         }
         self.skip()

@@ -21,9 +21,9 @@ const DEAD_PAUSE: Duration = Duration::from_millis(20);
 /// How long reconnecting may take: requests are due meanwhile.
 const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
 /// Limit on reads of what arrived while a connection was idle.
-const MOST_TAKES: u32 = 64;
+const MAX_TAKES: u32 = 64;
 /// Limit on consecutive reads: a server that never stops sending must not keep deadlines from being checked.
-const MOST_READS: u32 = 16;
+const MAX_READS: u32 = 16;
 
 /// A client's one connection and its calls.
 pub(super) struct MultiplexedConnection<M> {
@@ -163,7 +163,7 @@ impl<M: Method> MultiplexedConnection<M> {
         }
     }
 
-    /// Reads what has arrived, but at most [`MOST_READS`] buffers; returns whether there was anything.
+    /// Reads what has arrived, but at most [`MAX_READS`] buffers; returns whether there was anything.
     fn take(&mut self, exchanges: &mut Exchanges) -> bool {
         let Some(line) = &mut self.line else { return false };
         let mut reads = 0;
@@ -180,7 +180,7 @@ impl<M: Method> MultiplexedConnection<M> {
                     if !line.may_hold_more() {
                         break Ok(());
                     }
-                    if reads == MOST_READS {
+                    if reads == MAX_READS {
                         self.unread = true;
                         break Ok(());
                     }
@@ -233,7 +233,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     fn enter(&mut self, _: usize, exchanges: &mut Exchanges) {
         if self.place.enter() {
             let mut takes = 0;
-            while takes < MOST_TAKES && self.take(exchanges) {
+            while takes < MAX_TAKES && self.take(exchanges) {
                 takes += 1;
             }
         }

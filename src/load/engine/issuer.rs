@@ -18,7 +18,7 @@ use crate::load::engine::{InFlight, Numbers, Policy};
 /// How often a thread that waits for its requests checks whether it should go on.
 const WAIT_LIMIT: Duration = Duration::from_millis(10);
 /// The shortest sleep: waking up takes about as long.
-const LEAST_SLEEP: Duration = Duration::from_micros(50);
+const MIN_SLEEP: Duration = Duration::from_micros(50);
 
 /// Parameters of a worker.
 pub(in crate::load) struct Setup<P> {
@@ -163,7 +163,7 @@ impl<P: Policy> Issuer<P> {
         self.flight.set_waiting(true);
         self.flight.slots.take_freed(&mut self.free);
         if self.free.len() == before && !happened() {
-            thread::park_timeout(until.from_now().max(LEAST_SLEEP));
+            thread::park_timeout(until.from_now().max(MIN_SLEEP));
         }
         self.flight.set_waiting(false);
         Ok(())

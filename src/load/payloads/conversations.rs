@@ -12,7 +12,7 @@ const SESSION: &str = "session_id";
 /// The input that says how long a session pauses after a turn, in milliseconds.
 const DELAY: &str = "delay";
 /// Turns beyond this number are reported together with the last.
-const MOST_TURNS: usize = 32;
+const MAX_TURNS: usize = 32;
 
 /// The sessions of `payloads`, in the order in which they begin. Each payload's model becomes the number of its turn,
 /// so that turns are reported separately.
@@ -29,7 +29,7 @@ pub fn group(payloads: &mut [Payload], concurrency: u32) -> Result<Vec<Vec<Turn>
             sessions.push(Vec::new());
             sessions.len() - 1
         });
-        payload.model = sessions[session].len().min(MOST_TURNS - 1);
+        payload.model = sessions[session].len().min(MAX_TURNS - 1);
         let delay = Duration::from_millis(delay.unwrap_or(0));
         sessions[session].push(Turn { payload: PayloadId(index as u32), delay });
     }
@@ -50,13 +50,13 @@ fn bytes(input: &InputTensor) -> Result<Vec<u8>> {
 /// Names of the turns in reports, each with its share of all; empty if no session has several.
 pub fn turns(sessions: &[Vec<Turn>]) -> Vec<(String, f64)> {
     let all: usize = sessions.iter().map(Vec::len).sum();
-    let longest = sessions.iter().map(Vec::len).max().unwrap_or(0).min(MOST_TURNS);
+    let longest = sessions.iter().map(Vec::len).max().unwrap_or(0).min(MAX_TURNS);
     let count = |turn: usize| -> usize {
-        let beyond = if turn + 1 == MOST_TURNS { usize::MAX } else { 1 };
+        let beyond = if turn + 1 == MAX_TURNS { usize::MAX } else { 1 };
         sessions.iter().map(|session| session.len().saturating_sub(turn).min(beyond)).sum()
     };
     let named = |turn: usize| {
-        let more = if turn + 1 == MOST_TURNS { " and later" } else { "" };
+        let more = if turn + 1 == MAX_TURNS { " and later" } else { "" };
         (format!("turn {}{more}", turn + 1), count(turn) as f64 / all.max(1) as f64)
     };
     if longest > 1 { (0..longest).map(named).collect() } else { Vec::new() }

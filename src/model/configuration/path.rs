@@ -31,7 +31,7 @@ const SHORT: [(&str, &str); 4] = [
 ];
 
 /// Largest index of an element: no configuration has lists this long.
-const MOST_INDEX: usize = 255;
+const MAX_INDEX: usize = 255;
 
 impl Path {
     /// Reads a path. A list without an index means all its elements.
@@ -135,8 +135,8 @@ pub fn equal(one: &Value, other: &Value) -> bool {
 /// The index of an element; `None` if it is not a number.
 fn element(text: &str) -> Option<Result<usize, String>> {
     let is_number = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    let index = text.parse().ok().filter(|index| *index <= MOST_INDEX);
-    is_number.then(|| index.ok_or_else(|| format!("the index {text} must be at most {MOST_INDEX}")))
+    let index = text.parse().ok().filter(|index| *index <= MAX_INDEX);
+    is_number.then(|| index.ok_or_else(|| format!("the index {text} must be at most {MAX_INDEX}")))
 }
 
 fn collect<'a>(value: &'a Value, steps: &[Step], found: &mut Vec<&'a Value>) {

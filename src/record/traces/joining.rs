@@ -19,7 +19,7 @@ use crate::stdio::note;
 /// Capacity of the queue of requests.
 const ROOM: usize = 1 << 16;
 /// Limit on the requests of a level, 40 MiB; beyond it, one of two stands for both.
-const MOST_REQUESTS: usize = 1 << 19;
+const MAX_REQUESTS: usize = 1 << 19;
 
 /// The client's times of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Joining {
     pub(super) fn empty(&self) {
         let mut requests = self.requests.lock();
         while let Some(request) = self.queue.pop() {
-            requests.add(request, MOST_REQUESTS);
+            requests.add(request, MAX_REQUESTS);
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
     fn of(requests: &[ClientRequest]) -> Requests {
         let mut all = Requests::default();
-        requests.iter().for_each(|request| all.add(*request, MOST_REQUESTS));
+        requests.iter().for_each(|request| all.add(*request, MAX_REQUESTS));
         all
     }
 

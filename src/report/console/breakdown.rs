@@ -10,9 +10,9 @@ use crate::report::number::percent;
 use crate::stdio::shown;
 
 /// Maximum number of batch sizes listed: those executed most often.
-const MOST_SIZES: usize = 6;
+const MAX_SIZES: usize = 6;
 /// Stages that contribute less to the extra time of the slowest requests are not named.
-const LEAST_PART: f64 = 0.05;
+const MIN_PART: f64 = 0.05;
 /// Minimum width of the column of stages.
 const NAME_WIDTH: usize = 18;
 
@@ -137,7 +137,7 @@ fn slowest(slowest: &Slowest) -> String {
     let mut parts: Vec<(f64, &str)> =
         slowest.stages.iter().map(|stage| (stage.mean_ns - stage.median_mean_ns, &*stage.name)).collect();
     parts.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let named = parts.iter().filter(|(more, _)| *more >= LEAST_PART * longer);
+    let named = parts.iter().filter(|(more, _)| *more >= MIN_PART * longer);
     let named: Vec<String> =
         named.map(|(more, stage)| format!("{} +{} ({})", shown(stage), usec(*more), percent(more / longer))).collect();
     let requests = if slowest.requests == 1 { "request" } else { "requests" };
@@ -153,8 +153,8 @@ fn slowest(slowest: &Slowest) -> String {
 fn executed(batches: &ExecutedBatches<'_>) -> String {
     let mut sizes = batches.sizes.clone();
     sizes.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let rest = sizes.len().saturating_sub(MOST_SIZES);
-    sizes.truncate(MOST_SIZES);
+    let rest = sizes.len().saturating_sub(MAX_SIZES);
+    sizes.truncate(MAX_SIZES);
     sizes.sort_by_key(|size| size.0);
     let sizes: Vec<String> = sizes.iter().map(|(size, share, _)| format!("{size}: {}", percent(*share))).collect();
     let rest = if rest > 0 { format!(", {rest} further sizes") } else { String::new() };

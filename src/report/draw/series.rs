@@ -8,7 +8,7 @@ use crate::report::draw::scale::Scale;
 use maud::{Markup, html};
 
 /// Beyond this number, points become the largest and the smallest of each column: never an average, which hides peaks.
-const MOST_POINTS: usize = 400;
+const MAX_POINTS: usize = 400;
 
 /// A line through positions in a frame.
 pub struct Polyline<'a> {
@@ -65,16 +65,16 @@ pub fn step_path(frame: &Frame, (x, y): (Scale, Scale), stretches: &[(f64, f64, 
     data
 }
 
-/// The same intervals; if there are more than [`MOST_POINTS`], merged into columns of time, for each of which `choose`
+/// The same intervals; if there are more than [`MAX_POINTS`], merged into columns of time, for each of which `choose`
 /// picks a value.
 pub fn peaks(stretches: Vec<(f64, f64, f64)>, choose: fn(f64, f64) -> f64) -> Vec<(f64, f64, f64)> {
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else { return stretches };
-    if stretches.len() <= MOST_POINTS {
+    if stretches.len() <= MAX_POINTS {
         return stretches;
     }
-    let (begin, length) = (first.0, (last.1 - first.0) / MOST_POINTS as f64);
+    let (begin, length) = (first.0, (last.1 - first.0) / MAX_POINTS as f64);
     let column = |from: f64| ((from - begin) / length) as usize;
-    let mut joined: Vec<(f64, f64, f64)> = Vec::with_capacity(MOST_POINTS);
+    let mut joined: Vec<(f64, f64, f64)> = Vec::with_capacity(MAX_POINTS);
     for (from, to, value) in stretches {
         match joined.last_mut() {
             Some(last) if column(last.0) == column(from) => *last = (last.0, to, choose(last.2, value)),
@@ -112,7 +112,7 @@ mod tests {
         let many: Vec<_> =
             (0..20_000).map(|k| (f64::from(k), f64::from(k + 1), f64::from(u8::from(k == 7_777)))).collect();
         let few = peaks(many, f64::max);
-        assert!(few.len() <= MOST_POINTS + 1 && few.iter().any(|(_, _, value)| *value == 1.0), "{}", few.len());
+        assert!(few.len() <= MAX_POINTS + 1 && few.iter().any(|(_, _, value)| *value == 1.0), "{}", few.len());
         assert_eq!((few[0].0, few.last().unwrap().1), (0.0, 20_000.0));
         assert_eq!(peaks(vec![(0.0, 1.0, 2.0)], f64::max), [(0.0, 1.0, 2.0)]);
     }

@@ -9,10 +9,10 @@ use crate::result::RunResult;
 use crate::stdio::shown;
 
 /// Maximum number of levels drawn as lines at once.
-pub const MOST_LEVELS: usize = 12;
+pub const MAX_LEVELS: usize = 12;
 
 /// Letters of a result's name in a picture.
-const MOST_LETTERS: usize = 18;
+const MAX_LETTERS: usize = 18;
 
 /// A result, and its name beside others.
 pub struct Shown<'a> {
@@ -39,11 +39,11 @@ pub fn letter(number: usize) -> String {
 
 /// The legend of letters above a picture of several results.
 pub fn legend(results: &[Shown<'_>]) -> Markup {
-    let name = |one: &Shown<'_>| match one.name.char_indices().nth(MOST_LETTERS) {
+    let name = |one: &Shown<'_>| match one.name.char_indices().nth(MAX_LETTERS) {
         // The ends of file names differ more often than their beginnings.
         Some(_) => format!(
             "…{}",
-            one.name.chars().rev().take(MOST_LETTERS).collect::<Vec<_>>().iter().rev().collect::<String>()
+            one.name.chars().rev().take(MAX_LETTERS).collect::<Vec<_>>().iter().rev().collect::<String>()
         ),
         None => one.name.clone(),
     };
@@ -120,12 +120,12 @@ pub fn with_requests(result: &RunResult) -> Vec<(usize, &LevelSummary)> {
     result.levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect()
 }
 
-/// If there are more than [`MOST_LEVELS`], that many spread evenly, including the first and the last.
+/// If there are more than [`MAX_LEVELS`], that many spread evenly, including the first and the last.
 pub fn chosen<T>(all: Vec<T>) -> Vec<T> {
     let count = all.len();
     let keeps = |number: usize| {
-        count <= MOST_LEVELS
-            || (0..MOST_LEVELS).any(|k| (k * (count - 1) + (MOST_LEVELS - 1) / 2) / (MOST_LEVELS - 1) == number)
+        count <= MAX_LEVELS
+            || (0..MAX_LEVELS).any(|k| (k * (count - 1) + (MAX_LEVELS - 1) / 2) / (MAX_LEVELS - 1) == number)
     };
     all.into_iter().enumerate().filter(|(number, _)| keeps(*number)).map(|(_, one)| one).collect()
 }

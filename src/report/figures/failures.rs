@@ -17,15 +17,15 @@ const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 526.0, height: 170.0 
 /// A level with fewer windows is drawn by its slices, which are shorter.
 const FEW_WINDOWS: usize = 24;
 /// Beyond this number, bars are merged into columns.
-const MOST_COLUMNS: usize = 200;
+const MAX_COLUMNS: usize = 200;
 /// Reasons with their own colour; all others share one.
-const MOST_REASONS: usize = 6;
+const MAX_REASONS: usize = 6;
 /// Letters of a reason that fit, and that fit on a phone.
-const MOST_LETTERS: [usize; 2] = [84, 44];
+const MAX_LETTERS: [usize; 2] = [84, 44];
 /// Distance from one reason to the next: letters are larger on a phone.
 const PITCH: f64 = 22.0;
 /// Colours of the reasons, chosen for contrast with each other and the page, not in the order of other pictures.
-const COLOURS: [Colour; MOST_REASONS] = [KINDS[1], KINDS[0], KINDS[4], KINDS[3], KINDS[2], KINDS[7]];
+const COLOURS: [Colour; MAX_REASONS] = [KINDS[1], KINDS[0], KINDS[4], KINDS[3], KINDS[2], KINDS[7]];
 const OTHERS: Colour = KINDS[5];
 
 /// A span of time, and the failures of each reason in it; those of all others are last.
@@ -83,7 +83,7 @@ fn reasons<'a>(axis: &TimeAxis<'a>) -> Vec<&'a InferError> {
         }
     }
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    all.into_iter().take(MOST_REASONS).map(|(reason, _)| reason).collect()
+    all.into_iter().take(MAX_REASONS).map(|(reason, _)| reason).collect()
 }
 
 fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> Vec<Bar> {
@@ -115,12 +115,12 @@ fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> V
 
 /// The bars, merged into columns if there are too many: sums, so that nothing is lost.
 fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
-    if bars.len() <= MOST_COLUMNS {
+    if bars.len() <= MAX_COLUMNS {
         return bars;
     }
     let mut joined: BTreeMap<usize, Bar> = BTreeMap::new();
     for bar in bars {
-        let column = (axis.scale.place(bar.from) * MOST_COLUMNS as f64) as usize;
+        let column = (axis.scale.place(bar.from) * MAX_COLUMNS as f64) as usize;
         match joined.get_mut(&column) {
             Some(known) => {
                 known.to = known.to.max(bar.to);
@@ -160,7 +160,7 @@ fn legend(reasons: &[&InferError], sums: &[f64]) -> Markup {
             @let (top, colour) = (FRAME.bottom() + 44.0 + PITCH * line as f64, colour(number, reasons.len()));
             rect class={ "f" (colour.class) } x="84" y=(n(top - 9.0)) width="11" height="11" fill=(colour.light) {}
             (dim(78.0, top, Anchor::End, &short(*sum)))
-            @let [long, short] = MOST_LETTERS.map(|letters| cut(&words(number), letters));
+            @let [long, short] = MAX_LETTERS.map(|letters| cut(&words(number), letters));
             @if long == short { (text(102.0, top, Anchor::Start, &long)) } @else {
                 g.t2 { (text(102.0, top, Anchor::Start, &long)) }
                 g.t1 display="none" { (text(102.0, top, Anchor::Start, &short)) }

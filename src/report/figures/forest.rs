@@ -15,7 +15,7 @@ use crate::stdio::shown;
 /// Changes up to this share count as none.
 pub const MARGIN: f64 = 0.05;
 /// Maximum number of rows.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 const PITCH: f64 = 22.0;
 const TOP: f64 = 40.0;
 
@@ -84,7 +84,7 @@ fn of_variants(result: &VariantsResult) -> Vec<Row> {
 
 fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
     rows.retain(|row| row.ratio > 0.0);
-    rows.truncate(MOST_ROWS);
+    rows.truncate(MAX_ROWS);
     let spread = rows.iter().flat_map(|row| {
         let known = row.interval.map_or([row.ratio; 2], |known| [known.low, known.high]);
         known.map(|ratio| ratio.ln().abs())

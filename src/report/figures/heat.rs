@@ -11,8 +11,8 @@ use crate::report::figures::common::{Shown, short, time};
 use crate::report::figures::time_axis::TimeAxis;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 516.0, height: 240.0 };
-const MOST_COLUMNS: usize = 200;
-const MOST_ROWS: usize = 64;
+const MAX_COLUMNS: usize = 200;
+const MAX_ROWS: usize = 64;
 
 /// Requests a second by column and row.
 struct Cells {
@@ -51,13 +51,13 @@ fn cells(axis: &TimeAxis<'_>) -> Option<Cells> {
     let slices = || axis.levels.iter().flat_map(|level| &level.course.slices).filter(|slice| !slice.counts.is_empty());
     let first = slices().map(|slice| slice.first).min()?;
     let last = slices().map(|slice| slice.first + slice.counts.len() as u32).max()?;
-    let classes = (last - first).div_ceil(MOST_ROWS as u32).max(1);
+    let classes = (last - first).div_ceil(MAX_ROWS as u32).max(1);
     let rows = (last - first).div_ceil(classes) as usize;
     let mut cells = Cells { columns: BTreeMap::new(), counts: BTreeMap::new(), classes, first, rows };
     for level in &axis.levels {
         let mut from = axis.seconds(level.windows[0].start);
         for slice in &level.course.slices {
-            let column = (axis.scale.place(from + slice.duration_s / 2.0) * MOST_COLUMNS as f64) as usize;
+            let column = (axis.scale.place(from + slice.duration_s / 2.0) * MAX_COLUMNS as f64) as usize;
             let to = from + slice.duration_s;
             let span = cells.columns.entry(column).or_insert((from, to));
             *span = (span.0.min(from), span.1.max(to));

@@ -7,7 +7,7 @@ use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, Tick, axes, coloured, dash, dim, n, of_kind, of_order, picture,
     spread,
 };
-use crate::report::figures::common::{MOST_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
+use crate::report::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };
 /// Points of a line.
@@ -48,7 +48,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let mut curves = Vec::new();
-    let each = (MOST_LEVELS / shown.len().max(1)).max(1);
+    let each = (MAX_LEVELS / shown.len().max(1)).max(1);
     for (number, one) in shown.iter().enumerate() {
         let mut levels = chosen(with_requests(one.result));
         if shown.len() > 1 {

@@ -7,12 +7,12 @@ use crate::report::inert;
 use crate::result::RunResult;
 
 /// Limit on rows of windows over all levels: a report should be small enough to send.
-const MOST_ROWS: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 
 /// The result's JSON, which cannot end the element that contains it. If there are many windows, neighbours are merged.
 pub fn json(result: &RunResult) -> String {
     let mut small = result.clone();
-    let each = (MOST_ROWS / small.levels.len().max(1)).max(8);
+    let each = (MAX_ROWS / small.levels.len().max(1)).max(8);
     for level in &mut small.levels {
         level.windows = thinned(std::mem::take(&mut level.windows), each);
     }

@@ -17,7 +17,7 @@ use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 
 /// Maximum number of failure reasons of a level.
-const MOST_REASONS: usize = 8;
+const MAX_REASONS: usize = 8;
 
 /// The sections after the pictures.
 pub fn sections(results: &[Shown<'_>]) -> Markup {
@@ -158,7 +158,7 @@ fn failures(result: &RunResult) -> Markup {
 /// The most frequent reasons of a level, and the sum of the others.
 fn reasons(one: &LevelSummary) -> Markup {
     let all = one.client.requests + one.client.failed;
-    let (told, rest) = one.client.errors.split_at(one.client.errors.len().min(MOST_REASONS));
+    let (told, rest) = one.client.errors.split_at(one.client.errors.len().min(MAX_REASONS));
     let others: u64 = rest.iter().map(|(_, count)| count).sum();
     html! {
         @for (error, count) in told { tr {

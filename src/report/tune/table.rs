@@ -15,7 +15,7 @@ const FIGURES: usize = 46;
 /// Minimum width of a setting's column.
 const NARROW: usize = 4;
 /// Maximum number of dropped candidates shown; files have all.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 /// A search in one line: the same line means the same search.
 pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
@@ -97,7 +97,7 @@ pub fn table(result: &TuneResult) -> String {
     {
         if candidate.fate == "dropped" {
             behind += 1;
-            if behind > MOST_SHOWN {
+            if behind > MAX_SHOWN {
                 continue;
             }
         }
@@ -108,8 +108,8 @@ pub fn table(result: &TuneResult) -> String {
             text += &wrapped(reason, 7);
         }
     }
-    if behind > MOST_SHOWN {
-        let _ = writeln!(text, "     and {} more that were left behind", behind - MOST_SHOWN);
+    if behind > MAX_SHOWN {
+        let _ = writeln!(text, "     and {} more that were left behind", behind - MAX_SHOWN);
     }
     let ruled_out = result.candidates.iter().filter(|candidate| candidate.fate == "ruled out").count();
     if ruled_out > 0 {

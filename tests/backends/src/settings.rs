@@ -185,7 +185,7 @@ pub struct Settings {
 /// Longest time that any parameter accepts: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 /// Most responses per request.
-pub const MOST_RESPONSES: u64 = 1_000_000;
+pub const MAX_RESPONSES: u64 = 1_000_000;
 
 impl Settings {
     /// Reads the parameters of a model configuration.
@@ -241,7 +241,7 @@ impl Settings {
                 self.fail_mode =
                     choice(key, value, &[("response", FailMode::Response), ("execute", FailMode::Execute)])?;
             }
-            "repeat" => self.repeat = Some(number(key, value, MOST_RESPONSES)?),
+            "repeat" => self.repeat = Some(number(key, value, MAX_RESPONSES)?),
             "gap_us" => self.gap_us = number(key, value, LONGEST_US)?,
             "repeat_mode" => {
                 self.repeat_mode =

@@ -11,7 +11,7 @@ use crate::execute::Report;
 use crate::model::{Batch, ModelState, cancelled};
 use crate::plan::REPEAT;
 use crate::request::{self, Parameter};
-use crate::settings::{FinalMode, MOST_RESPONSES, ReleaseMode};
+use crate::settings::{FinalMode, MAX_RESPONSES, ReleaseMode};
 use crate::tensor::{self, Form, View};
 
 /// An output to repeat; a copy, because the request may be gone by then.
@@ -223,6 +223,6 @@ fn total(model: &ModelState, request: *mut Request, parameters: &[(CString, Para
         }),
     };
     let Some(asked) = asked else { return Ok(model.plan.settings.repeat.unwrap_or(1)) };
-    let accepted = u64::try_from(asked).ok().filter(|number| *number <= MOST_RESPONSES);
-    accepted.ok_or_else(|| Fault::new(INVALID_ARG, format!("repeat is {asked}; it must be from 0 to {MOST_RESPONSES}")))
+    let accepted = u64::try_from(asked).ok().filter(|number| *number <= MAX_RESPONSES);
+    accepted.ok_or_else(|| Fault::new(INVALID_ARG, format!("repeat is {asked}; it must be from 0 to {MAX_RESPONSES}")))
 }

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::backend::{MOST_TRACED, ModelName, ModelTrace, Moment, RequestTrace};
+use crate::backend::{MAX_TRACED, ModelName, ModelTrace, Moment, RequestTrace};
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
@@ -55,7 +55,7 @@ pub(super) struct Room {
     handed_over: AtomicU64,
     /// Number of places requested, including those that there was no room for.
     taken: AtomicUsize,
-    places: [Place; MOST_TRACED],
+    places: [Place; MAX_TRACED],
 }
 
 // SAFETY: everything is atomic but a place's origin, which the thread that took the place writes before publishing it,
@@ -115,7 +115,7 @@ impl Room {
         if self.inside.load(Ordering::SeqCst) > 0 {
             return Ok(None);
         }
-        for place in &self.places[..self.taken.swap(0, Ordering::Relaxed).min(MOST_TRACED)] {
+        for place in &self.places[..self.taken.swap(0, Ordering::Relaxed).min(MAX_TRACED)] {
             place.id.store(0, Ordering::Relaxed);
             place.is_named.store(false, Ordering::Relaxed);
             place.moments.iter().for_each(|moment| moment.store(0, Ordering::Relaxed));
@@ -193,11 +193,11 @@ impl Room {
             last_response: Stamp(0),
             succeeded: true,
             weight: 1,
-            more: taken > MOST_TRACED,
+            more: taken > MAX_TRACED,
             count: 0,
-            all: [ModelTrace::default(); MOST_TRACED],
+            all: [ModelTrace::default(); MAX_TRACED],
         };
-        for place in self.places[..taken.min(MOST_TRACED)].iter() {
+        for place in self.places[..taken.min(MAX_TRACED)].iter() {
             if !place.is_named.load(Ordering::Acquire) {
                 continue;
             }
@@ -239,7 +239,7 @@ impl Room {
         // SAFETY: guaranteed by the caller.
         library.check(unsafe { api.TRITONSERVER_InferenceTraceId(trace, &raw mut id) }).ok()?;
         let root = self.id.load(Ordering::SeqCst);
-        let taken = self.taken.load(Ordering::Acquire).min(MOST_TRACED);
+        let taken = self.taken.load(Ordering::Acquire).min(MAX_TRACED);
         let places = &self.places[..taken];
         let known = |id: u64| places.iter().find(|place| place.id.load(Ordering::Acquire) == id);
         if root == 0 || id == 0 {

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::backends::kserve_grpc::proto::config_json;
 use crate::model::ConfigMark;
-use crate::model::statistics::{CountedTime, MOST_BATCHES, ModelStatistics, StatisticsSnapshot};
+use crate::model::statistics::{CountedTime, MAX_BATCHES, ModelStatistics, StatisticsSnapshot};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
 /// Size limit of descriptive answers.
@@ -14,11 +14,11 @@ const LONG: u64 = 64 << 20;
 const SHORT: u64 = 1 << 20;
 
 /// Maximum number of tensors of a model, inputs and outputs together.
-const MOST_TENSORS: usize = 100_000;
+const MAX_TENSORS: usize = 100_000;
 /// Maximum number of dimensions of a tensor.
-const MOST_DIMS: usize = 64;
+const MAX_DIMS: usize = 64;
 /// Maximum number of versions of a model, and of steps of an ensemble.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// An answer of the control plane.
 pub trait Answer: Sized {
@@ -130,10 +130,10 @@ fn push<T>(list: &mut Vec<T>, (most, what): (usize, &str), entry: T) -> Result<(
     Ok(())
 }
 
-const TENSORS: (usize, &str) = (MOST_TENSORS, "tensors");
-const DIMS: (usize, &str) = (MOST_DIMS, "dimensions of a tensor");
-const VERSIONS: (usize, &str) = (MOST_ENTRIES, "versions of a model");
-const STEPS: (usize, &str) = (MOST_ENTRIES, "steps of an ensemble");
+const TENSORS: (usize, &str) = (MAX_TENSORS, "tensors");
+const DIMS: (usize, &str) = (MAX_DIMS, "dimensions of a tensor");
+const VERSIONS: (usize, &str) = (MAX_ENTRIES, "versions of a model");
+const STEPS: (usize, &str) = (MAX_ENTRIES, "steps of an ensemble");
 
 impl Answer for ModelMetadata {
     const MOST: u64 = LONG;
@@ -284,8 +284,8 @@ impl Answer for StatisticsSnapshot {
         each(message, |field, value| {
             if field == 1 {
                 entries += 1;
-                if entries > MOST_ENTRIES {
-                    return Err(format!("lists more than {MOST_ENTRIES} versions of a model"));
+                if entries > MAX_ENTRIES {
+                    return Err(format!("lists more than {MAX_ENTRIES} versions of a model"));
                 }
                 let (key, counters) = model_statistics(nested(value)?)?;
                 snapshot.models.insert(key, counters);
@@ -319,7 +319,7 @@ fn model_statistics(message: &[u8]) -> Result<((String, String), ModelStatistics
                 *time = counted(nested(value)?)?;
                 Ok(())
             })?,
-            7 if counters.batches.len() < MOST_BATCHES => {
+            7 if counters.batches.len() < MAX_BATCHES => {
                 let (size, executions) = batches(nested(value)?)?;
                 counters.batches.insert(size, executions);
             }
@@ -428,14 +428,14 @@ mod tests {
     #[test]
     fn lists_end() {
         let many = |field: u32, count: usize| message(&vec![(field, &[][..]); count]);
-        assert!(StatisticsSnapshot::read(&many(1, MOST_ENTRIES)).is_ok());
+        assert!(StatisticsSnapshot::read(&many(1, MAX_ENTRIES)).is_ok());
         for (refused, word) in [
-            (StatisticsSnapshot::read(&many(1, MOST_ENTRIES + 1)).map(drop), "10000 versions"),
-            (ModelMetadata::read(&many(2, MOST_ENTRIES + 1)).map(drop), "10000 versions"),
-            (ModelMetadata::read(&many(5, MOST_TENSORS + 1)).map(drop), "100000 tensors"),
+            (StatisticsSnapshot::read(&many(1, MAX_ENTRIES + 1)).map(drop), "10000 versions"),
+            (ModelMetadata::read(&many(2, MAX_ENTRIES + 1)).map(drop), "10000 versions"),
+            (ModelMetadata::read(&many(5, MAX_TENSORS + 1)).map(drop), "100000 tensors"),
             (ModelMetadata::read(&message(&[(4, &message(&[(3, &[1; 65])]))])).map(drop), "64 dimensions"),
-            (config(&many(5, MOST_TENSORS + 1)).map(drop), "100000 tensors"),
-            (config(&message(&[(15, &many(1, MOST_ENTRIES + 1))])).map(drop), "10000 steps"),
+            (config(&many(5, MAX_TENSORS + 1)).map(drop), "100000 tensors"),
+            (config(&message(&[(15, &many(1, MAX_ENTRIES + 1))])).map(drop), "10000 steps"),
         ] {
             assert!(refused.unwrap_err().contains(word), "{word}");
         }

@@ -7,12 +7,12 @@ use crate::model::{real, word};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
 /// Limit on the values of a configuration: a message of two bytes stands for a tree of dozens.
-const MOST_VALUES: usize = 1_000_000;
+const MAX_VALUES: usize = 1_000_000;
 
 /// A configuration as JSON, without fields at their defaults; `None` if it is malformed, too long, or has fields that
 /// this program does not know, because a hash without them would be that of another configuration.
 pub fn read(bytes: &[u8]) -> Option<Json> {
-    Reader { left: MOST_VALUES }.message(CONFIG, bytes)
+    Reader { left: MAX_VALUES }.message(CONFIG, bytes)
 }
 
 struct Reader {
@@ -151,6 +151,6 @@ mod tests {
         assert_eq!(read(&message(&[(5, &message(&[(77, b"newer")]))])), None);
         assert_eq!(read(&[0x0a, 0x05, b'm']), None);
         assert_eq!(read(&numbers(&[(1, 3)])), None, "a name is text");
-        assert_eq!(read(&message(&[(5, b"")]).repeat(MOST_VALUES + 1)), None);
+        assert_eq!(read(&message(&[(5, b"")]).repeat(MAX_VALUES + 1)), None);
     }
 }

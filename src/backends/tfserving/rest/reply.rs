@@ -12,7 +12,7 @@ use crate::engine::malformed;
 use crate::model::{DataType, ModelSpec};
 
 /// Deepest nesting of lists.
-const MOST_DIMS: usize = 254;
+const MAX_DIMS: usize = 254;
 
 #[derive(Deserialize)]
 struct ReplyJson {
@@ -65,7 +65,7 @@ fn output(name: String, datatype: DataType, value: &Value) -> Result<Output, Inf
     let refuse = |why: String| malformed(format!("output '{name}': {why}"));
     let mut shape = Vec::new();
     let mut inner = value;
-    while let (Value::Array(items), true) = (inner, shape.len() < MOST_DIMS) {
+    while let (Value::Array(items), true) = (inner, shape.len() < MAX_DIMS) {
         shape.push(items.len() as i64);
         let Some(first) = items.first() else { break };
         inner = first;

@@ -6,7 +6,7 @@ use crate::cli::config::model_analyzer::number;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Limit on the values of a range.
-const MOST_VALUES: usize = 1_000;
+const MAX_VALUES: usize = 1_000;
 
 /// `concurrency`, `batch_sizes` and `request_rate`.
 #[derive(Clone, Copy, Default)]
@@ -185,10 +185,10 @@ fn numbers(node: &Node) -> Result<String, Fault> {
                 return Err(Fault::new(node.at, "a range has start and stop, and perhaps step"));
             };
             let count = ((stop - start) / step).floor().max(0.0);
-            if count >= MOST_VALUES as f64 {
+            if count >= MAX_VALUES as f64 {
                 return Err(Fault::new(
                     node.at,
-                    format!("a range of more than {MOST_VALUES} values: give it a larger step"),
+                    format!("a range of more than {MAX_VALUES} values: give it a larger step"),
                 ));
             }
             each.extend((0..=count as usize).map(|number| start + number as f64 * step));

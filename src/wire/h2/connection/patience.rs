@@ -11,7 +11,7 @@ pub const MAX_IDLE_FRAMES: i64 = 10_000;
 /// Body bytes sent by us for which the peer may send one more such frame: it reopens windows as it reads.
 const BYTES_PER_GRANT: i64 = 1024;
 /// Limit on the frames that it may save up that way.
-const MOST_GRANTS: i64 = 1 << 21;
+const MAX_GRANTS: i64 = 1 << 21;
 /// Limit on unsent answers to the peer's control frames: a peer beyond it asks for too much at once, or does not read.
 pub const MAX_ANSWERS: usize = 1_000;
 
@@ -34,7 +34,7 @@ impl Patience {
     /// `bytes` of a body are on their way.
     #[inline]
     pub fn sent(&mut self, bytes: i64) {
-        self.idle_frames = (self.idle_frames - bytes / BYTES_PER_GRANT - 1).max(-MOST_GRANTS);
+        self.idle_frames = (self.idle_frames - bytes / BYTES_PER_GRANT - 1).max(-MAX_GRANTS);
     }
 
     /// A frame has arrived; whether it brings a request forward is not known yet.
