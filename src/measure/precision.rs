@@ -171,7 +171,7 @@ fn worth_below(ns: u64, p: f64, blocks: &Blocks, n: f64) -> f64 {
     });
     let nearest = shares.iter().filter(|(share, _)| *share > 0.0 && *share < 1.0);
     let nearest = nearest.min_by(|(one, _), (other, _)| (one - p).abs().total_cmp(&(other - p).abs()));
-    nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), &ratio))
+    nearest.map_or(n, |(share, ratio)| worth(n, n * share * (1.0 - share), ratio))
 }
 
 /// Percentiles of a latency that every report shows.

@@ -106,7 +106,9 @@ mod tests {
     fn a_memory_is_seen_however_long_it_is() {
         // A wave of one, two, four or eight up and down over 48 terms, and one that is up and down all the time.
         let alone = |turns: usize| {
-            (0..48).map(|at| (1.0, if at * turns * 2 / 48 % 2 == 0 { 1.0 } else { -1.0 })).collect::<Vec<_>>()
+            (0..48)
+                .map(|at| (1.0, if (at * turns * 2 / 48).is_multiple_of(2) { 1.0 } else { -1.0 }))
+                .collect::<Vec<_>>()
         };
         let seen = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns)));
         assert!(seen.is_sorted_by(|longer, shorter| longer > shorter) && seen[0] > 7.0 * seen[4], "{seen:?}");
