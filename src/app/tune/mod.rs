@@ -298,7 +298,8 @@ impl<'a> RunningSearch<'a> {
             Phase::Confirmation => "confirming the best against your configuration",
         };
         let open = self.planner.candidates().iter().filter(|candidate| candidate.is_open()).count();
-        note!("{doing}: {open} candidates, {:.0} of {:.0} s", self.planner.spent(), self.planner.budget());
+        let candidates = if open == 1 { "candidate" } else { "candidates" };
+        note!("{doing}: {open} {candidates}, {:.0} of {:.0} s", self.planner.spent(), self.planner.budget());
     }
 
     fn result(&self) -> TuneResult {

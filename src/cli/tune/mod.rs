@@ -364,6 +364,9 @@ pub(super) mod tests {
             r#"{BASE} --search dynamic_batching.preferred_batch_size=[4,8],[8],off --search dynamic_batching={{"a":1,"b":[2,3]}},{{}} --search parameters.x="a,b",c,0:2"#
         ));
         assert_eq!(lists.search[0].values, [json!([4, 8]), json!([8]), Value::Null]);
+        let ones = tune(&format!("{BASE} --search preferred_batch_size=off,4,8 --search instance_group[].gpus=0"));
+        assert_eq!(ones.search[0].values, [Value::Null, json!([4]), json!([8])], "single values of a list");
+        assert_eq!(ones.search[1].values, [json!([0])]);
         assert_eq!(lists.search[1].values, [json!({"a": 1, "b": [2, 3]}), json!({})]);
         assert_eq!(lists.search[2].values, [json!("a,b"), json!("c"), json!(0), json!(1), json!(2)]);
         let files = tune(&format!("{BASE} -f table.csv --summary-file all.json"));

@@ -15,7 +15,10 @@ pub fn searched(text: &str) -> Result<Searched, String> {
         text.split_once('=').filter(|(path, values)| !path.is_empty() && !values.is_empty()).ok_or(rule)?;
     let setting = setting(path)?;
     let doubles = matches!(&setting, Setting::BatchSize) || path.ends_with("batch_size");
-    let values = self::values(values, if doubles { Step::Times(2.0) } else { Step::Add(1.0) })?;
+    let mut values = self::values(values, if doubles { Step::Times(2.0) } else { Step::Add(1.0) })?;
+    if matches!(&setting, Setting::Model(_, path) if path.is_list()) {
+        values.iter_mut().for_each(in_list);
+    }
     match values.iter().find_map(|value| rule_of(&setting, value).map(|rule| (value, rule))) {
         Some((value, rule)) => Err(format!("{setting}: {} is no value of it; it must be {rule}", asked(value))),
         None => Ok(Searched { setting, values }),
@@ -37,6 +40,13 @@ fn setting(path: &str) -> Result<Setting, String> {
     match path.split_once(':') {
         Some((model, path)) if !model.is_empty() => Ok(Setting::Model(Some(model.to_owned()), Path::parse(path)?)),
         _ => Ok(Setting::Model(None, Path::parse(path)?)),
+    }
+}
+
+/// A single value of a list is a list of one. `null` removes the list.
+fn in_list(value: &mut Value) {
+    if !value.is_array() && !value.is_null() {
+        *value = Value::Array(vec![value.take()]);
     }
 }
 

@@ -23,11 +23,12 @@ enum Step {
 }
 
 /// Short names for the settings that are searched most.
-const SHORT: [(&str, &str); 4] = [
+const SHORT: [(&str, &str); 5] = [
     ("instances", "instance_group[].count"),
     ("instance_count", "instance_group[].count"),
     ("delay", "dynamic_batching.max_queue_delay_microseconds"),
     ("max_queue_delay_microseconds", "dynamic_batching.max_queue_delay_microseconds"),
+    ("preferred_batch_size", "dynamic_batching.preferred_batch_size"),
 ];
 
 /// Largest index of an element: no configuration has lists this long.
@@ -71,6 +72,16 @@ impl Path {
     /// The type of its values, by the schema of a model's configuration; `None` for messages, parameters, and fields
     /// that only a newer server may know.
     pub fn kind(&self) -> Option<Kind> {
+        self.field().filter(|(_, shape)| *shape == Shape::One).map(|(kind, _)| kind)
+    }
+
+    /// Whether its value is a list of numbers or texts, by that schema.
+    pub fn is_list(&self) -> bool {
+        self.field().is_some_and(|(_, shape)| shape == Shape::Many)
+    }
+
+    /// The type of its values, and how many of them it has; `None` for messages and what the schema does not know.
+    fn field(&self) -> Option<(Kind, Shape)> {
         let (mut kind, mut shape) = (Kind::Nested(CONFIG), Shape::One);
         for step in &self.steps {
             match (step, shape, kind) {
@@ -85,7 +96,7 @@ impl Path {
                 _ => return None,
             }
         }
-        Some(kind).filter(|kind| shape == Shape::One && !matches!(kind, Kind::Nested(_)))
+        (!matches!(kind, Kind::Nested(_))).then_some((kind, shape))
     }
 
     /// The value in force, if all places that the path covers agree.
@@ -264,6 +275,9 @@ mod tests {
         for path in ["dynamic_batching", "parameters.any.name", "input", "dynamic_batching.preferred_batch_size"] {
             assert!(kind(path).is_none(), "{path}");
         }
+        let is_list = |path: &str| Path::parse(path).unwrap().is_list();
+        assert!(is_list("preferred_batch_size") && is_list("instance_group[].gpus"));
+        assert!(!is_list("max_batch_size") && !is_list("instance_group[0].gpus[0]") && !is_list("parameters.any.name"));
         for path in ["nonsense", "dynamic_batching.delay", "max_batch_size.x", "input.dims", "max_batch_size[0]"] {
             assert!(kind(path).is_none(), "what is no field here is the server's to judge: {path}");
         }
