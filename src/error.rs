@@ -3,6 +3,7 @@
 //! A message names the flag or file, the value, the rule that it broke, and the next step. A *failed inference* is not
 //! an `Error` but a counted outcome ([`crate::backend::InferError`]).
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Where the fault lies. Every kind ends the program with the same code ([`crate::exit::FAILED`]), as in perf_analyzer.
@@ -93,13 +94,31 @@ impl Error {
     }
 }
 
-/// Servers and interpreters explain themselves in several lines; an error has one.
+/// Longest word of a message: a value that somebody pasted must not bury the rule that it broke.
+const MAX_WORD: usize = 1000;
+/// How much of a longer one is shown.
+const SHOWN: usize = 100;
+
+/// A message on one line, with long words cut.
 fn one_line(message: String) -> String {
-    if !message.contains(['\n', '\r']) {
+    let message = if message.contains(['\n', '\r']) {
+        let lines: Vec<&str> = message.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines.join(" ")
+    } else {
+        message
+    };
+    if message.split(' ').all(|word| word.len() <= MAX_WORD) {
         return message;
     }
-    let lines: Vec<&str> = message.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join(" ")
+    message.split(' ').map(cut).collect::<Vec<_>>().join(" ")
+}
+
+fn cut(word: &str) -> Cow<'_, str> {
+    if word.len() <= MAX_WORD {
+        return Cow::Borrowed(word);
+    }
+    let end = word.floor_char_boundary(SHOWN);
+    Cow::Owned(format!("{}… ({} bytes in all)", &word[..end], word.len()))
 }
 
 impl fmt::Display for Error {
@@ -113,6 +132,18 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::Error;
+
+    #[test]
+    fn long_values_are_cut() {
+        let message = Error::usage(format!("-m '{}': it must be a name", "é".repeat(50_000))).to_string();
+        assert!(
+            message.starts_with("-m 'éé") && message.ends_with("é… (100003 bytes in all) it must be a name"),
+            "{message}"
+        );
+        assert!(message.len() < 200);
+        let path = "a/".repeat(400);
+        assert_eq!(Error::input(path.as_str()).to_string(), path);
+    }
 
     #[test]
     fn a_message_is_one_line() {
