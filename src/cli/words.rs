@@ -51,11 +51,19 @@ fn without_secret(flag: &str, value: &str) -> String {
     }
 }
 
+/// The values of a flag, those of a list together.
+fn as_written(arg: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
+    let Some(delimiter) = arg.get_value_delimiter() else { return values(arg, matches).collect() };
+    let word = |part: &std::ffi::OsStr| part.to_string_lossy().into_owned();
+    let occurrences = matches.get_raw_occurrences(arg.get_id().as_str()).into_iter().flatten();
+    occurrences.map(|list| list.map(word).collect::<Vec<_>>().join(&delimiter.to_string())).collect()
+}
+
 /// Flags that stand on the command line, with their values.
 pub fn given(command: &clap::Command, matches: &ArgMatches) -> Given {
     let mut given = Given::default();
     for arg in command.get_arguments().filter(|arg| is_given(arg, matches)) {
-        given.insert(shown(arg), values(arg, matches).collect());
+        given.insert(shown(arg), as_written(arg, matches));
     }
     given
 }

@@ -22,6 +22,8 @@ pub(super) struct Control {
     /// Outstanding requests, in open loops.
     pub(super) under_way: CachePadded<AtomicI64>,
     pub(super) held_back: AtomicU64,
+    /// Workers of a schedule with an end that have not sent everything that is due before it.
+    pub(super) behind: AtomicUsize,
     /// When the last request was over, or the last worker ended its load.
     pub(super) ended: AtomicU64,
     /// First and last send of a schedule.
@@ -47,6 +49,7 @@ impl Control {
             started: AtomicU64::new(0),
             under_way: CachePadded::default(),
             held_back: AtomicU64::new(0),
+            behind: AtomicUsize::new(0),
             first_sent: AtomicU64::new(Stamp::NEVER.0),
             last_sent: AtomicU64::new(0),
             scheduled: AtomicU64::new(0),
@@ -96,6 +99,11 @@ impl Control {
     /// An open loop had no slot for a request that was due.
     pub(super) fn note_held_back(&self) {
         self.held_back.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A worker has sent everything that is due before its schedule's end.
+    pub(super) fn note_caught_up(&self) {
+        self.behind.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Whether the load was stopped so long ago that nothing waits for outstanding requests any more.

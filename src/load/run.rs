@@ -228,6 +228,16 @@ impl RunningLoad {
         self.drain_most = self.drain_most.max(most);
     }
 
+    /// Waits until everything has been sent that was due before the end of a schedule that has one, for `most` at most: a thread
+    /// that a busy machine wakes late would find the load stopped, and leave it out.
+    pub fn catch_up(&self, most: Duration) {
+        let last = Stamp::now().plus_duration(most);
+        let is_behind = || self.control.behind.load(Ordering::Acquire) > 0 && !self.is_finished();
+        while is_behind() && Stamp::now() < last {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Stops sending and returns at once; outstanding requests still complete.
     pub fn halt(&self) {
         self.end();

@@ -34,6 +34,8 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(600);
 const REST_POLL: Duration = Duration::from_millis(20);
 /// Threads that were recording when a stage ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
+/// How long a stage whose time is over may still send what was due before; who is behind by more does not hold its rate.
+const CATCH_UP: Duration = Duration::from_millis(100);
 
 /// A stage that is ready to start.
 pub struct StageRun {
@@ -180,6 +182,9 @@ impl Play<'_> {
 
     /// Stops a stage whose time is over. `next`: the number of the one that runs already.
     fn leave(&mut self, stage: RunningStage, (end, ending): (Stamp, Ending), next: Option<usize>) {
+        if ending == Ending::Complete {
+            stage.load.catch_up(CATCH_UP);
+        }
         stage.load.halt();
         thread::sleep(GRACE);
         let disturbance = self.sentry.edge();

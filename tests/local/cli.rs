@@ -526,6 +526,7 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         "-m m -u h:1 -i grpc -H a:b",
         &format!("{IN_PROCESS} --output-shared-memory-size 5"),
         "-m m --matrix transports --model-repository /r -u h:1",
+        "-m m --matrix transports --model-repository /r -u h:1 --http-compression gzip --max-connections 9",
     ] {
         assert!(idle(line).is_empty(), "{line}: {:?}", idle(line));
     }

@@ -8,6 +8,7 @@ mod data_cost;
 mod declarations;
 mod doctor;
 mod dynamic_grpc;
+mod every_mode;
 mod grpc_faults;
 mod http_bounds;
 mod http_faults;

@@ -11,6 +11,7 @@
 mod player;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::backend::Threading;
@@ -152,6 +153,7 @@ pub(super) fn spawn(
 ) -> Result<()> {
     let shares = shape.shares(context.feed.lanes());
     worker::check_room(shares.len())?;
+    control.behind.store(shape.until.map_or(0, |_| shares.len()), Ordering::Release);
     for share in shares {
         let shape = shape.clone();
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {

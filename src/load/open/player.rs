@@ -44,7 +44,12 @@ impl Player<'_> {
     pub(super) fn play(&mut self, schedule: &mut impl Iterator<Item = u64>, start: Stamp) -> Result<()> {
         for offset in schedule {
             // A load with a fixed length is stopped from outside; until then nothing is due any more.
-            let intended = if offset < self.until { start.plus(offset) } else { Stamp::NEVER };
+            let intended = if offset < self.until {
+                start.plus(offset)
+            } else {
+                self.issuer.flight.control.note_caught_up();
+                Stamp::NEVER
+            };
             if self.wait_until(intended)? == Wake::Stopped {
                 return Ok(());
             }

@@ -152,7 +152,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| misplaced(draft).is_some(),
+        broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
         message: |draft| {
             let (flag, kinds) = misplaced(draft).unwrap_or_default();
             let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
@@ -206,15 +206,6 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         message: |draft| {
             let flags = draft.given.among(NETWORK_ONLY).join(" and ");
             format!("{flags} is for a server on the network: use it with --service-kind triton")
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
-        message: |draft| {
-            let (flag, kinds) = misplaced(draft).unwrap_or_default();
-            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
-            let kinds = kinds.collect::<Vec<_>>().join(" or ");
-            format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
         },
     },
     Rule {

@@ -49,20 +49,20 @@ fn bare(url: &str) -> Program {
         .args(&format!("-u {url}"))
 }
 
-const CHAT: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+pub const CHAT: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
 /// An answer that is no stream.
-fn answer(_: &Received) -> Vec<Act> {
+pub fn answer(_: &Received) -> Vec<Act> {
     let body = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"completion_tokens":2}}"#;
     vec![Act::Send(http_server::reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
 }
 
 /// The head of a stream in chunks.
 const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
-const DONE: &str = "data: [DONE]\n\n";
+pub const DONE: &str = "data: [DONE]\n\n";
 const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":6}}\n\n";
 
-fn content(text: &str) -> String {
+pub fn content(text: &str) -> String {
     format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n")
 }
 
@@ -72,7 +72,7 @@ fn chunk(text: &str) -> Vec<u8> {
 }
 
 /// A stream in one write.
-fn stream(events: &[String]) -> Vec<u8> {
+pub fn stream(events: &[String]) -> Vec<u8> {
     [STREAM.as_bytes().to_vec(), chunk(&events.concat()), chunk("")].concat()
 }
 

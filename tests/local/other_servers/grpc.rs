@@ -10,7 +10,7 @@ use crate::grpc_faults::peer::{
 };
 
 /// A tensor of the metadata: UINT8 `[-1, 4]`.
-fn tensor(name: &str) -> Vec<u8> {
+pub fn tensor(name: &str) -> Vec<u8> {
     let open = [&[0xff_u8; 9][..], &[1, 4]].concat();
     [field(1, name.as_bytes()), field(2, b"UINT8"), field(3, &open)].concat()
 }

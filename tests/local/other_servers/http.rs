@@ -33,12 +33,14 @@ fn foreign() -> (HttpServer, Arc<Mutex<Vec<Received>>>) {
 }
 
 /// No extensions, no configurations, a model with an open first dimension.
-fn lack(server: &HttpServer) {
+pub fn lack(server: &HttpServer) {
     let metadata = json!({"name": "m", "versions": [], "platform": "",
         "inputs": [{"name": "IN", "datatype": "FP32", "shape": [-1, 4], "parameters": null}],
         "outputs": [{"name": "OUT", "datatype": "FP32", "shape": [-1, 4]}]});
     server.answer_instead("/v2", json_reply(&json!({"name": "mlserver", "version": "1", "extensions": []})));
-    server.answer_instead("/models/m", json_reply(&metadata));
+    for model in ["/models/m", "/models/other"] {
+        server.answer_instead(model, json_reply(&metadata));
+    }
     for path in ["/config", "/stats"] {
         server.answer_instead(path, reply("404 Not Found", "", UNKNOWN));
     }

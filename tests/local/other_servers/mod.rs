@@ -1,8 +1,8 @@
 //! KServe v2 servers other than Triton: MLServer, the KServe Python server, OpenVINO Model Server. They report no
 //! configurations, keep no statistics, accept no binary tensors over HTTP, and stream in their own ways.
 
-mod grpc;
-mod http;
+pub mod grpc;
+pub mod http;
 
 use crate::support::{Finished, Program};
 

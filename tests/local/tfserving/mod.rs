@@ -1,9 +1,9 @@
 //! TensorFlow Serving: the program from outside, against servers that answer as TensorFlow Serving does.
 
 mod grpc;
-mod messages;
-mod rest;
-mod server;
+pub mod messages;
+pub mod rest;
+pub mod server;
 
 use std::fs;
 use std::path::PathBuf;

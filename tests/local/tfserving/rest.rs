@@ -12,7 +12,7 @@ use crate::support::http_server::{Act, HttpServer, Received, reply};
 
 const ANSWER: &str = r#"{"outputs": [[0.5, -Infinity]]}"#;
 
-fn good(_: &Received) -> Vec<Act> {
+pub fn good(_: &Received) -> Vec<Act> {
     vec![Act::Send(reply("200 OK", "Content-Type: application/json\r\n", ANSWER.as_bytes()))]
 }
 
@@ -31,12 +31,14 @@ fn info(dtype: &str, dims: &[i64]) -> Value {
 const AVAILABLE: &str = r#"{"model_version_status": [{"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}]}"#;
 
 /// Lets a server tell of a model with one input and one output.
-fn usual(server: &HttpServer) {
+pub fn usual(server: &HttpServer) {
     tell(server, AVAILABLE, &json!({"x": info("DT_FLOAT", &[-1, 2])}), &json!({"y": info("DT_FLOAT", &[-1, 2])}));
 }
 
 fn tell(server: &HttpServer, status: &str, inputs: &Value, outputs: &Value) {
-    server.answer_instead("/m", reply("200 OK", "", status.as_bytes()));
+    for model in ["/m", "/other"] {
+        server.answer_instead(model, reply("200 OK", "", status.as_bytes()));
+    }
     server.answer_instead("/metadata", reply("200 OK", "", metadata(inputs, outputs).as_bytes()));
 }
 

@@ -1,5 +1,5 @@
-//! A TensorFlow Serving gRPC server on the `h2` crate: it describes its models itself, and answers predictions with
-//! whatever a test supplies.
+//! A TensorFlow Serving gRPC server on the `h2` crate: it describes its models itself, and answers predictions (inferences of
+//! KServe and calls of the tests' own service, too) with whatever a test supplies.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,7 +121,7 @@ async fn answer(request: Request<RecvStream>, answering: SendResponse<Bytes>, sh
     assert_eq!(message.len(), 5 + length, "a request is one message");
     let path = head.uri.path().to_owned();
     let mut call = Call { ordinal: 0, path, headers: head.headers, message: message[5..].to_vec() };
-    let reply = if call.path == "/tensorflow.serving.PredictionService/Predict" {
+    let reply = if is_prediction(&call.path) {
         call.ordinal = shared.predictions.fetch_add(1, Ordering::SeqCst);
         (shared.predict)(&call)
     } else {
@@ -136,6 +136,13 @@ async fn answer(request: Request<RecvStream>, answering: SendResponse<Bytes>, sh
             finish(answering, Some(&message), (0, "")).await;
         }
     }
+}
+
+/// Whether a call is what is measured.
+fn is_prediction(path: &str) -> bool {
+    ["Service/Predict", "Service/ModelInfer", "Service/ModelStreamInfer", "Echo/Say"]
+        .iter()
+        .any(|end| path.ends_with(end))
 }
 
 fn usual(path: &str) -> Reply {

@@ -1,0 +1,119 @@
+//! What lies between the program and a server: encryption, header fields, deadlines, connections that break.
+
+use std::time::Duration;
+
+use super::front::Front;
+use super::kinds::{NONE, Pace, Service};
+use super::{each, refuses_sync, run, run_at};
+use crate::support::Report;
+use crate::support::authority::Authority;
+
+#[test]
+fn connections_are_encrypted_if_asked() {
+    let authority = Authority::new();
+    let mut config = (*authority.server_config(&authority.issue(&["localhost"], 2090), false)).clone();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let config = std::sync::Arc::new(config);
+    each(NONE, |service| {
+        let front = Front::of(service.url(), Some(config.clone()));
+        let trusted = authority.file("ca.pem").display().to_string();
+        let (url, flags) = match service.kind.is_grpc() {
+            true => (front.url(), format!("--ssl-grpc-use-ssl --ssl-grpc-root-certifications-file {trusted}")),
+            false => (format!("https://{}", front.url()), format!("--ssl-https-ca-certificates-file {trusted}")),
+        };
+        for load in [
+            "--sync --concurrency-range 2 --request-count 20",
+            "--async --concurrency-range 3 --request-count 20",
+            "--stage rate:200:20req",
+        ] {
+            if refuses_sync(service, load) {
+                continue;
+            }
+            let before = service.count();
+            run_at(service, &url, &format!("-m m {flags} {load}"));
+            assert_eq!(service.count() - before, 20, "{load}");
+        }
+        let untrusted = flags.split(" --ssl-grpc-root").next().unwrap().split("--ssl-https").next().unwrap();
+        let refused = service.program_at(&url, &format!("-m m {untrusted}")).run();
+        assert!(refused.code() == 99 && refused.stderr.contains("UnknownIssuer"), "{refused:#?}");
+    });
+}
+
+#[test]
+fn header_fields_are_those_of_every_request() {
+    each(NONE, |service| {
+        run(service, "-H X-Cell:first -H Authorization:second --concurrency-range 2 --request-count 20");
+        for seen in service.seen() {
+            let text = seen.text.to_ascii_lowercase();
+            assert!(text.contains("x-cell") && text.contains("first") && text.contains("second"), "{text}");
+        }
+    });
+}
+
+#[test]
+fn answers_that_take_too_long_are_given_up() {
+    let slow: Pace = |_| Duration::from_millis(400);
+    let rate = "--stage rate:100:4req";
+    for load in
+        ["--sync --concurrency-range 2 --request-count 4", "--async --concurrency-range 2 --request-count 4", rate]
+    {
+        each(slow, |service| {
+            if refuses_sync(service, load) {
+                return;
+            }
+            for (flag, says) in [
+                ("--client-timeout-us 20ms", "4 x Deadline exceeded: no answer within 20000 us"),
+                ("--cancel-after-us 20ms", "Cancelled request count: 4"),
+            ] {
+                let finished = service.program(&format!("{load} {flag} --max-errors 100%")).run();
+                assert!(finished.stdout.contains(says), "{load} {flag}: {finished:#?}");
+            }
+            assert_eq!(service.count(), 8);
+        });
+    }
+}
+
+/// Starts a run through a front, which breaks all connections once the server has had some requests.
+fn broken(service: &Service, flags: &str) -> (crate::support::Finished, [u64; 2]) {
+    let front = Front::of(service.url(), None);
+    let program = service.program_at(&front.url(), &format!("-m m {flags} --max-errors 100%"));
+    let running = program.start();
+    let before = service.count();
+    for _ in 0..5000 {
+        if service.count() >= before + 20 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    front.cut();
+    let finished = running.finish();
+    let report = Report::parse(&finished.stdout);
+    let number = |name: &str| match report.text.contains(&format!("{name}: ")) {
+        true => report.level().client_number(name) as u64,
+        false => 0,
+    };
+    let numbers = [number("Request count"), number("Failed request count")];
+    (finished, numbers)
+}
+
+#[test]
+fn connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
+    let some: Pace = |_| Duration::from_millis(5);
+    for load in [
+        "--sync --concurrency-range 3 --request-count 60",
+        "--async --concurrency-range 3 --request-count 60",
+        "--stage rate:300:60req",
+    ] {
+        each(some, |service| {
+            if refuses_sync(service, load) {
+                return;
+            }
+            let (finished, [good, failed]) = broken(service, &format!("{load} --reconnect"));
+            assert_eq!(good + failed, 60, "{load}: {finished:#?}");
+            assert!((1..=10).contains(&failed), "{load}: {finished:#?}");
+            assert!(finished.stdout.contains(" x Connection"), "{load}: {finished:#?}");
+            let (finished, [good, _]) = broken(service, load);
+            assert!(good < 60 && finished.code() != 0, "{load}: {finished:#?}");
+        });
+    }
+}
