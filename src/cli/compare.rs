@@ -17,14 +17,14 @@ const AFTER: &str = "The files are those of --summary-file. Each figure is `wors
     a run that is started again may differ by more (--restarts, or several runs, tell). Exit codes: 0 compared, whatever was found; \
     99 bad flags, or files that cannot be compared.";
 
-/// Holds one result against another: what changed from A to B, level by level, and how sure that is.
+/// Compares two results: what changed from A to B, level by level, and how certain that is.
 #[derive(Parser, Debug)]
 #[command(override_usage = "triton-bench compare A.json B.json [--margin SHARE] [--force]", after_help = AFTER)]
 struct Compare {
     #[arg(hide = true)]
     files: Vec<PathBuf>,
 
-    /// Changes up to this share count as none
+    /// Changes up to this share count as no change
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     margin: f64,
 

@@ -14,7 +14,7 @@ pub const WORD: Word = Word { name: "doctor", flags: word::flags::<Doctor>, read
 const AFTER: &str = "A line per check: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need). \
     Exit codes: 0 looked, whatever was found; 99 bad flags.";
 
-/// Names what makes this machine unfit for measuring: the value found, why it matters, what to do.
+/// Checks whether this machine is fit for measuring: the value found, why it matters, what to do.
 #[derive(Parser, Debug)]
 #[command(override_usage = "triton-bench doctor [--cpus LIST] [--worker-cpus LIST]", after_help = AFTER)]
 struct Doctor {

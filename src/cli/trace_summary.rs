@@ -24,15 +24,15 @@ struct TraceSummary {
     #[arg(hide = true)]
     files: Vec<PathBuf>,
 
-    /// Prints every trace too, with the time between its moments. Default: off
+    /// Also prints every trace, with the times between its timestamps. Default: off
     #[arg(short = 't', long = "show-trace")]
     each: bool,
 
-    /// How many of each model's slowest traces are told
+    /// How many of each model's slowest traces to show
     #[arg(long, value_name = "N", default_value = "3", value_parser = whole::<usize>(0, 1_000_000))]
     slowest: usize,
 
-    /// Prints JSON in place of text, in microseconds. Default: off
+    /// Prints JSON instead of text, in microseconds. Default: off
     #[arg(long)]
     json: bool,
 

@@ -35,16 +35,17 @@ const MAX_BYTES: u64 = 1 << 20;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Configuration by file")]
 pub struct ConfigArgs {
-    /// Reads flags from this file, whose keys are the long names of flags; what is on the command line goes before it.
+    /// Reads flags from this file, whose keys are the flags' long names; the command line takes precedence.
     /// docs/config.md has examples. Default: none
     #[arg(long, value_name = "FILE.yaml")]
     config: Option<PathBuf>,
 
-    /// Which of the runs of --config; repeat it for more. Default: all, one after the other, each in a process of its own
+    /// Which of the runs in --config to do; repeat it for more. Default: all, one after another, each in its own
+    /// process
     #[arg(long, value_name = "NAME", value_parser = filled)]
     run: Vec<String>,
 
-    /// Prints the flags that hold, those of --config and of the command line together, as such a file, and measures nothing.
+    /// Prints the effective flags, from --config and the command line together, as such a file, and measures nothing.
     /// Default: off
     #[arg(long)]
     print_config: bool,

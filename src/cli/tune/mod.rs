@@ -44,33 +44,33 @@ const USUAL_BUDGET: Duration = Duration::from_secs(60);
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Tune")]
 struct TuneArgs {
-    /// A setting and the values to try, such as `instances=1:8` or `max_batch_size=1,2,4:64`; repeat it for more. Default:
-    /// what suits the model: instances, largest batch and delay
+    /// A setting and the values to try, such as `instances=1:8` or `max_batch_size=1,2,4:64`; repeat it for more.
+    /// Default: what suits the model: instances, maximum batch size and queue delay
     #[arg(long, value_name = "PATH=VALUES", value_parser = searched)]
     search: Vec<Searched>,
 
-    /// What shall be best: throughput, avg or a percentile of the latency. Default: throughput; with --at-rate p99
+    /// What to optimise: throughput, avg or a latency percentile. Default: throughput; with --at-rate p99
     #[arg(long, value_name = "throughput|avg|pNN", value_parser = objective)]
     objective: Option<Objective>,
 
-    /// What must hold, such as `p99<20ms`, `throughput>=1000` or `errors<0.1%`; repeat it for more. Default: nothing
+    /// Constraint, such as `p99<20ms`, `throughput>=1000` or `errors<0.1%`; repeat it for more. Default: none
     #[arg(long, value_name = "CONDITION", value_parser = constraint)]
     constraint: Vec<Requirement>,
 
-    /// Measures with so many requests a second. Default: off
+    /// Measures at this many requests a second. Default: off
     #[arg(long, value_name = "RATE", value_parser = rate)]
     at_rate: Option<f64>,
 
-    /// Measures with so many requests outstanding. Default: twice as many as fill the batches of all instances
+    /// Measures with this many requests outstanding. Default: twice as many as fill the batches of all instances
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::from(MAX_CONCURRENCY)))]
     at_concurrency: Option<u32>,
 
-    /// How long the search may take, such as 60s or 5m; loading counts, the start of the server does not. Default: 60s; what it
-    /// had with --resume
+    /// Time limit of the search, such as 60s or 5m; loading models counts, starting the server does not. Default: 60s;
+    /// with --resume, the earlier limit
     #[arg(long, value_name = "TIME", value_parser = budget)]
     budget: Option<Duration>,
 
-    /// Differences up to this share count as none
+    /// Differences up to this share count as no difference
     #[arg(id = "tune_margin", long = "margin", value_name = "SHARE", default_value = "2%", value_parser = share)]
     margin: f64,
 
@@ -78,11 +78,11 @@ struct TuneArgs {
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Measures every candidate in a process of its own, so that one that crashes ends no more than itself. Default: off
+    /// Measures every candidate in its own process, so that a crash ends only that candidate. Default: off
     #[arg(long)]
     isolate: bool,
 
-    /// Goes on with the search whose record is in --output, to a greater --budget if one is given. Default: starts anew
+    /// Continues the search whose record is in --output, up to a greater --budget if one is given. Default: starts over
     #[arg(id = "tune_resume", long = "resume")]
     resume: bool,
 
