@@ -34,7 +34,7 @@ impl Runner<'_> {
     /// Says what another start is on a server that others may use, too.
     fn say_what_starts(&self, reloaded: bool) {
         if !reloaded {
-            note!("--restarts: the model stays loaded on this server; each start has new connections only");
+            note!("--restarts: this server does not reload the model; each start only opens new connections");
         } else if self.session.backend.capabilities().threading == Threading::Driven {
             for model in &self.session.roots {
                 note!("--restarts: model '{model}' is unloaded and loaded on the server before each further start");

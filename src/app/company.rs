@@ -129,7 +129,8 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     if let Some(other) = all.iter().position(|other| *other != own) {
         let shown = |steps: &str| if steps.is_empty() { "no such flag".to_owned() } else { steps.to_owned() };
         return Err(Error::usage(format!(
-            "{} here and {} at {}: separate loads begin together the same number of times, so all must be given the same flag: give it to all or to none",
+            "{} here and {} at {}: separate loads start together the same number of times; give the flag to all \
+                processes or to none",
             shown(&own),
             shown(&all[other]),
             ranks.name(other)
@@ -144,8 +145,8 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     Err(Error::usage(match codes {
         Codes::PerfAnalyzers => format!("Cannot specify {flag} when in multi-model mode."),
         Codes::Own => format!(
-            "{flag}: processes with loads of their own measure one level each, because these begin and end together; give one value, \
-             or give all processes the same flags, which share one load then"
+            "{flag}: separate loads start and end together, so each process measures one level; give one value, or \
+                give all processes the same flags to share one load"
         ),
     }))
 }
@@ -172,7 +173,7 @@ fn clock() -> String {
 fn warn_of_independence(codes: Codes) {
     if let Some(launcher) = Launcher::here().filter(|launcher| launcher.processes > 1 && codes == Codes::Own) {
         let (name, count) = (launcher.name(), launcher.processes);
-        note!("{name} has started {count} processes: without --enable-mpi each is a whole run of its own");
+        note!("{name} started {count} processes: without --enable-mpi each does the whole run by itself");
     }
 }
 

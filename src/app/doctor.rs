@@ -73,7 +73,11 @@ fn of_processors(wanted: &Checkup) -> Vec<Finding> {
     let absent: Vec<String> = wanted.pinned().iter().filter(|cpu| !own.contains(cpu)).map(usize::to_string).collect();
     if !absent.is_empty() {
         let what = format!("processors {} of --cpus or --worker-cpus", absent.join(", "));
-        found.push(Finding::warning(what, "this process may not use them, and a run is refused; see taskset -p $$"));
+        found.push(Finding::warning(
+            what,
+            "this process may not use them, so a run would be refused; see taskset -p \
+            $$",
+        ));
     }
     found.extend(cheap(wanted));
     found
@@ -98,7 +102,7 @@ fn of_others(wanted: &Checkup) -> Vec<Finding> {
 fn load(others: f64, stolen: f64) -> Finding {
     let percent = |share: f64| (share * 100.0).round();
     let what =
-        format!("load now: other processes have {}% of the processors, steal {}%", percent(others), percent(stolen));
+        format!("load now: other processes use {}% of the processors, steal {}%", percent(others), percent(stolen));
     if others <= IDLE && stolen <= IDLE {
         return Finding::good(what);
     }
@@ -186,7 +190,7 @@ mod tests {
     fn load_is_told() {
         assert_eq!(load(0.02, 0.0).grade, Grade::Good);
         assert_eq!(load(0.5, 0.0).grade, Grade::Warning);
-        assert_eq!(load(0.0, 0.1).what, "load now: other processes have 0% of the processors, steal 10%");
+        assert_eq!(load(0.0, 0.1).what, "load now: other processes use 0% of the processors, steal 10%");
     }
 
     #[test]

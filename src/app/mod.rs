@@ -188,7 +188,7 @@ fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> R
         return Ok(());
     }
     let rule = "name a result of the same work, or leave changes such as p99<+5% out of --require";
-    Err(Error::input(format!("--baseline {path}: it is of something else: {}; {rule}", others.join("; "))))
+    Err(Error::input(format!("--baseline {path}: it measured something else: {}; {rule}", others.join("; "))))
 }
 
 /// Writes every file that is made from the result.
@@ -222,7 +222,8 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
     if left_out > 0 {
         let all = left_out + traces.len() as u64;
         note!(
-            "traces: {left_out} of {all} are left out of the files; trace fewer (--trace-rate) to have all that are traced"
+            "traces: {left_out} of {all} are left out of the files; trace fewer requests (--trace-rate) to keep \
+                every trace"
         );
     }
     let chrome = tracing.export.as_deref().map(|path| reports::chrome::write((path, interrupts), &traces));

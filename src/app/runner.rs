@@ -363,7 +363,7 @@ fn report_lost(requests: &LoadReport) {
         );
     }
     if !requests.adds_up() {
-        note!("requests do not add up, please report this fault: {requests:?}");
+        note!("requests do not add up, please report this bug: {requests:?}");
     }
 }
 

@@ -13,8 +13,9 @@ use crate::plan::Comparison;
 /// This command.
 pub const WORD: Word = Word { name: "compare", flags: word::flags::<Compare>, read: |_, words| read(words) };
 
-const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` within these two runs: \
-    a run that is started again may differ by more (--restarts, or several runs, tell). Exit codes: 0 compared, whatever was found; \
+const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` \
+    within these two runs: a repeated run may differ by more (--restarts, or several runs, show how much). Exit \
+    codes: 0 compared, whatever was found; \
     99 bad flags, or files that cannot be compared.";
 
 /// Compares two results: what changed from A to B, level by level, and how certain that is.
@@ -39,7 +40,7 @@ fn read(words: Words<'_>) -> Result<Command> {
         let [reference, other] = <[PathBuf; 2]>::try_from(files).map_err(|files| {
             let count = files.len();
             Error::usage(format!(
-                "compare takes two files of --summary-file, and got {count}; see triton-bench compare --help"
+                "compare takes two files of --summary-file, got {count}; see triton-bench compare --help"
             ))
         })?;
         Ok(Command::Compare(Comparison { reference, other, margin, force }))

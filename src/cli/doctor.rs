@@ -11,8 +11,9 @@ use crate::plan::Checkup;
 /// This command.
 pub const WORD: Word = Word { name: "doctor", flags: word::flags::<Doctor>, read: |_, words| read(words) };
 
-const AFTER: &str = "A line per check: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need). \
-    Exit codes: 0 looked, whatever was found; 99 bad flags.";
+const AFTER: &str = "One line per check: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or \
+    spread more, than they need to be). \
+    Exit codes: 0 checked, whatever was found; 99 bad flags.";
 
 /// Checks whether this machine is fit for measuring: the value found, why it matters, what to do.
 #[derive(Parser, Debug)]

@@ -200,13 +200,14 @@ impl LoadArgs {
     pub fn notes(&self, given: &Given) -> Vec<String> {
         let by_time = given.value("--seed").is_some_and(|seed| seed.eq_ignore_ascii_case("time"));
         let seed =
-            by_time.then(|| format!("--seed {}: drawn from the clock; name it to have the same load again", self.seed));
+            by_time.then(|| format!("--seed {}: drawn from the clock; pass it to repeat the same load", self.seed));
         self.note().into_iter().chain(seed).collect()
     }
 
     fn note(&self) -> Option<String> {
         (self.sync && self.mode().follows_schedule()).then(|| {
-            "--sync: requests of a schedule leave when they are due, answered or not; no thread waits for an answer"
+            "--sync: in an open loop requests are sent when they are due, answered or not; no thread waits for \
+                an answer"
                 .into()
         })
     }

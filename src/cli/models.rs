@@ -13,7 +13,7 @@ use crate::plan::Survey;
 pub const WORD: Word = Word { name: "models", flags: || command().about(ABOUT), read };
 
 const ABOUT: &str =
-    "Lists the models that a repository or a server offers, with their tensors, and why some cannot be had";
+    "Lists the models that a repository or a server offers, with their tensors, and why any cannot be loaded";
 
 const USAGE: &str = "\
 triton-bench models --model-repository DIR [FLAGS]

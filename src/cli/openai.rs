@@ -54,13 +54,14 @@ impl OpenAiArgs {
     pub fn note(&self) -> Option<String> {
         let length = match self.prompt_tokens.as_ref()? {
             PromptLength::Drawn(length) => length.to_string(),
-            PromptLength::Recorded(_) => "as many words as tokens are recorded".to_owned(),
+            PromptLength::Recorded(_) => "as many words as recorded tokens".to_owned(),
         };
         if self.tokenizer.is_some() {
             return None;
         }
         Some(format!(
-            "--prompt-tokens: prompts are of {length}; how many tokens these are the server's tokenizer decides (--tokenizer)"
+            "--prompt-tokens: prompts have {length}; how many tokens that is depends on the server's tokenizer \
+                (--tokenizer)"
         ))
     }
 

@@ -14,8 +14,8 @@ pub const WORD: Word = Word { name: "report", flags: word::flags::<Report>, read
 
 const USAGE: &str = "triton-bench report RESULT.json... -o FILE.html [--svg FIGURE:FILE] [--markdown FILE]";
 
-const AFTER: &str = "Results are files of --summary-file, or reports, which hold their results. Exit codes: 0 written; 99 bad flags, files that are \
-    no results, or files that cannot be written.";
+const AFTER: &str = "Results are files of --summary-file, or reports, which contain their results. Exit codes: 0 \
+    written; 99 bad flags, files that are not results, or files that cannot be written.";
 
 /// Makes a report of results: one self-contained HTML file, charts, tables.
 #[derive(Parser, Debug)]

@@ -56,7 +56,7 @@ impl RoundsArgs {
     pub fn variants(&self) -> Result<&[VariantWords]> {
         let alike = |one: &VariantWords| self.variant.iter().filter(|other| other.name == one.name).count() > 1;
         if let Some(twice) = self.variant.iter().find(|one| alike(one)) {
-            return Err(Error::usage(format!("--variant '{}': there are two of that name: name each", twice.name)));
+            return Err(Error::usage(format!("--variant '{}': two have that name: give each its own", twice.name)));
         }
         match self.variant.as_slice() {
             [alone] => Err(Error::usage(format!(

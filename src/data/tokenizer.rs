@@ -27,12 +27,11 @@ impl Tokenizer {
     /// Where there is no such file, or it is not a tokenizer's.
     pub fn read(path: &Path) -> Result<Self> {
         let flag = format!("--tokenizer {}", path.display());
-        let fault = |reason: String| {
-            Error::input(format!("{flag}: {reason}; name the file tokenizer.json of the model that is asked"))
-        };
+        let fault =
+            |reason: String| Error::input(format!("{flag}: {reason}; name the tokenizer.json of the measured model"));
         let bytes = bytes(path).map_err(fault)?;
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(bytes)
-            .map_err(|error| fault(format!("it is no file of a tokenizer: {error}")))?;
+            .map_err(|error| fault(format!("it is not a tokenizer file: {error}")))?;
         tokenizer.with_truncation(None).map_err(|error| fault(error.to_string()))?;
         tokenizer.with_padding(None);
         Ok(Self { tokenizer, flag })

@@ -258,7 +258,7 @@ impl RunningLoad {
         for worker in self.workers.drain(..) {
             let ended = worker
                 .join()
-                .unwrap_or_else(|_| Err(Error::server("a worker thread panicked; please report this fault")));
+                .unwrap_or_else(|_| Err(Error::server("a worker thread panicked; please report this bug")));
             first = first.and(ended);
         }
         first.map(|()| self.report())
@@ -312,7 +312,7 @@ impl RunningLoad {
         let mut errors = results.into_iter().filter_map(|result| result.ok().and_then(Result::err));
         errors
             .next()
-            .unwrap_or_else(|| Error::server("a worker thread ended before the load began; please report this fault"))
+            .unwrap_or_else(|| Error::server("a worker thread ended before the load began; please report this bug"))
     }
 }
 

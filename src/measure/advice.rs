@@ -23,8 +23,8 @@ pub(super) fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
         return format!("{} would do, or a higher --max-trials", longer(plan, factor));
     }
     if apart.low > 0.0 {
-        return "that is no chance: see with -v how the windows differ, and what else runs on this machine or on the \
-                server's"
+        return "that is not chance: see with -v how the windows differ, and check what else runs on this machine or \
+            the server's"
             .to_owned();
     }
     format!("a window had no request; {} may do", longer(plan, 10.0))

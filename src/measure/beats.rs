@@ -84,7 +84,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
     pub(super) fn look(&mut self, own: impl FnOnce() -> State) -> Result<Option<Vec<State>>> {
         if interrupt::is_terminated() {
             return Err(Error::machine(
-                "the launcher ends this process, because another has ended or the user wants it",
+                "the launcher is ending this process, because another has ended or the user asked for it",
             ));
         }
         if !self.under_way {

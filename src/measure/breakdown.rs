@@ -17,7 +17,7 @@ pub struct Breakdown {
     pub one_in: Option<f64>,
     /// Traces of the level that were lost, because they came faster than they can be kept.
     pub lost: u64,
-    /// Traces that went through more models than are told.
+    /// Traces that went through more models than are reported.
     pub cut: u64,
     /// The stages in the order of a request's way.
     pub stages: Vec<RequestStage>,

@@ -56,7 +56,7 @@ impl<'a> Breaker<'a> {
                     found.map(|(all, failed)| format!("{failed} of the latest {all} requests failed"))
                 }
                 StopRule::InARow { failures } => {
-                    (in_a_row >= failures).then(|| format!("{in_a_row} requests failed one after the other"))
+                    (in_a_row >= failures).then(|| format!("{in_a_row} requests failed in a row"))
                 }
             };
             if let Some(found) = found {

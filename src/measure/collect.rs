@@ -36,12 +36,11 @@ impl Collector {
         let page = read(backend.as_ref(), model).map_err(unread)?;
         // Triton answers any wrong path with nothing.
         if !page.is_metrics() {
-            let reason =
-                "the answer holds no metrics in Prometheus' text format; name their address with --metrics-url";
+            let reason = "the answer contains no metrics in Prometheus' text format; give their URL with --metrics-url";
             return Err(unread(Error::server(reason)));
         }
         if page.lacks_gpus() {
-            note!("--collect-metrics: the server tells nothing of GPUs; their figures are left out");
+            note!("--collect-metrics: the server reports no GPU metrics; GPU figures are left out");
         }
         let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
         let poll = {
@@ -94,7 +93,7 @@ fn poll(backend: &dyn Backend, interval: Duration, (model, shared): (&str, &Shar
             }
             Err(error) if !warned => {
                 warned = true;
-                note!("--collect-metrics: {error}; figures of that time are left out");
+                note!("--collect-metrics: {error}; figures from that time are left out");
             }
             Err(_) => {}
         }

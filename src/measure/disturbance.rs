@@ -116,17 +116,17 @@ impl fmt::Display for Disturbance {
             let percent = (share * 100.0).round();
             match cause {
                 Cause::Steal => write!(f, "the hypervisor took {percent}% of the processors' time")?,
-                Cause::Others => write!(f, "other processes had {percent}% of the processors")?,
+                Cause::Others => write!(f, "other processes used {percent}% of the processors")?,
                 Cause::Waiting => {
                     let is_said = self.causes().any(|(cause, _)| cause == Cause::Others);
                     if is_said {
-                        write!(f, "{percent}% while threads of ours waited")?;
+                        write!(f, "{percent}% while our threads waited")?;
                     } else {
-                        write!(f, "other processes had {percent}% of the processors while threads of ours waited")?;
+                        write!(f, "other processes used {percent}% of the processors while our threads waited")?;
                     }
                     write!(f, " ({} involuntary context switches)", self.switches)?;
                 }
-                Cause::Throttled => write!(f, "a control group's quota stopped us {percent}% of the time")?,
+                Cause::Throttled => write!(f, "a control group's quota throttled us {percent}% of the time")?,
                 Cause::Slowed => write!(f, "the processors ran {percent}% slower than before")?,
             }
         }

@@ -81,8 +81,10 @@ impl<'a> Pulse<'a> {
 
     fn look(&self, ranks: &Ranks) -> Result<()> {
         if interrupt::is_terminated() {
-            let reason =
-                Error::machine("the launcher ends this process, because another has ended or the user wants it");
+            let reason = Error::machine(
+                "the launcher is ending this process, because another has ended or the user asked for \
+                    it",
+            );
             ranks.fall_silent(&reason);
             return Err(reason);
         }

@@ -90,11 +90,11 @@ impl InvalidReason {
             Self::RankLate(..) => {
                 "give that rank's machine more room (fewer ranks on it, --max-threads), or lower the rate"
             }
-            Self::RankWithout(_) => "see what that rank's machine says, and whether it reaches the server",
+            Self::RankWithout(_) => "check that rank's machine, and whether it reaches the server",
             Self::HeldBack(_) => {
                 "raise --max-outstanding (with --serial-sequences: --num-of-sequences) or lower the rate"
             }
-            Self::BrokenOff => "see what is said on standard error, and the server's log",
+            Self::BrokenOff => "see standard error and the server's log",
             Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
             Self::Unstable(None) => return advice::more_windows(),
             Self::Imprecise(wanted, known) => return advice::more_precise(plan, wanted, known),
@@ -115,7 +115,7 @@ impl fmt::Display for InvalidReason {
             Self::Errors(failed, all) => write!(f, "{failed} of {all} requests failed"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RateNotReached(wanted, reached) => {
-                write!(f, "sent {reached:.1} requests a second where {wanted:.1} were asked for")
+                write!(f, "sent {reached:.1} requests a second instead of {wanted:.1}")
             }
             Self::Overloaded(sent, completed) => {
                 write!(f, "the server completed {completed:.1} of {sent:.1} requests a second")
@@ -128,7 +128,7 @@ impl fmt::Display for InvalidReason {
                 write!(f, "rank {rank} sent {:.1}% of its requests more than 1 ms late", share * 100.0)
             }
             Self::RankWithout(rank) => write!(f, "no request of rank {rank} succeeded"),
-            Self::BrokenOff => f.write_str("the load broke off before its end"),
+            Self::BrokenOff => f.write_str("the load ended early"),
             Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
             Self::Unstable(Some(apart)) => write!(f, "{apart}"),
             Self::Imprecise(precision, None) => write!(f, "not known: {precision}"),

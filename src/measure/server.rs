@@ -27,7 +27,7 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
     match read(backend, &ids) {
         Ok(statistics) => Ok(Some(statistics)),
         Err(error) if backend.awaits_server() => {
-            note!("{error}; the server's figures of that time are left out (--reconnect)");
+            note!("{error}; the server's figures from that time are left out (--reconnect)");
             Ok(None)
         }
         Err(error) => Err(error),

@@ -42,8 +42,8 @@ impl StallWatch {
         self.told = true;
         let seconds = PATIENCE.as_secs();
         Some(format!(
-            "no request has ended for {seconds} s, and answers are still waited for: see the server's log; Ctrl-C reports \
-             what there is, and over the network --client-timeout-us US gives up requests that take longer"
+            "no request has ended for {seconds} s, and answers are outstanding: see the server's log; Ctrl-C reports \
+                the results so far, and over the network --client-timeout-us US abandons requests that take longer"
         ))
     }
 }

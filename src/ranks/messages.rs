@@ -28,7 +28,12 @@ const PACKED: u8 = 1;
 
 /// As JSON, compressed if it is long.
 pub(super) fn encode<T: Serialize>(said: &Message<T>) -> Result<Vec<u8>> {
-    let failed = |error: &dyn std::fmt::Display| Error::machine(format!("cannot tell other ranks: {error}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::machine(format!(
+            "cannot encode a message for other ranks: \
+        {error}"
+        ))
+    };
     let text = serde_json::to_vec(said).map_err(|error| failed(&error))?;
     if text.len() <= SHORT {
         return Ok(text);
@@ -63,9 +68,8 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
                         Message::Failed(reason) => Some(reason),
                         Message::This(_) => None,
                     });
-                let reason = failure.unwrap_or_else(|| {
-                    format!("says something else than it is time for ({error}); start all ranks with the same flags")
-                });
+                let reason =
+                    failure.unwrap_or_else(|| format!("is out of step ({error}); start all ranks with the same flags"));
                 failed.entry(reason).or_default().push(rank);
             }
         }
@@ -87,7 +91,7 @@ pub(super) fn first<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) 
     let all: Vec<Vec<u8>> = said.iter().map(nothing).collect();
     let mut values: Vec<serde_json::Value> = decode(&all, name)?;
     serde_json::from_value(values.swap_remove(0))
-        .map_err(|error| Error::machine(format!("rank 0 says something else than it is time for ({error})")))
+        .map_err(|error| Error::machine(format!("rank 0 is out of step ({error})")))
 }
 
 #[cfg(test)]

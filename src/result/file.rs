@@ -144,7 +144,7 @@ impl RunResult {
         let text = embedded(&text).unwrap_or(&text);
         let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {
-            return Err(refuse(format!("its form is of version {schema}, and this program reads up to {VERSION}")));
+            return Err(refuse(format!("it has format version {schema}, and this program reads up to {VERSION}")));
         }
         let read: Self = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         match read.variants.as_ref().is_none_or(|variants| variants.is_consistent()) {

@@ -14,7 +14,7 @@ use crate::stdio;
 pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     let size = part.size;
     let refuse = |what: &str| {
-        let next = "use one process, or --ranks separate for a whole load in each";
+        let next = "use one process, or --ranks separate to give each a whole load";
         Err(Error::usage(format!("{what} cannot be shared by {size} processes; {next}")))
     };
     let too_few = |flag: &str, count: usize| {

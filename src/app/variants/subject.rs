@@ -187,7 +187,7 @@ fn leave(plan: &Plan) -> Result<()> {
 /// # Errors
 /// Where one could not be stopped.
 pub fn halt() -> Result<()> {
-    ending::bound(STOP_LIMIT, exit::FAILED, "it was to be started anew");
+    ending::bound(STOP_LIMIT, exit::FAILED, "it was to be restarted");
     let halted = backends::halt_servers(&|_| ());
     ending::unbound();
     halted

@@ -76,7 +76,14 @@ impl Method for Calls {
         let payload = exchanges.request(slot).payload;
         if self.checks[slot].is_due(payload) {
             answers.decode(message).map_err(|why| {
-                InferError::new(InferError::MISFIT, format!("a message of the answer is no {}: {why}", answers.name()))
+                InferError::new(
+                    InferError::MISFIT,
+                    format!(
+                        "a message of the answer is not a {}: \
+                    {why}",
+                        answers.name()
+                    ),
+                )
             })?;
             self.checks[slot].pass(payload);
         }

@@ -204,7 +204,7 @@ impl HttpBackend {
 
 /// What to change if TLS is the reason.
 fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 

@@ -195,7 +195,7 @@ impl Answer {
         let body = unpacked.as_deref().unwrap_or(&self.kept);
         let is_empty = body.iter().all(u8::is_ascii_whitespace);
         let said = if is_empty { Ok(Said::default()) } else { Said::read(body) };
-        let said = said.map_err(|error| malformed(format!("its body is no JSON: {error}")))?;
+        let said = said.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
         if said.error {
             return Err(refusal::of_document(body));
         }
@@ -251,7 +251,7 @@ impl Stream {
         let said = match Said::read(event.data) {
             Ok(said) => said,
             Err(_) if is_error => Said { error: true, ..Said::default() },
-            Err(error) => return Err(malformed(format!("an event's data are no JSON: {error}"))),
+            Err(error) => return Err(malformed(format!("an event's data is not JSON: {error}"))),
         };
         if is_error || said.error {
             self.failed = true;

@@ -18,7 +18,7 @@ impl Fields {
     /// Where it is no object.
     pub(super) fn of(document: &[u8]) -> Result<Self> {
         serde_json::from_slice(document)
-            .map_err(|_| Error::input("fields are to be set in the payload, but it is no JSON object"))
+            .map_err(|_| Error::input("fields must be set in the payload, but it is not a JSON object"))
     }
 
     fn position(&self, name: &str) -> Option<usize> {

@@ -80,7 +80,7 @@ impl OpenAiBackend {
 
     fn await_server(&self, wait: ServerWait) -> Result<()> {
         let advice = |error: &_| {
-            let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+            let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
             tls_advice(error, "--ssl-https-ca-certificates-file", checks)
         };
         let attempt = |limit| self.route.connector.connect(Deadline::within(limit)).map_err(|error| failure(&error));

@@ -80,7 +80,7 @@ impl HttpService for OpenAi {
             return Err(malformed(NOT_ASKED_FOR));
         }
         if !is_readable(head) {
-            return Err(malformed("its events are compressed, so that they have no times of their own"));
+            return Err(malformed("its events are compressed, so they cannot be timed one by one"));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ const MAX_IMPLIED: u64 = 16 << 20;
 /// An element in memory takes no more than so many bytes for each of a message.
 const MAX_PER_BYTE: u64 = 8;
 
-const NO_MESSAGE: &str = "it is no message of the protocol";
+const NO_MESSAGE: &str = "it is not a message of the protocol";
 
 /// Field of a `TensorProto` that holds raw elements.
 const CONTENT: u32 = 4;
@@ -160,14 +160,14 @@ impl<'a> Tensor<'a> {
                 }
                 (Value::Bytes(packed), Some(size)) if self.is_float() => {
                     if !packed.len().is_multiple_of(size) {
-                        return Err("has a list that breaks off".to_owned());
+                        return Err("has a list that is cut off".to_owned());
                     }
                     buffer.extend_from_slice(packed);
                     listed.add(buffer.len().saturating_sub(size), packed.len() / size);
                 }
                 (Value::Bytes(mut packed), Some(size)) => {
                     while !packed.is_empty() {
-                        let number = take_varint(&mut packed).ok_or("has a list that breaks off")?;
+                        let number = take_varint(&mut packed).ok_or("has a list that is cut off")?;
                         listed.add(buffer.len(), 1);
                         buffer.extend_from_slice(&self.element(number)[..size]);
                     }
@@ -176,7 +176,7 @@ impl<'a> Tensor<'a> {
                     listed.add(buffer.len(), 1);
                     buffer.extend_from_slice(&self.element(number)[..size]);
                 }
-                (_, None) => return Err("has strings that are none".to_owned()),
+                (_, None) => return Err("has strings that are not valid".to_owned()),
             }
         }
         Ok(listed)

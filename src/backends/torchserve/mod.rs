@@ -126,7 +126,7 @@ fn is_final(error: &InferError) -> bool {
 
 /// What to change where TLS is what failed.
 fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 

@@ -186,7 +186,7 @@ fn text(path: &Path) -> Result<String, String> {
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| format!("cannot be read as text: {error}"))?;
     if text.len() as u64 > MAX_BYTES {
-        Err("it is larger than 1 MiB, which no file of flags is".to_owned())
+        Err("it is larger than 1 MiB, the limit for a file of flags".to_owned())
     } else {
         Ok(text)
     }
@@ -214,7 +214,7 @@ fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
     names.dedup();
     let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
     let by = |name: &&str| given.iter().find(|given| **given != *name && stands_for(given, name));
-    let told = |name: &str| by(&name).map(|by| format!("--{by} takes the place of the file's {name}"));
+    let told = |name: &str| by(&name).map(|by| format!("--{by} overrides the file's {name}"));
     names.into_iter().filter_map(told).collect()
 }
 
@@ -223,10 +223,10 @@ fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
 fn stray(words: &[OsString], private: bool) -> Option<String> {
     if private && !words.is_empty() {
         let rule = "beside -H, whose value may have to be quoted";
-        return Some(format!("{} words that belong to no flag count for nothing, {rule}", words.len()));
+        return Some(format!("{} words that belong to no flag are ignored, {rule}", words.len()));
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    (!shown.is_empty()).then(|| format!("words that belong to no flag count for nothing: {}", shown.join(" ")))
+    (!shown.is_empty()).then(|| format!("words that belong to no flag are ignored: {}", shown.join(" ")))
 }
 
 /// Finds a file that two runs would write.
@@ -235,7 +235,7 @@ fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
     for (name, words) in runs {
         for word in words.iter().filter(|word| WRITTEN.contains(&name_of(word).as_ref())) {
             if let Some(other) = written.get(word).filter(|other| **other != name) {
-                let (word, rule) = (word.to_string_lossy(), "would replace each other's file; give each its own");
+                let (word, rule) = (word.to_string_lossy(), "would overwrite each other's file; give each its own");
                 return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
             }
             written.insert(word, name);

@@ -28,13 +28,15 @@ pub const WORD: Word = Word { name: "tune", flags: || command().about(ABOUT), re
 
 const SEE: &str = "see triton-bench tune --help";
 
-const ABOUT: &str = "Searches the configuration of a model, and says which is best and how sure that is. The present configuration is always one of \
-    the candidates. Every flag of a run holds, too (triton-bench --help): the model, how it is reached, what requests carry";
+const ABOUT: &str = "Searches for the best configuration of a model, and reports how certain the result is. The \
+    current configuration is always a candidate. The flags of a run apply too (triton-bench --help): the model, the \
+    server, the input data";
 
 const AFTER: &str = "A PATH is a field of the model's configuration, such as max_batch_size, dynamic_batching.max_queue_delay_microseconds, \
-    instance_group[].count (short: instances, delay) or parameters.KEY; MODEL:PATH is one of a model that an ensemble calls. batch_size and concurrency \
-    are the client's (also -b 1,2,4 and --concurrency-range 1,2,4); rate_limit, pinned_memory_pool_byte_size and buffer_manager_thread_count the \
-    server's. VALUES is a list of values and ranges a:b[:+s|*f]; `off` takes a field away, `{}` is an empty message. \
+    instance_group[].count (short: instances, delay) or parameters.KEY; MODEL:PATH is a field of a model that \
+    an ensemble calls. batch_size and concurrency belong to the client (also -b 1,2,4 and --concurrency-range \
+    1,2,4); rate_limit, pinned_memory_pool_byte_size and buffer_manager_thread_count to the server. VALUES is a list \
+    of values and ranges a:b[:+s|*f]; `off` removes a field, `{}` is an empty message. \
     Exit codes: 0 searched, whatever was found; 2 no candidate met the constraints; 99 bad flags, bad input or no server.";
 
 /// What is searched, and what counts.
@@ -190,7 +192,8 @@ impl TuneArgs {
         }
         if self.at_rate.is_some() && matches!(self.objective, Some(Objective(Statistic::Throughput))) {
             return Err(Error::usage(
-                "--objective throughput is what --at-rate says, whatever the configuration: leave one of them out, or name a latency; see --help",
+                "--objective throughput: --at-rate fixes it, whatever the configuration: leave one of them out, or \
+                    name a latency; see --help",
             ));
         }
         Ok(())
@@ -228,7 +231,8 @@ fn client_lists(run: &Plan) -> Vec<Searched> {
 fn check_search(search: &[Searched], run: &Plan, given: &Given) -> Result<()> {
     if given.has("--at-rate") && search.iter().any(|searched| searched.setting == Setting::Concurrency) {
         return Err(Error::usage(
-            "--search concurrency and --at-rate are different loads, which cannot be held against each other: choose one of them; see --help",
+            "--search concurrency and --at-rate are different loads, which cannot be compared: choose one of them; \
+                see --help",
         ));
     }
     for (index, searched) in search.iter().enumerate() {
@@ -397,11 +401,11 @@ pub(super) mod tests {
             ("--search max_batch_size=1:1000:1 --search instances=1:1000", "more than"),
             ("--at-rate 5 --search concurrency=1,2", "different loads"),
             ("--search concurrency=abc,1", "concurrency: abc"),
-            ("--search instances=abc", "instance_group[].count: abc is no value of it; it must be a whole number"),
+            ("--search instances=abc", "instance_group[].count: abc is not a value of it; it must be a whole number"),
             ("--search max_batch_size=4,1.5", "max_batch_size: 1.5"),
             (
                 "--search e:response_cache.enable=yes",
-                "response_cache.enable: yes is no value of it; it must be true or false",
+                "response_cache.enable: yes is not a value of it; it must be true or false",
             ),
             ("--search concurrency=1.5", "concurrency: 1.5"),
             ("--search concurrency=off,2", "concurrency: off"),

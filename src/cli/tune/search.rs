@@ -17,7 +17,7 @@ pub fn searched(text: &str) -> Result<Searched, String> {
     let doubles = matches!(&setting, Setting::BatchSize) || path.ends_with("batch_size");
     let values = self::values(values, if doubles { Step::Times(2.0) } else { Step::Add(1.0) })?;
     match values.iter().find_map(|value| rule_of(&setting, value).map(|rule| (value, rule))) {
-        Some((value, rule)) => Err(format!("{setting}: {} is no value of it; it must be {rule}", asked(value))),
+        Some((value, rule)) => Err(format!("{setting}: {} is not a value of it; it must be {rule}", asked(value))),
         None => Ok(Searched { setting, values }),
     }
 }

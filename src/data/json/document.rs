@@ -63,7 +63,15 @@ fn number(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     }
     let parsed = written.parse().ok().filter(|value: &f64| value.is_finite());
     let parsed = parsed.and_then(serde_json::Number::from_f64);
-    let parsed = parsed.ok_or_else(|| Fault::rule(at, format!("{written} has no form in the JSON of a request")))?;
+    let parsed = parsed.ok_or_else(|| {
+        Fault::rule(
+            at,
+            format!(
+                "{written} cannot be represented in the JSON of a \
+        request"
+            ),
+        )
+    })?;
     out.extend_from_slice(parsed.to_string().as_bytes());
     Ok(())
 }

@@ -49,7 +49,7 @@ pub fn huge_pages(enabled: &str) -> Finding {
     }
     Finding::note(
         what,
-        "the kernel puts pages together while requests run, which stalls some for milliseconds; \
+        "the kernel merges pages while requests run, which stalls some for milliseconds; \
          echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     )
 }

@@ -184,9 +184,10 @@ impl Trials<'_> {
     /// The launcher gives a process that it wants to end but a moment: no time for other processes.
     pub(super) fn check_terminated(&self) -> Result<()> {
         match interrupt::is_terminated() {
-            true => {
-                Err(Error::machine("the launcher ends this process, because another has ended or the user wants it"))
-            }
+            true => Err(Error::machine(
+                "the launcher is ending this process, because another has ended or the user asked \
+                    for it",
+            )),
             false => Ok(()),
         }
     }

@@ -95,7 +95,7 @@ fn source(breakdown: &Breakdown) -> String {
     }
     let mut text = format!("{} traced requests, 1 in {}, usec", breakdown.traced, one_in(breakdown));
     for (count, what) in
-        [(breakdown.lost, "came too fast to be kept"), (breakdown.cut, "went through more models than are told")]
+        [(breakdown.lost, "came too fast to be kept"), (breakdown.cut, "went through more models than are reported")]
     {
         if count > 0 {
             let _ = write!(text, "; {count} {what}");
