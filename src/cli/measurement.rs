@@ -12,7 +12,7 @@ use crate::plan::{
     DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StopRule, WindowRule,
 };
 
-/// How long to measure, and when to believe it.
+/// How long to measure, and when the result is valid.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Measurement")]
 pub struct MeasurementArgs {
@@ -140,7 +140,7 @@ enum WindowKind {
 }
 
 impl MeasurementArgs {
-    /// How long to measure, and when to believe it.
+    /// How long to measure, and when the result is valid.
     pub fn plan(&self) -> MeasurementPlan {
         MeasurementPlan {
             window: match self.measurement_mode {

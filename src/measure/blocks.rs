@@ -27,7 +27,7 @@ pub struct Block {
     pub failed: u64,
     /// The same by reason.
     pub errors: Vec<(InferError, u64)>,
-    /// How late the latest request left, where they follow a schedule.
+    /// How late the latest request was sent, in open loops.
     pub late_ns: Option<u64>,
     /// How often each latency of the histogram's occurs, ascending.
     counts: Vec<(u64, u64)>,

@@ -70,12 +70,13 @@ impl Cause {
     }
 }
 
-/// What others took from a window, or the most that they took from several: shares from 0 to 1, and only those that count.
+/// How much other processes and the system disturbed a window, or the maximum over several windows: shares from 0 to 1,
+/// and only those that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
     /// By cause, in the order of [`Cause::ALL`].
     shares: [f64; Cause::ALL.len()],
-    /// How often a processor was taken from a thread of ours.
+    /// How often one of our threads was preempted.
     pub switches: u64,
 }
 

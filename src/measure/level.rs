@@ -34,7 +34,7 @@ use crate::record::Recorder;
 
 /// A load that is to be measured.
 pub struct LevelRun {
-    /// How reports name it.
+    /// Its name in reports.
     pub load: LevelLoad,
     /// Where it records.
     pub recorder: Arc<Recorder>,
@@ -57,7 +57,7 @@ pub struct LevelRun {
 
 /// A level, and what became of all its requests.
 pub struct MeasuredLevel {
-    /// What it came to.
+    /// Its result.
     pub summary: LevelSummary,
     /// Requests of the whole load, those outside the windows included.
     pub requests: LoadReport,

@@ -9,13 +9,13 @@ use crate::measure::advice;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision};
 
-/// Whether a level's numbers can be believed.
+/// Whether a level's figures are valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// No test complained.
+    /// All checks passed.
     Valid,
-    /// What the tests complained of, gravest first; never empty.
+    /// The failed checks, most serious first; never empty.
     Invalid(Vec<InvalidReason>),
 }
 
@@ -31,20 +31,20 @@ pub enum InvalidReason {
     Errors(u64, u64),
     /// The user ended it.
     Interrupted,
-    /// Fewer requests left than intended: requested and achieved sends a second.
+    /// Fewer requests were sent than intended: requested and achieved sends a second.
     RateNotReached(f64, f64),
     /// The server completed fewer requests than were sent: sent and completed a second.
     Overloaded(f64, f64),
-    /// So many sends waited for `--max-outstanding`, or for their serial sequence.
+    /// Number of sends that waited for `--max-outstanding`, or for their serial sequence.
     HeldBack(u64),
-    /// Too many requests left late: share of requests, 0 to 1.
+    /// Too many requests were sent late: share of requests, 0 to 1.
     IssuersLate(f64),
-    /// The load broke off: a client broke, or the server answers no more.
+    /// The load ended early: a client failed, or the server no longer answers.
     BrokenOff,
-    /// The last windows disagree: in what, where there are enough to compare.
+    /// The last windows disagree: in which figures, if there are enough windows to compare.
     Unstable(Option<Disagreement>),
-    /// A figure is not known as well as it should be: what was asked for, and half the interval's width as a share of the
-    /// figure, where there is an interval.
+    /// A figure is less precise than requested: the requested precision, and the interval's half-width as a share of
+    /// the figure, if there is an interval.
     Imprecise(Precision, Option<f64>),
     /// Too few samples for a percentile: percentile, samples, samples needed.
     TooFewSamples(f64, u64, u64),

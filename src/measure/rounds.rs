@@ -26,7 +26,7 @@ const PATIENCE: usize = 2;
 pub enum Figure {
     /// What the client saw: inferences a second, latencies in nanoseconds.
     Client(Statistic),
-    /// What the server says of its part of a request, on average, in nanoseconds.
+    /// What the server reports for its part of a request, on average, in nanoseconds.
     Server(ServerPart),
 }
 
@@ -89,20 +89,20 @@ pub struct Value {
     pub value: f64,
 }
 
-/// What a subject came to in one round.
+/// Result of a subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unit {
-    /// Its figures; none where it failed. Percentiles are left out that too few requests are above.
+    /// Its figures; none if it failed. Percentiles with too few requests above them are left out.
     pub values: Vec<Value>,
     /// Requests that succeeded.
     pub requests: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Whether others took something from it.
+    /// Whether it was disturbed.
     pub disturbed: bool,
-    /// Why it could not be measured, where it could not.
+    /// Why it could not be measured, if so.
     pub problem: Option<String>,
-    /// What else is wrong with it, in words of reports: the load was not delivered, or the server did not keep up.
+    /// What else is wrong with it, as reports word it: the load was not delivered, or the server did not keep up.
     pub remark: Option<String>,
 }
 
@@ -185,15 +185,15 @@ pub struct Turn {
 /// Each subject, measured once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
-    /// At which start of the servers it was, from 1.
+    /// Number of the server start it belongs to, from 1.
     pub start: u32,
     /// Its number among the rounds of that start, from 1.
     pub number: usize,
-    /// In which order the subjects had their turns: their numbers, from 0.
+    /// The order in which the subjects were measured: their numbers, from 0.
     pub order: Vec<usize>,
-    /// What each came to; none where it had no turn.
+    /// Result of each; none if it was not measured.
     pub units: Vec<Option<Unit>>,
-    /// Whether it was disturbed, and others were measured in its place.
+    /// Whether it was disturbed and another round was measured in its place.
     pub set_aside: bool,
 }
 

@@ -27,7 +27,7 @@ pub struct LevelChange {
     pub outcomes: [Outcome; 2],
 }
 
-/// What became of a figure.
+/// The change in a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which one.

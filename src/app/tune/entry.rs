@@ -19,7 +19,7 @@ const LOGARITHM: RangeInclusive<f64> = -1e9..=1e3;
 pub struct Entry {
     /// What was asked.
     pub trial: Trial,
-    /// What it came to.
+    /// Its result.
     pub observation: Observation,
     /// The figures, where there are any.
     pub measured: Option<VisitFigures>,

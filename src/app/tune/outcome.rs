@@ -27,7 +27,7 @@ pub struct Search<'a, 'b> {
     pub seen: &'a [Seen],
     /// The models as they were found.
     pub bases: &'a Subject<'b>,
-    /// Whether the search was broken off.
+    /// Whether the search was interrupted.
     pub interrupted: bool,
 }
 

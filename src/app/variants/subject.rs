@@ -47,7 +47,7 @@ pub struct Course<'a> {
 
 /// One variant of a run.
 pub struct Subject {
-    /// How reports name it.
+    /// Its name in reports.
     pub name: String,
     /// What it does.
     pub plan: Plan,

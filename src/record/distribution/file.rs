@@ -37,7 +37,7 @@ pub struct DistributionFile {
     /// By percentile, such as `99.9`.
     #[serde(skip_deserializing)]
     percentiles_ns: BTreeMap<String, u64>,
-    /// All of them, to three digits: a HdrHistogram of the format V2, compressed, in base64. Absent where there is none.
+    /// All of them, to three digits: a HdrHistogram of the format V2, compressed, in base64. Absent if there is none.
     histogram: Option<String>,
 }
 
