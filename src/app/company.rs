@@ -191,7 +191,7 @@ struct Ready {
 /// this process' clock.
 ///
 /// # Errors
-/// Where a process cannot go on or was interrupted, or clocks are not known well enough.
+/// If a process cannot continue or was interrupted, or clocks are not known well enough.
 pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Interrupts) -> Result<Stamp> {
     let turns = job.is_open().then_some(job.issuers);
     let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns, issuers: job.issuers };

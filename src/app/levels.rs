@@ -170,7 +170,7 @@ fn end_of_growth(synchronous: bool, range: &Range<u32>, limit: u32) -> String {
     format!("--concurrency-range {start}:0:{step} ended before the latency threshold was met: {reason}")
 }
 
-/// Whether a search may go on above this level. A level whose windows do not agree says nothing about the next, but
+/// Whether a search may continue above this level. A level whose windows do not agree says nothing about the next, but
 /// ends perf_analyzer's ranges.
 fn passes(codes: Codes, level: &LevelSummary) -> bool {
     match level.ending {

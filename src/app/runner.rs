@@ -308,7 +308,7 @@ impl<'a> Runner<'a> {
     /// Starts the load of `job`, at the same time as the other processes, if any.
     ///
     /// # Errors
-    /// As [`Runner::start`]; or one of the others cannot go on.
+    /// As [`Runner::start`]; or one of the others cannot continue.
     pub fn begin(&self, recorder: &Arc<Recorder>, job: &Job) -> Result<RunningLoad> {
         let prepared = self.prepare(recorder, job, job.quota)?;
         let running = match self.ranks {

@@ -82,7 +82,7 @@ impl Drop for ChangedTraces {
     }
 }
 
-/// The files that a server writes with these settings: one, or one for every so many traces.
+/// The files that a server writes with these settings: one, or one for every N traces.
 fn written(settings: &TraceValues) -> Option<String> {
     let word = |name: &str| settings.get(name)?.as_ref()?.first().filter(|word| !word.is_empty());
     let file = word("trace_file")?;

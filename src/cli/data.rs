@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource, Given};
 use crate::shm::Placement;
 
-/// What requests carry.
+/// The inputs of requests.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Input data")]
 pub struct DataArgs {
@@ -127,7 +127,7 @@ enum Shared {
 struct Tolerance(f64, f64);
 
 impl DataArgs {
-    /// What requests carry.
+    /// The inputs of requests.
     ///
     /// # Errors
     /// Where sources are given that exclude each other.

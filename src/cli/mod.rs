@@ -61,7 +61,7 @@ pub enum Command {
     Run(Box<Plan>),
     /// A summary of a server's traces.
     TraceSummary(TraceFiles),
-    /// One result held against another.
+    /// Two results compared.
     Compare(Comparison),
     /// The best configuration.
     Tune(Box<TunePlan>),
@@ -310,7 +310,7 @@ impl Flags {
         if old { Rounds { count: self.measurement.plan().max_trials, ..rounds } } else { rounds }
     }
 
-    /// What requests carry. Payloads are generated unless something else is asked for.
+    /// The inputs of requests. Payloads are generated unless something else is asked for.
     fn data(&self, given: &Given) -> Result<DataPlan> {
         let mut data = self.data.plan(given)?;
         if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {

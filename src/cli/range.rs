@@ -36,7 +36,7 @@ pub struct BatchSizes(pub Vec<u64>);
 /// How one value of a range follows the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// By so much more.
+    /// By adding a step.
     Add(f64),
     /// So many times as large.
     Times(f64),

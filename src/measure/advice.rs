@@ -10,7 +10,7 @@ const MOST: f64 = 100.0;
 /// A rate that is this share of what the server completes leaves its queue empty now and then.
 const SUSTAINABLE: f64 = 0.9;
 
-/// For a server that completed so many requests a second, and was sent more.
+/// For a server that completed this many requests a second, and was sent more.
 pub(super) fn slower(completed: f64) -> String {
     let rate = two_digits_down(SUSTAINABLE * completed);
     format!("lower the rate, to {rate} or less: the server's queue grows for as long as the level lasts")

@@ -30,7 +30,7 @@ impl Collector {
     /// Reads the metrics once, so that a wrong address is found before anything is measured, and starts to poll.
     ///
     /// # Errors
-    /// Where the metrics cannot be read, or the server's answer holds none.
+    /// If the metrics cannot be read, or the server's answer contains none.
     pub fn start(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
         let unread = |error: Error| error.context("--collect-metrics");
         let page = read(backend.as_ref(), model).map_err(unread)?;
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Readings up to the next that holds something.
+    /// Readings up to the next non-empty one.
     fn next(collector: &Collector) -> f64 {
         let patience = Stamp::now().plus_duration(Duration::from_secs(10));
         while Stamp::now() < patience {

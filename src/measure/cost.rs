@@ -101,7 +101,7 @@ impl CostMeter {
         Self { begun, counters, gpus, inferences: 0, latest: None }
     }
 
-    /// A window has ended, in which so many inferences succeeded.
+    /// A window has ended, in which this many inferences succeeded.
     pub(super) fn window(&mut self, inferences: u64) {
         self.inferences += inferences;
         self.latest = Some(thread_usage::read());
@@ -110,7 +110,7 @@ impl CostMeter {
         }
     }
 
-    /// What it came to; nothing without an inference.
+    /// The result; nothing without an inference.
     pub(super) fn result(&mut self) -> Option<Cost> {
         let latest = self.latest.take().filter(|_| self.inferences > 0)?;
         let counts = self.counters.as_mut().map(Counters::read);
@@ -184,7 +184,7 @@ fn groups(begun: &Usage, ended: &Usage, counts: Option<&HashMap<i32, Counts>>, i
 
 fn gpu(readings: &[GpuReading], inferences: u64) -> Option<GpuCost> {
     let (first, last) = (readings.first()?, readings.last()?);
-    // The first tells of the time before.
+    // The first is about the time before.
     let later = &readings[1..];
     let at_work = later.iter().map(|reading| reading.at_work).sum::<f64>() / later.len().max(1) as f64;
     Some(GpuCost {

@@ -109,7 +109,7 @@ impl Slice {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Below so many nanoseconds the class that holds this share (0 to 1) of the requests lies; none without any.
+    /// Upper bound in nanoseconds of the class that contains this share (0 to 1) of the requests; none without any.
     pub fn quantile_ns(&self, share: f64) -> Option<f64> {
         let (wanted, mut below) = (share * self.requests() as f64, 0.0);
         let holds = |count: &u64| {
@@ -184,7 +184,7 @@ pub struct Course {
     pub reasons: Vec<InferError>,
 }
 
-/// At most so many rows: neighbours become one.
+/// Maximum number of rows: neighbours are merged.
 pub fn thinned(mut rows: Vec<WindowRow>, most: usize) -> Vec<WindowRow> {
     while rows.len() > most.max(1) {
         pair(&mut rows, WindowRow::absorb);

@@ -67,7 +67,7 @@ pub struct MeasuredLevel {
     pub trouble: Option<Error>,
 }
 
-/// How often a waiting measurement looks around.
+/// Poll interval of a waiting measurement.
 const WINDOW_POLL: Duration = Duration::from_millis(20);
 /// How often completed requests are counted where their number ends the window.
 const COUNT_POLL: Duration = Duration::from_millis(1);
@@ -92,7 +92,7 @@ struct Trials<'a> {
     slicer: Slicer,
     /// Looks at the requests under way in an open loop.
     under_way: Cell<OutstandingSamples>,
-    /// Keeps in touch with other processes, where there are any.
+    /// Keeps in touch with other processes, if there are any.
     pulse: Pulse<'a>,
 }
 
@@ -292,7 +292,8 @@ impl<'a> Trials<'a> {
         end
     }
 
-    /// Waits until the window that began at `start` is over, as planned if nothing ends it before; returns when it ended.
+    /// Waits until the window that began at `start` is over, as planned if nothing ends it earlier; returns when it
+    /// ended.
     fn wait_for_end(&mut self, start: Stamp) -> Result<Stamp> {
         let timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
         loop {

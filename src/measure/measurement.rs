@@ -17,7 +17,7 @@ use crate::plan::MeasurementPlan;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
 
-/// Errors are judged before a window's end only after so much of it.
+/// Errors are judged before a window's end only after this much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
 
 /// What a level is measured with; the same for all levels of a run.
@@ -38,7 +38,7 @@ pub struct Measurement<'a> {
     pub breaker: Breaker<'a>,
     /// Told of every window as it ends.
     pub watcher: &'a dyn Watcher,
-    /// The other processes that measure with this one, where there are any.
+    /// The other processes that measure with this one, if there are any.
     pub ranks: Option<&'a Ranks>,
     /// Waits until everything that has completed is recorded, also by those who look at requests later.
     pub settle: &'a dyn Fn(),

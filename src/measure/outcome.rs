@@ -40,7 +40,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What `level` came to.
+    /// The outcome of `level`.
     pub fn of(level: &LevelSummary) -> Self {
         let reasons = match &level.verdict {
             Verdict::Valid => &[][..],
@@ -69,8 +69,8 @@ impl Outcome {
         matches!(self, Self::Valid | Self::Disturbed)
     }
 
-    /// Whether the level can be held against something. Little's law alone is a hint: of a short run on a busy machine it does not
-    /// hold to a few percent.
+    /// Whether the level can be compared with something. Little's law alone is a hint: of a short run on a busy machine
+    /// it does not hold to a few percent.
     pub fn is_comparable(self) -> bool {
         self.is_valid() || self == Self::Inconsistent
     }

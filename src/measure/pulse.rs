@@ -20,7 +20,7 @@ use crate::ranks::{ANSWER_LIMIT, Ranks};
 
 /// Time between two of them.
 const BETWEEN: Duration = Duration::from_millis(200);
-/// A process that only waits for others looks so often.
+/// Poll interval of a process that only waits for others.
 const WAIT: Duration = Duration::from_millis(2);
 
 /// What a process says of itself.
@@ -107,11 +107,11 @@ impl<'a> Pulse<'a> {
         Ok(())
     }
 
-    /// What the level ends with, where it is over for all and this process has had what it needs: the window that is open is no
-    /// part of it, because others have stopped already.
+    /// What the level ends with, if it is over for all and this process has had what it needs: the window that is open
+    /// is no part of it, because others have stopped already.
     ///
     /// # Errors
-    /// One is lost, or cannot go on.
+    /// One is lost, or cannot continue.
     pub(super) fn is_over_with(&self) -> Result<Option<Ending>> {
         self.check()?;
         Ok(self.own.get().filter(|_| self.over.get()))

@@ -76,7 +76,7 @@ impl InvalidReason {
         }
     }
 
-    /// What to change in a plan like `plan`, with the value that would do where that can be told.
+    /// What to change in a plan like `plan`, with a sufficient value if it is known.
     pub fn remedy(&self, plan: &MeasurementPlan) -> String {
         let text = match *self {
             Self::Nothing => "see the errors and the server's log; check that the input data fit the model",

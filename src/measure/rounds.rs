@@ -15,7 +15,7 @@ use crate::measure::summary::{Ending, LevelSummary};
 use crate::model::statistics::CountedTime;
 use crate::plan::{Rounds, Statistic};
 
-/// So many requests, at least, are above a percentile that is told of a round.
+/// Minimum number of requests above a percentile for a round to report it.
 const MIN_BEYOND: f64 = 5.0;
 /// A subject that has failed so often in a row is given up.
 const PATIENCE: usize = 2;
@@ -107,7 +107,8 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// What a level of one window came to; `further` are percentiles beside the usual. None where the user broke it off.
+    /// The result of a level of one window; `further` are percentiles besides the usual ones. None if the user
+    /// interrupted it.
     pub fn of(level: &LevelSummary, further: &[f64]) -> Option<Self> {
         let client = &level.client;
         let base = Self {
@@ -198,7 +199,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// What subject number `subject` came to, where that counts.
+    /// The result of subject number `subject`, if it counts.
     pub fn counted(&self, subject: usize) -> Option<&Unit> {
         let unit = self.units.get(subject)?.as_ref()?;
         (!self.set_aside && unit.problem.is_none()).then_some(unit)
@@ -240,13 +241,13 @@ impl Failures {
         (0..self.0.len()).all(|subject| self.is_given_up(subject))
     }
 
-    /// What `subject` came to in a round.
+    /// The result of `subject` in a round.
     fn tell(&mut self, Turn { round, subject }: Turn, unit: &Unit) {
         let at_once = if round == 0 { PATIENCE } else { self.0[subject] + 1 };
         self.0[subject] = if unit.problem.is_some() { at_once } else { 0 };
     }
 
-    /// What all came to in the next of some rounds.
+    /// The results of all in the next round.
     fn tell_all(&mut self, number: usize, round: &Round) {
         let units = round.units.iter().enumerate().filter_map(|(subject, unit)| Some((subject, unit.as_ref()?)));
         units.for_each(|(subject, unit)| self.tell(Turn { round: number, subject }, unit));
@@ -276,9 +277,10 @@ impl Interleaving {
     }
 }
 
-/// Measures all subjects in turns: `measure` one of them at a time, `finished` is told of all rounds so far after each. `kept` are
-/// rounds that were measured before ([`Interleaving::kept`]), after which it goes on. A subject that fails at its first turn, or
-/// twice in a row, is given up; an interrupt ends all, and the round that it broke off has no unit of whoever had no turn.
+/// Measures all subjects in turns: `measure` one of them at a time, `finished` is called with all rounds so far after
+/// each. `kept` are rounds that were measured before ([`Interleaving::kept`]), after which it continues. A subject that
+/// fails at its first turn, or twice in a row, is given up; an interrupt ends all, and the round that it broke off has
+/// no unit of whoever had no turn.
 pub fn interleave(
     plan: &Interleaving,
     kept: Vec<Round>,
@@ -323,7 +325,7 @@ pub fn interleave(
     all
 }
 
-/// Disturbed rounds do not count where there are enough others.
+/// Disturbed rounds do not count if there are enough others.
 fn set_aside(all: &mut [Round], count: usize) {
     let calm = all.iter().filter(|round| !round.is_disturbed()).count();
     for round in all.iter_mut() {

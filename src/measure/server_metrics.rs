@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one GPU's metrics came to over the windows; `None` where the server did not say.
+/// One GPU's metrics over the windows; `None` where the server reported none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuMetrics {
     /// The GPU's UUID.

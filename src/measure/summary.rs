@@ -1,4 +1,4 @@
-//! What a level came to: everything that the reports read.
+//! The result of a level: everything that the reports read.
 //!
 // budget: one list of all figures, each with the sentence that is its description in the schema.
 
@@ -138,7 +138,8 @@ impl ClientSummary {
         self.per_second(self.generated.as_ref().map_or(0, |generated| generated.tokens))
     }
 
-    /// Good requests a second, and their share of all that are over and were not cancelled, 0 to 1; none where no limits are set.
+    /// Good requests a second, and their share of all that have ended without being cancelled, 0 to 1; none if no
+    /// limits are set.
     pub fn goodput(&self) -> Option<(f64, f64)> {
         let good = self.good?;
         Some((self.per_second(good), share(good, self.requests + self.failed)))
@@ -163,7 +164,7 @@ impl ClientSummary {
         share(self.failed, self.requests + self.failed)
     }
 
-    /// Requests that are over, whatever became of them.
+    /// Requests that have ended, whatever their outcome.
     pub fn completed(&self) -> u64 {
         self.requests + self.failed + self.cancelled
     }
@@ -183,7 +184,7 @@ impl ClientSummary {
         self.per_second(self.sent)
     }
 
-    /// The latency that stability and search look at: the percentile where one is given, else the mean. Nanoseconds.
+    /// The latency that stability and search use: the percentile if one is given, else the mean. Nanoseconds.
     pub fn key_latency_ns(&self, percentile: Option<f64>) -> f64 {
         percentile.map_or_else(|| self.latency.mean_ns(), |p| self.latency.percentile_ns(p) as f64)
     }

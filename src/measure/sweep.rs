@@ -1,6 +1,6 @@
 //! `--sweep linear|geometric[:N]`: finds the rate that the server sustains, then measures rates up to and just past it.
 //!
-//! A state machine of values: [`Sweep::next`] says what to run, [`Sweep::observe`] takes what it came to. Three phases:
+//! A state machine of values: [`Sweep::next`] says what to run, [`Sweep::observe`] takes the result. Three phases:
 //!
 //! 1. *Burst*: many requests at once, as fast as they complete. Their completion rate is a first guess.
 //! 2. *Confirm*: an open loop at the guess. While the server sustains it, the rate is raised; while it does not, lowered;
@@ -88,7 +88,7 @@ impl<'a> Replay<'a> {
         Self(steps)
     }
 
-    /// What `step` came to then; none where it is to be run now.
+    /// The earlier result of `step`; none if it must be run now.
     pub fn answer(&mut self, step: SweepStep) -> Option<SweepObservation> {
         let known = self.0.split_first().filter(|(taken, _)| taken.step == step);
         self.0 = known.map_or(&[], |(_, rest)| rest);
@@ -174,7 +174,7 @@ impl Sweep {
         }
     }
 
-    /// Takes what the step of [`Sweep::next`] came to.
+    /// Takes the result of the step of [`Sweep::next`].
     pub fn observe(&mut self, observed: SweepObservation) {
         match &mut self.phase {
             Phase::Burst if observed.completed_rate > 0.0 => {

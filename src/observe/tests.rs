@@ -21,7 +21,7 @@ use crate::report::export::ExportSpec;
 
 const REQUESTS: u64 = 50_000;
 
-/// A load of so many requests on the server that does nothing.
+/// A load of this many requests on the null backend.
 fn context(requests: u64) -> LoadContext {
     let mut context = null_load().unwrap();
     context.quota = Some(requests);

@@ -192,6 +192,6 @@ pub enum WindowRule {
         #[schemars(with = "f64")]
         Duration,
     ),
-    /// At least so many completed requests.
+    /// At least this many completed requests.
     Count(u64),
 }

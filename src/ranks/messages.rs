@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub(super) enum Message<T> {
     /// The value of the current step.
     This(T),
-    /// It cannot go on.
+    /// It cannot continue.
     Failed(String),
 }
 
@@ -53,7 +53,7 @@ fn unpacked(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Everybody's values; if some ranks cannot go on, their reasons, each once.
+/// Everybody's values; if some ranks cannot continue, their reasons, each once.
 pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<Vec<T>> {
     let (mut all, mut failed): (Vec<T>, BTreeMap<String, Vec<usize>>) = (Vec::new(), BTreeMap::new());
     for (rank, bytes) in said.iter().enumerate() {
@@ -85,7 +85,7 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
     Err(Error::machine(reasons.collect::<Vec<_>>().join("; ")))
 }
 
-/// Rank 0's value; the others send nothing, except those that cannot go on.
+/// Rank 0's value; the others send nothing, except those that cannot continue.
 pub(super) fn first<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<T> {
     let nothing = |bytes: &Vec<u8>| if bytes.is_empty() { b"{\"This\":null}".to_vec() } else { bytes.clone() };
     let all: Vec<Vec<u8>> = said.iter().map(nothing).collect();

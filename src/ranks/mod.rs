@@ -2,7 +2,7 @@
 //! communication, and their clocks.
 //!
 //! All ranks take the same steps in the same order, because each decides from the same data. A step is a collective
-//! *exchange*, in which every rank contributes a value and receives everybody's. A rank that cannot go on sends its
+//! *exchange*, in which every rank contributes a value and receives everybody's. A rank that cannot continue sends its
 //! reason in place of its next value. Every wait has a limit; ranks that are missing after it are identified by name.
 
 pub mod clocks;
@@ -188,7 +188,7 @@ impl Ranks {
     /// Sends `said` to all ranks, and waits for every rank's value.
     ///
     /// # Errors
-    /// A rank cannot go on, does not answer within the limit, or sends a value of another step.
+    /// A rank cannot continue, does not answer within the limit, or sends a value of another step.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, said: &T, within: Duration) -> Result<Vec<T>> {
         self.begin(said, within)?;
         self.wait()

@@ -78,7 +78,7 @@ impl Unit {
     }
 }
 
-/// A figure as it is held against a bound.
+/// A figure, checked against a bound.
 pub(super) struct Found {
     pub(super) unit: Unit,
     pub(super) value: f64,

@@ -71,7 +71,7 @@ pub(super) fn steps(plan: &Plan) -> String {
 /// Assigns outputs: rank 0 writes the files of the sums, and each process those of its own requests.
 ///
 /// # Errors
-/// Where a process cannot go on.
+/// If a process cannot continue.
 pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     let rank = ranks.place().rank;
     let folder = plan.output.folder.as_ref().map(|folder| folder.path.clone());

@@ -14,7 +14,7 @@ const MEASURED: RangeInclusive<f64> = 0.0..=1e18;
 /// The logarithm of anything of that kind; a constraint that nobody asked for is missed by minus a thousand million.
 const LOGARITHM: RangeInclusive<f64> = -1e9..=1e3;
 
-/// A trial and what it came to.
+/// A trial and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// What was asked.

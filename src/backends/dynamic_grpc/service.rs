@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::model::DataType;
 use crate::wire::grpc::Wish;
 
-/// Calls below this size are copied into the output; parts of larger ones are sent from where they are.
+/// Calls below this size are copied into the output; parts of larger ones are sent from where they are stored.
 const COPY_BELOW: usize = 4096;
 
 /// The calls of a client.

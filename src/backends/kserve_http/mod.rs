@@ -83,7 +83,7 @@ impl HttpBackend {
     /// `metrics_url`; by default from Triton's metrics port on the same host.
     ///
     /// # Errors
-    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    /// If the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
         let Protocol::Http { inputs, outputs, compression } = connection.protocol else {
             return Err(Error::usage("the plan asks for another protocol than HTTP"));

@@ -1,4 +1,4 @@
-//! [`OpenAi`]: what requests are and what answers mean, for a client's slots.
+//! [`OpenAi`]: encodes requests and interprets answers, for a client's slots.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Slot {
     payload: usize,
     head: Head,
     answer: Answer,
-    /// The conversation that it is in.
+    /// Its conversation.
     talk: Conversation,
 }
 

@@ -101,7 +101,7 @@ impl Node {
     /// The entries of a mapping.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If it is not one.
     pub fn map(&self) -> Result<&[(Key, Node)], Fault> {
         match &self.value {
             Value::Map(entries) => Ok(entries),

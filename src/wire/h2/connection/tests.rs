@@ -312,7 +312,7 @@ fn no_bytes_make_it_panic_or_stand_still() {
     }
 }
 
-/// Whether the connection ends with ENHANCE_YOUR_CALM after so many frames, and not before; what it says last.
+/// Whether the connection ends with ENHANCE_YOUR_CALM after this many frames, and not before; what it says last.
 fn loses_patience(connection: &mut Connection, frame: &[u8], at: usize, read: bool) -> String {
     for number in 1..=at {
         match connection.receive(frame, &mut Log::default()) {
