@@ -168,7 +168,7 @@ mod tests {
         let message = walk(ever_new, &[]).unwrap_err().to_string();
         assert!(message.starts_with("model 'root': ") && message.contains("at most 16 deep"), "{message}");
         let many = |name: &str| if name == "root" { (0..2000).map(|n| n.to_string()).collect() } else { vec![] };
-        assert!(walk(many, &[]).unwrap_err().to_string().contains("1000 in all"));
+        assert!(walk(many, &[]).unwrap_err().to_string().contains("1000 in total"));
         // 6^14 ways through 14 layers of 6.
         let layers = |name: &str| {
             let layer: usize = name.split('.').next().unwrap().parse().unwrap_or(0);

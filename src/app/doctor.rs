@@ -13,7 +13,7 @@ use crate::machine::fitness::{Finding, Grade, gpu, limits, memory, processors, t
 use crate::machine::gauge::{Machine, Server};
 use crate::machine::processors::{allowed, times};
 use crate::machine::{cgroup, processes, read};
-use crate::measure::disturbance::look;
+use crate::measure::disturbance::sample;
 use crate::plan::{Checkup, Plan};
 
 /// How long the load of others is observed.
@@ -75,8 +75,7 @@ fn of_processors(wanted: &Checkup) -> Vec<Finding> {
         let what = format!("processors {} of --cpus or --worker-cpus", absent.join(", "));
         found.push(Finding::warning(
             what,
-            "this process may not use them, so a run would be refused; see taskset -p \
-            $$",
+            "this process may not use them, so a run would be refused; see taskset -p $$",
         ));
     }
     found.extend(cheap(wanted));
@@ -94,7 +93,7 @@ fn of_time(_: &Checkup) -> Vec<Finding> {
 fn of_others(wanted: &Checkup) -> Vec<Finding> {
     let ticks = rustix::param::clock_ticks_per_second();
     let since_start = processors::steal(&times(&read("/proc/stat").unwrap_or_default(), ticks));
-    let (others, stolen) = look(&Machine::new(Server::NotAmongOthers, &wanted.pinned()), SAMPLE_TIME);
+    let (others, stolen) = sample(&Machine::new(Server::NotAmongOthers, &wanted.pinned()), SAMPLE_TIME);
     vec![since_start, load(others, stolen)]
 }
 

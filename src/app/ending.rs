@@ -40,12 +40,8 @@ static LEAVING: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// Where the thread cannot be started.
 pub fn watch() -> Result<()> {
-    let failed = |error| {
-        Error::machine(format!(
-            "cannot start the thread that limits how long stopping takes: \
-        {error}"
-        ))
-    };
+    let failed =
+        |error| Error::machine(format!("cannot start the thread that limits how long stopping takes: {error}"));
     thread::Builder::new().name("end".to_owned()).spawn(keep).map(drop).map_err(failed)
 }
 

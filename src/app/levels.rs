@@ -2,7 +2,7 @@
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
-use crate::app::{further, periodic, stages, sweep};
+use crate::app::{periodic, stages, sweep, undecided};
 use crate::error::Result;
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
@@ -93,7 +93,7 @@ fn search<T: LevelValue>(
             confirm(runner, &job(value)?, result)?;
         }
         if measured {
-            further::decide(runner, &job(value)?, result)?;
+            undecided::decide(runner, &job(value)?, result)?;
         }
         let Some(level) = result.levels.last() else { break };
         if level.ending == Ending::Unstable {

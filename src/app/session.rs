@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::composing::with_composing;
-use crate::app::{surroundings, texts};
+use crate::app::{gauge, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::traces::ChangedTraces;
 use crate::backends::{Connect, Connected};
@@ -170,7 +170,7 @@ impl Session {
             models: with_entries,
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
-            gauge: surroundings::gauge(&plan),
+            gauge: gauge::open(&plan),
             setup: Arc::new(setup),
             plan,
             announcement: payloads.announcement,

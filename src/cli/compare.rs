@@ -15,8 +15,7 @@ pub const WORD: Word = Word { name: "compare", flags: word::flags::<Compare>, re
 
 const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` \
     within these two runs: a repeated run may differ by more (--restarts, or several runs, show how much). Exit \
-    codes: 0 compared, whatever was found; \
-    99 bad flags, or files that cannot be compared.";
+    codes: 0 compared, whatever was found; 99 bad flags, or files that cannot be compared.";
 
 /// Compares two results: what changed from A to B, level by level, and how certain that is.
 #[derive(Parser, Debug)]
@@ -70,7 +69,7 @@ mod tests {
         let refusal = |line| parse(line).unwrap_err().to_string();
         assert!(refusal("a").contains("takes two files"));
         assert!(refusal("a b c").contains("got 3"));
-        assert!(refusal("a b -m").contains("-m is no flag of compare"));
+        assert!(refusal("a b -m").contains("-m is not a flag of compare"));
         assert!(refusal("a b --margin x").starts_with("--margin 'x': "));
     }
 }

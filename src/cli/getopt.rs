@@ -286,9 +286,9 @@ pub fn with_one_hyphen(command: &Command, word: &OsStr) -> Option<(String, Strin
 fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>> {
     let mut flags = Vec::new();
     for (index, &byte) in cluster.iter().enumerate() {
-        let letter = char::from(byte);
+        let ch = char::from(byte);
         let arg = command.get_arguments().find(|arg| {
-            arg.get_short() == Some(letter) || arg.get_all_short_aliases().is_some_and(|all| all.contains(&letter))
+            arg.get_short() == Some(ch) || arg.get_all_short_aliases().is_some_and(|all| all.contains(&ch))
         });
         let arg = arg.ok_or_else(|| {
             Error::usage(format!(

@@ -115,7 +115,7 @@ mod tests {
         assert!(refusal("-o r.html").contains("takes one or more files"));
         assert!(refusal("a.json").contains("nothing to write"));
         assert!(refusal("a.json -o").contains("-o '': it must not be empty"));
-        assert!(refusal("a.json --html x").contains("--html is no flag of report"));
+        assert!(refusal("a.json --html x").contains("--html is not a flag of report"));
         let wrong = refusal("a.json --svg pie:x.svg");
         assert!(wrong.starts_with("--svg 'pie:x.svg': ") && wrong.contains("heatmap"), "{wrong}");
         assert!(refusal("a.json --svg heatmap:").contains("FIGURE:FILE"));

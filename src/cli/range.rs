@@ -36,9 +36,9 @@ pub struct BatchSizes(pub Vec<u64>);
 /// How one value of a range follows the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// By adding a step.
+    /// Adds this much.
     Add(f64),
-    /// So many times as large.
+    /// Multiplies by this factor.
     Times(f64),
 }
 

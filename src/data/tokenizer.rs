@@ -76,7 +76,7 @@ impl Tokenizer {
 fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let unread = |error| format!("cannot be read: {error}");
     if !fs::metadata(path).map_err(unread)?.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a tokenizer file".to_owned());
     }
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(unread)?;
@@ -137,14 +137,14 @@ mod tests {
     fn what_is_no_tokenizer_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.json");
-        for (text, said) in [("{}", "no file of a tokenizer"), ("\u{0}", "no file of a tokenizer")] {
+        for (text, said) in [("{}", "not a tokenizer file"), ("\u{0}", "not a tokenizer file")] {
             fs::write(&path, text).unwrap();
             let error = Tokenizer::read(&path).err().unwrap().to_string();
             assert!(error.contains("--tokenizer") && error.contains("t.json") && error.contains(said), "{error}");
         }
         for path in [folder.path(), Path::new("/dev/zero"), &folder.path().join("none")] {
             let error = Tokenizer::read(path).err().unwrap().to_string();
-            assert!(error.contains("it is no file") || error.contains("cannot be read"), "{error}");
+            assert!(error.contains("it is not a tokenizer file") || error.contains("cannot be read"), "{error}");
         }
     }
 }

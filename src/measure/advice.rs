@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(text, "--measurement-request-count 400 would do, or a higher --max-trials");
         plan.request_count = Some(70);
         assert!(steadier(&plan, &apart(100.0, 120.0)).starts_with("--request-count 560 would"));
-        assert!(steadier(&plan, &apart(100.0, 900.0)).contains("no chance"));
+        assert!(steadier(&plan, &apart(100.0, 900.0)).contains("not chance"));
         assert!(steadier(&plan, &apart(0.0, 900.0)).contains("no request; --request-count 700 may do"));
     }
 

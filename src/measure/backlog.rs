@@ -64,7 +64,7 @@ impl BacklogTrend {
     }
 
     /// Records the requests under way this long after the start.
-    pub(super) fn look(&mut self, elapsed: Duration, under_way: u64) {
+    pub(super) fn poll(&mut self, elapsed: Duration, under_way: u64) {
         let quarter = elapsed.as_secs_f64() * 4.0 / self.sending.as_secs_f64();
         let looks = match quarter {
             1.0..2.0 => &mut self.second,
@@ -118,7 +118,7 @@ mod tests {
     /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
     fn looked_at(under_way: impl Fn(u64) -> u64) -> BacklogTrend {
         let mut trend = BacklogTrend::of(Some(Duration::from_secs(2)));
-        (0..2500).for_each(|ms| trend.look(Duration::from_millis(ms), under_way(ms)));
+        (0..2500).for_each(|ms| trend.poll(Duration::from_millis(ms), under_way(ms)));
         trend
     }
 
@@ -149,7 +149,7 @@ mod tests {
         assert!(stall.per_second().unwrap() < 1.0);
         assert_eq!(BacklogTrend::of(None).per_second(), None);
         let mut short = BacklogTrend::of(Some(Duration::from_millis(400)));
-        (0..400).for_each(|ms| short.look(Duration::from_millis(ms), ms));
+        (0..400).for_each(|ms| short.poll(Duration::from_millis(ms), ms));
         assert_eq!(short.per_second(), None);
     }
 

@@ -20,7 +20,7 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// How far a process is.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
-    /// When it said so, on rank 0's clock; filled in by [`Beats::look`].
+    /// When it said so, on rank 0's clock; filled in by [`Beats::poll`].
     pub(super) at: u64,
     /// Windows or stages that are over here.
     pub(super) over: usize,
@@ -81,7 +81,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
     ///
     /// # Errors
     /// A process is lost, or cannot continue; or the launcher ends this one.
-    pub(super) fn look(&mut self, own: impl FnOnce() -> State) -> Result<Option<Vec<State>>> {
+    pub(super) fn poll(&mut self, own: impl FnOnce() -> State) -> Result<Option<Vec<State>>> {
         if interrupt::is_terminated() {
             return Err(Error::machine(
                 "the launcher is ending this process, because another has ended or the user asked for it",
@@ -96,7 +96,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
             }
             return Ok(None);
         }
-        let Some(all) = self.ranks.look::<Beat<T>>()? else { return Ok(None) };
+        let Some(all) = self.ranks.poll::<Beat<T>>()? else { return Ok(None) };
         self.under_way = false;
         self.next = Stamp::now().plus_duration(self.between);
         let heard = self.heard.iter_mut().zip(all).map(|(heard, beat)| {
@@ -139,7 +139,7 @@ mod tests {
             let (mut taken, mut decided) = (Vec::new(), None);
             while decided.is_none() {
                 let over = taken.len();
-                if let Some(all) = beats.look(|| State { over, ..State::default() }).unwrap() {
+                if let Some(all) = beats.poll(|| State { over, ..State::default() }).unwrap() {
                     taken.extend(beats.take());
                     if all.iter().all(|state| state.over == 3) {
                         decided = Some(beats.after(&all, Duration::from_millis(5)));

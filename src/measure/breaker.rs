@@ -42,7 +42,7 @@ impl<'a> Breaker<'a> {
 
     /// Checks what has ended in the open window, and the longest run of failed requests in the level; says so where
     /// that ends the run. Returns whether it does.
-    pub(super) fn look(&self, now: Stamp, completed: Completed, in_a_row: u64) -> bool {
+    pub(super) fn poll(&self, now: Stamp, completed: Completed, in_a_row: u64) -> bool {
         if self.rules.is_empty() {
             return false;
         }
@@ -126,7 +126,7 @@ mod tests {
             }
             succeeded += 10 - failed(look);
             bad += failed(look);
-            breaker.look(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 }, 0)
+            breaker.poll(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 }, 0)
         })
     }
 
@@ -158,15 +158,15 @@ mod tests {
     fn failures_in_a_row_end_it_at_once() {
         let rules = [StopRule::InARow { failures: 10 }];
         let breaker = Breaker::new(&rules);
-        let look = |at, in_a_row| breaker.look(Stamp(at), Completed::default(), in_a_row);
-        assert!(!look(1, 9) && !breaker.is_open());
-        assert!(look(2, 12) && breaker.is_open() && look(3, 0), "it stays so");
+        let poll = |at, in_a_row| breaker.poll(Stamp(at), Completed::default(), in_a_row);
+        assert!(!poll(1, 9) && !breaker.is_open());
+        assert!(poll(2, 12) && breaker.is_open() && poll(3, 0), "it stays so");
     }
 
     #[test]
     fn without_rules_nothing_is_kept() {
         let breaker = Breaker::new(&[]);
-        assert!(!breaker.look(Stamp(1), Completed { failed: 9, ..Completed::default() }, 9));
+        assert!(!breaker.poll(Stamp(1), Completed { failed: 9, ..Completed::default() }, 9));
         assert!(breaker.state.borrow().looks.is_empty());
     }
 }

@@ -99,7 +99,7 @@ impl Counters {
     ///
     /// # Errors
     /// Where the server refuses to tell its counters, or cannot be reached.
-    pub(super) fn look(&mut self) -> Result<bool> {
+    pub(super) fn poll(&mut self) -> Result<bool> {
         let come = match &self.thread {
             Some((_, told)) if self.under_way => told.try_recv(),
             _ => return Ok(true),
@@ -114,7 +114,7 @@ impl Counters {
     /// Waits until every wish has been read.
     ///
     /// # Errors
-    /// As [`Counters::look`].
+    /// As [`Counters::poll`].
     pub(super) fn wait(&mut self) -> Result<()> {
         self.wait_for_one()?;
         if self.missed {

@@ -181,7 +181,7 @@ impl<'a> Sentry<'a> {
 
 /// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of
 /// the time that they are wanted, from 0 to 1.
-pub fn look(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
+pub fn sample(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
     gauge.look_around();
     let before = gauge.read();
     thread::sleep(length);

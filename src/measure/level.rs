@@ -216,9 +216,9 @@ impl<'a> Trials<'a> {
                 break;
             }
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
-            trend.look(elapsed, self.running.under_way());
-            self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher);
-            stall.look(elapsed, completed, self.running.under_way());
+            trend.poll(elapsed, self.running.under_way());
+            self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher);
+            stall.poll(elapsed, completed, self.running.under_way());
             self.measurement.watcher.progress(&|| self.moment(None, start));
             thread::sleep(COUNT_POLL);
         }
@@ -298,8 +298,8 @@ impl<'a> Trials<'a> {
         let timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
         loop {
             self.running.settle_if_stranded();
-            self.counters.look()?;
-            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            self.counters.poll()?;
+            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok(end);
             }
             let is_over = self.is_full(start) || self.is_interrupted() || self.running.is_finished();

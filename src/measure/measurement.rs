@@ -52,8 +52,8 @@ pub trait Watcher {
     /// A block of the open window is over.
     fn block(&self, block: &Block);
 
-    /// Time goes by; `look` tells how far the level is, for whoever shows that.
-    fn progress(&self, look: &dyn Fn() -> Moment);
+    /// Time passes; `poll` returns how far the level is, for whoever shows that.
+    fn progress(&self, poll: &dyn Fn() -> Moment);
 }
 
 /// How far a level is at a moment.
@@ -84,7 +84,7 @@ impl Measurement<'_> {
     pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
         let (completed, now) = (recorder.completed(), Stamp::now());
         let Completed { succeeded, failed, .. } = completed;
-        self.breaker.look(now, completed, recorder.failed_in_a_row())
+        self.breaker.poll(now, completed, recorder.failed_in_a_row())
             || (failed > 0 && now - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed))
     }
 

@@ -32,7 +32,7 @@ pub fn follow(ranks: &Ranks, load: (&RunningLoad, &BatchProgress), interrupts: &
             leaves: running.is_finished(),
             ..State::default()
         };
-        if let Some(all) = beats.look(own)? {
+        if let Some(all) = beats.poll(own)? {
             let reached: u64 = all.iter().map(|state| state.requests).sum();
             progress.tell_all(usize::try_from(reached).unwrap_or(usize::MAX));
             if all.iter().any(|state| state.interrupted) {

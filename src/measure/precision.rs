@@ -25,7 +25,7 @@ const AIM: f64 = 0.96;
 /// the percentile with this rarer side.
 const MIN_BEYOND: f64 = 10.0;
 const RARER_SIDE_OF_MEAN: f64 = 0.1;
-/// If neighbours are similar, this many times more of them are needed.
+/// If neighbours are similar, up to this share more of them are needed.
 const MORE_WHERE_ALIKE: f64 = 0.7;
 /// With no more than that, the upper side is as much longer again; with twice as many, by a quarter of it.
 const FURTHER_UP: f64 = 1.5;

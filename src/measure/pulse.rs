@@ -71,7 +71,7 @@ impl<'a> Pulse<'a> {
     pub(super) fn is_over(&self) -> bool {
         let Some(ranks) = self.ranks else { return false };
         if !self.over.get()
-            && let Err(error) = self.look(ranks)
+            && let Err(error) = self.poll(ranks)
         {
             *self.trouble.borrow_mut() = Some(error);
             self.over.set(true);
@@ -79,11 +79,10 @@ impl<'a> Pulse<'a> {
         self.over.get()
     }
 
-    fn look(&self, ranks: &Ranks) -> Result<()> {
+    fn poll(&self, ranks: &Ranks) -> Result<()> {
         if interrupt::is_terminated() {
             let reason = Error::machine(
-                "the launcher is ending this process, because another has ended or the user asked for \
-                    it",
+                "the launcher is ending this process, because another has ended or the user asked for it",
             );
             ranks.fall_silent(&reason);
             return Err(reason);
@@ -96,7 +95,7 @@ impl<'a> Pulse<'a> {
             }
             return Ok(());
         }
-        let Some(all) = ranks.look::<Beat>()? else { return Ok(()) };
+        let Some(all) = ranks.poll::<Beat>()? else { return Ok(()) };
         self.under_way.set(false);
         self.next.set(Stamp::now().plus_duration(BETWEEN));
         let interrupted = all.iter().any(|beat| beat.interrupted);

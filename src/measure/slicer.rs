@@ -67,7 +67,7 @@ impl Slicer {
     }
 
     /// Opens the next block when one is over, and notifies `watcher`. Returns when the window ended, if it has.
-    pub(super) fn look(
+    pub(super) fn poll(
         &mut self,
         (recorder, facts): (&Recorder, &WindowFacts),
         watcher: &dyn Watcher,

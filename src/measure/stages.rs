@@ -142,7 +142,7 @@ impl Play<'_> {
         while let Some(stage) = current.take() {
             number += 1;
             let next = if number < count { Some(self.director.prepare(number)?) } else { None };
-            let ending = stage.wait(self.measurement, || self.look());
+            let ending = stage.wait(self.measurement, || self.poll());
             self.settle();
             if self.is_in_trouble() {
                 // The server is gone: this stage's result is not worth reporting.
@@ -222,9 +222,9 @@ impl Play<'_> {
 
     /// Sums up the stage that ended last as soon as the server's counters have arrived. Returns whether the next may
     /// continue.
-    fn look(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         if self.over.is_some() {
-            let read = self.counters.look();
+            let read = self.counters.poll();
             match read {
                 Ok(false) => {}
                 Ok(true) => self.sum_up(None),
@@ -289,7 +289,7 @@ impl RunningStage {
 
     /// Waits until the stage is over, or must not continue.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
-        while self.look(measurement).is_none() {
+        while self.poll(measurement).is_none() {
             let may_go_on = may_go_on();
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
                 return Ending::Interrupted;
@@ -309,7 +309,7 @@ impl RunningStage {
             }
             let mut trend = self.trend.get();
             let elapsed = Stamp::now() - self.load.started();
-            trend.look(elapsed, self.load.under_way());
+            trend.poll(elapsed, self.load.under_way());
             self.trend.set(trend);
             measurement.watcher.progress(&|| {
                 let (completed, under_way) = (self.level.recorder.completed(), self.load.under_way());
@@ -321,13 +321,13 @@ impl RunningStage {
     }
 
     /// Opens the next block when one is over. Returns when the stage ended, if its time has passed.
-    fn look(&self, measurement: &Measurement<'_>) -> Option<Stamp> {
-        self.slicer.borrow_mut().look((&self.level.recorder, &self.level.facts), measurement.watcher)
+    fn poll(&self, measurement: &Measurement<'_>) -> Option<Stamp> {
+        self.slicer.borrow_mut().poll((&self.level.recorder, &self.level.facts), measurement.watcher)
     }
 
     /// When the stage ended, which may be now.
     fn end(&self, measurement: &Measurement<'_>) -> Stamp {
-        if let Some(end) = self.look(measurement) {
+        if let Some(end) = self.poll(measurement) {
             return end;
         }
         // What was recorded after the open block's end belongs to the stage, too.

@@ -24,7 +24,7 @@ impl StallWatch {
     }
 
     /// Records how many requests have ended this long after the start, and how many of an open loop are under way.
-    pub(super) fn look(&mut self, elapsed: Duration, completed: u64, under_way: u64) {
+    pub(super) fn poll(&mut self, elapsed: Duration, completed: u64, under_way: u64) {
         if let Some(words) = self.words(elapsed, completed, under_way) {
             note!("{words}");
         }

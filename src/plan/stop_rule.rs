@@ -23,7 +23,7 @@ pub enum StopRule {
     },
     /// In a row, without a success in between.
     InARow {
-        /// So many of them.
+        /// This many of them.
         failures: u64,
     },
 }

@@ -116,7 +116,7 @@ mod tests {
         assert!(said.len() < 1_000, "{}", said.len());
         assert_eq!(decode::<Vec<u64>>(std::slice::from_ref(&said), name).unwrap(), [long]);
         let torn = said[..said.len() / 2].to_vec();
-        assert!(decode::<Vec<u64>>(&[torn], name).unwrap_err().to_string().contains("says something else"));
+        assert!(decode::<Vec<u64>>(&[torn], name).unwrap_err().to_string().contains("is out of step"));
     }
 
     #[test]
@@ -127,6 +127,6 @@ mod tests {
         assert_eq!(told, "rank 3: no data; rank 1, and 1 more: no model");
         assert!(first::<u64>(&said, name).unwrap_err().to_string().contains("no model"));
         let other = [encode(&Message::This("a window")).unwrap()];
-        assert!(decode::<u64>(&other, name).unwrap_err().to_string().starts_with("rank 0: says something else"));
+        assert!(decode::<u64>(&other, name).unwrap_err().to_string().starts_with("rank 0: is out of step"));
     }
 }

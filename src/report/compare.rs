@@ -26,8 +26,7 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
     }
     let _ = writeln!(
         text,
-        "Changes up to {}% count as no change. \
-            {WITHIN}",
+        "Changes up to {}% count as no change. {WITHIN}",
         significant(100.0 * margin).trim_end_matches(".0")
     );
     text.truncate(text.trim_end().len());

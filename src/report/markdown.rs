@@ -173,12 +173,8 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
             let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
         }
     }
-    let _ = writeln!(
-        text,
-        "\nChanges up to {} % count as no change. Within these two runs \
-        only.",
-        short(100.0 * MARGIN)
-    );
+    let _ =
+        writeln!(text, "\nChanges up to {} % count as no change. Within these two runs only.", short(100.0 * MARGIN));
     text
 }
 

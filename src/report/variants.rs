@@ -37,8 +37,7 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     let starts = if result.starts > 1 { format!(", at {} starts", result.starts) } else { String::new() };
     let (count, margin) = (result.rounds.count, percent(result.rounds.margin));
     let mut text = wrapped(&format!(
-        "  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as no \
-            change"
+        "  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as no change"
     ));
     if count < MIN_PAIRS && result.starts < 2 {
         text += &wrapped(&format!("  Fewer than {MIN_PAIRS} rounds cannot tell a difference from chance"));
@@ -215,8 +214,7 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
     }
     if counted > 0 {
         text += &wrapped(&format!(
-            "  {counted} of {all} rounds were disturbed by others, and count: that affects all \
-                variants alike"
+            "  {counted} of {all} rounds were disturbed by others, and count: that affects all variants alike"
         ));
     }
     for comparison in result.comparisons(cell).iter().filter(|comparison| comparison.order_matters()) {

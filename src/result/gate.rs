@@ -15,7 +15,7 @@ use crate::stats::{Interval, share_interval};
 /// A requirement, checked against a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// As it was written.
+    /// As written.
     pub text: String,
     /// The variant that it was checked against, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]

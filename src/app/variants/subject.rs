@@ -92,14 +92,14 @@ impl Subject {
     /// A subject whose server or settings are made for each turn. It is opened once now, so that errors are reported
     /// before anything is measured.
     pub fn per_turn(name: String, plan: Plan, connect: Connect) -> Self {
-        let look = || {
+        let poll = || {
             let open = Open::new(connect(&plan)?, plan.clone())?;
             let seen = open.seen(&plan);
             open.close()?;
             leave(&plan)?;
             seen
         };
-        let seen = look();
+        let seen = poll();
         let (open, seen) = match seen {
             Ok(seen) => (Ok(None), Some(seen)),
             Err(error) => (Err(error), None),

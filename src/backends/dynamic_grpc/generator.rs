@@ -115,7 +115,7 @@ mod tests {
         for end in 1..two.len() {
             match frames(&two[..end]) {
                 Ok(read) => assert!(end == 6 && read == [b"ab"], "{end}"),
-                Err(why) => assert!(why.contains("breaks off"), "{why}"),
+                Err(why) => assert!(why.contains("is cut off"), "{why}"),
             }
         }
         assert!(frames(&[]).unwrap_err().contains("no message"));

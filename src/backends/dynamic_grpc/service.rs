@@ -78,11 +78,7 @@ impl Method for Calls {
             answers.decode(message).map_err(|why| {
                 InferError::new(
                     InferError::MISFIT,
-                    format!(
-                        "a message of the answer is not a {}: \
-                    {why}",
-                        answers.name()
-                    ),
+                    format!("a message of the answer is not a {}: {why}", answers.name()),
                 )
             })?;
             self.checks[slot].pass(payload);

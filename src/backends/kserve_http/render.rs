@@ -161,8 +161,7 @@ impl Rendering<'_> {
                 ParameterValue::Double(value) => {
                     let name = &parameter.name;
                     return Err(Error::usage(format!(
-                        "--request-parameter {name}: {value} cannot be represented \
-                        in JSON"
+                        "--request-parameter {name}: {value} cannot be represented in JSON"
                     )));
                 }
                 ParameterValue::Text(text) => quoted(text),

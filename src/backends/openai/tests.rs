@@ -99,7 +99,7 @@ fn broken_streams_are_failures() {
     let within = chunked(&delta("a")).strip_suffix("0\r\n\r\n").unwrap().to_owned();
     assert!(failed(&within, true).contains("Connection closed"));
     for data in ["data: {\"choices\":[\n\n", "data: hello\n\n", "data:\n\n"] {
-        assert!(failed(&chunked(&format!("{data}{DONE}")), false).contains("no JSON"), "{data}");
+        assert!(failed(&chunked(&format!("{data}{DONE}")), false).contains("not JSON"), "{data}");
     }
 }
 
@@ -157,7 +157,7 @@ fn bodies_are_answers_or_errors() {
             r#"{"error":{"message":"no such model","type":"NotFound"}}"#,
             "Error response: NotFound: no such model",
         ),
-        ("200 OK", "hello", "Malformed reply: its body is no JSON"),
+        ("200 OK", "hello", "Malformed reply: its body is not JSON"),
         ("404 Not Found", r#"{"error":{"message":"m","type":"t"}}"#, "HTTP 404: t: m"),
         ("302 Found", "", "HTTP 302"),
         ("500 Oops", "<html>", "HTTP 500: <html>"),

@@ -313,7 +313,7 @@ mod tests {
         let more = tensor(DataType::Int32, &[1], |out| put_bytes(out, 7, &packed(&[1, 2])));
         assert!(refused(&more).contains("comes with 2 elements"));
         let odd = tensor(DataType::Fp32, &[1], |out| put_bytes(out, 5, &[0; 3]));
-        assert!(refused(&odd).contains("breaks off"));
+        assert!(refused(&odd).contains("is cut off"));
         assert!(refused(&[0x12]).contains("malformed"));
     }
 }

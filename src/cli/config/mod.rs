@@ -258,7 +258,7 @@ mod tests {
         let settings = [mix("a:0.5"), mix("b:0.5")];
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let told = displaced(&settings, &words("--url=localhost --model=m"));
-        assert_eq!(told, ["--model takes the place of the file's model-mix"]);
+        assert_eq!(told, ["--model overrides the file's model-mix"]);
         assert!(displaced(&settings, &words("--model-mix=c:1 --url=localhost")).is_empty());
     }
 }

@@ -42,7 +42,7 @@ pub fn locked(limits: &str) -> Finding {
 
 /// Checks the kernel's setting for huge pages, such as `always [madvise] never`.
 pub fn huge_pages(enabled: &str) -> Finding {
-    let chosen = enabled.split(['[', ']']).nth(1).unwrap_or("not told");
+    let chosen = enabled.split(['[', ']']).nth(1).unwrap_or("unknown");
     let what = format!("transparent huge pages: {chosen}");
     if chosen != "always" {
         return Finding::good(what);

@@ -65,8 +65,8 @@ impl Trials<'_> {
         let mut end_is_known = false;
         loop {
             self.running.settle_if_stranded();
-            self.counters.look()?;
-            if let Some(states) = talk.beats.look(|| self.state(number, start))? {
+            self.counters.poll()?;
+            if let Some(states) = talk.beats.poll(|| self.state(number, start))? {
                 while let Some(told) = talk.beats.take() {
                     let readings = talk.readings.pop_front().flatten();
                     if let Some(ending) = self.hear(ranks, told, readings) {
@@ -78,7 +78,7 @@ impl Trials<'_> {
                     self.slicer.end_at(&self.run.recorder, talk.beats.after(&states, LEAD));
                 }
             }
-            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok((None, end));
             }
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));

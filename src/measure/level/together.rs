@@ -110,12 +110,12 @@ impl Trials<'_> {
     fn wait_for_all(&mut self, ranks: &Ranks, untold: &mut Untold, start: Stamp) -> Result<(Option<Ending>, Stamp)> {
         loop {
             self.running.settle_if_stranded();
-            self.counters.look()?;
+            self.counters.poll()?;
             self.check_terminated()?;
             // Its result is sent with the window.
             self.fails_too_often();
             if untold.under_way
-                && let Some(told) = ranks.look::<Told>()?
+                && let Some(told) = ranks.poll::<Told>()?
             {
                 untold.under_way = false;
                 let readings = untold.readings.pop_front().flatten();
@@ -125,7 +125,7 @@ impl Trials<'_> {
                 }
                 self.tell(ranks, untold)?;
             }
-            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok((None, end));
             }
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
@@ -185,8 +185,7 @@ impl Trials<'_> {
     pub(super) fn check_terminated(&self) -> Result<()> {
         match interrupt::is_terminated() {
             true => Err(Error::machine(
-                "the launcher is ending this process, because another has ended or the user asked \
-                    for it",
+                "the launcher is ending this process, because another has ended or the user asked for it",
             )),
             false => Ok(()),
         }

@@ -137,7 +137,7 @@ impl Play<'_> {
             let is_idle = rest.is_none() || self.last_load(talk).is_none_or(RunningLoad::is_finished);
             if is_idle && self.over.is_none() && !std::mem::replace(&mut is_asked, true) {
                 self.counters.ask();
-            } else if is_asked && self.counters.look().unwrap_or(true) {
+            } else if is_asked && self.counters.poll().unwrap_or(true) {
                 // A reading that fails does so again at the stage's end.
                 talk.own.over = number;
             }
@@ -190,13 +190,13 @@ impl Play<'_> {
     }
 
     fn try_to_hear(&mut self, talk: &mut Talk<'_>) -> Result<()> {
-        if self.over.is_some() && self.counters.look()? {
+        if self.over.is_some() && self.counters.poll()? {
             self.tell(talk);
         }
         talk.own.interrupted = interrupt::counter().load(Ordering::Relaxed) > 0;
         // A process that leaves has sent everything by then.
         let own = State { leaves: talk.own.leaves && talk.beats.told_but_one(), ..talk.own };
-        let Some(heard) = talk.beats.look(|| own)? else { return Ok(()) };
+        let Some(heard) = talk.beats.poll(|| own)? else { return Ok(()) };
         if heard.iter().any(|state| state.interrupted) {
             self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
         }

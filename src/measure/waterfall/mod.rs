@@ -41,7 +41,7 @@ impl Tracing {
         let Some(log) = &self.log else { return Vec::new() };
         let is_in = |trace: &&KeptTrace| trace.succeeded && (start..end).contains(&ends.end(trace));
         log.gather();
-        let mut found = log.look(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
+        let mut found = log.with_kept(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
         let lost = log.take_lost();
         found.iter_mut().for_each(|breakdown| breakdown.lost = lost);
         found

@@ -65,7 +65,7 @@ fn cost(cost: &Cost) -> String {
         mib(cost.stubs_memory_bytes)
     );
     if let Some(gpu) = &cost.gpu {
-        let energy = gpu.joules.map_or_else(|| "not told".to_owned(), |joules| format!("{joules:.6} J"));
+        let energy = gpu.joules.map_or_else(|| "unknown".to_owned(), |joules| format!("{joules:.6} J"));
         let _ = writeln!(text, "    GPU: time {} usec, energy {energy}", usec(gpu.time_ns));
     }
     for why in cost.no_counters.iter().chain(&cost.no_gpu) {

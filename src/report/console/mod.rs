@@ -199,7 +199,7 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
     let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
     let interval = Known::find(&level.intervals, key);
     let known = interval.map_or_else(
-        || "not known how well".to_owned(),
+        || "interval not known".to_owned(),
         |known| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
     );
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };

@@ -287,7 +287,7 @@ fn late_open_loops_say_so() {
         "    Service time: avg 2000 usec, p50 200",
         "    Schedule delay: avg 10000 usec, p50 100",
         "    Avg HTTP time: 2000 usec (send/recv 0 usec + response wait 2000 usec)\n",
-        "  Verdict: invalid [load not delivered]\n    sent 89.0 requests a second where 300.0 were asked for: give issuing threads",
+        "  Verdict: invalid [load not delivered]\n    sent 89.0 requests a second instead of 300.0: give issuing threads",
     ] {
         assert!(report.contains(line), "{line}\n---\n{report}");
     }

@@ -355,7 +355,7 @@ fn environment(result: &RunResult) -> Markup {
                 tbody { @for model in &setup.models { tr {
                     th { (shown(&model.name)) } td.left { (shown(&model.versions.join(", "))) } td.left { (shown(&model.platform)) }
                     td.left { (shown(&model.backend)) } td { (model.max_batch_size) }
-                    td.left { @match &model.config_hash { Some(hash) => code title=(hash) { (hash.get(..16).unwrap_or(hash)) "…" }, None => "not told" } }
+                    td.left { @match &model.config_hash { Some(hash) => code title=(hash) { (hash.get(..16).unwrap_or(hash)) "…" }, None => "unknown" } }
                 } } }
             } }
             details { summary { "Every setting" }

@@ -142,8 +142,8 @@ mod tests {
             ("[", "cannot be read"),
             (r#"{"outputs": [[1], [1, 2]]}"#, "not all of the same length"),
             (r#"{"outputs": [[1], 2]}"#, "not all of the same length"),
-            (r#"{"outputs": [1.5]}"#, "is no INT32"),
-            (r#"{"outputs": [{"b64": "/w=="}]}"#, "is no INT32"),
+            (r#"{"outputs": [1.5]}"#, "does not fit INT32"),
+            (r#"{"outputs": [{"b64": "/w=="}]}"#, "does not fit INT32"),
         ] {
             let error = read(one, body).unwrap_err();
             assert!(error.contains(words), "{error}");

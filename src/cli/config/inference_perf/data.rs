@@ -47,8 +47,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         let ignored = ["input_distribution", "output_distribution"].map(|key| data.take(key).is_some());
         if ignored.contains(&true) {
             flags.note(
-                "data.input_distribution and output_distribution are ignored beside data.trace, as \
-                in inference-perf",
+                "data.input_distribution and output_distribution are ignored beside data.trace, as in inference-perf",
             );
         }
     } else {

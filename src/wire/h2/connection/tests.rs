@@ -367,7 +367,7 @@ fn frames_about_no_request_end_the_connection() {
         let mut log = Log::default();
         connection.receive(&frame_bytes(kind::RST_STREAM, 0, 1, &[0; 4]), &mut log).unwrap();
         let reason = loses_patience(&mut connection, &frame, MAX_IDLE_FRAMES as usize + 1, true);
-        assert!(reason.contains("about no request"), "{reason}");
+        assert!(reason.contains("that concern no request"), "{reason}");
         // A step forward makes up for all before it.
         let mut connection = settled(&[(4, 1 << 20)]);
         unary(&mut connection, 1, b"x");

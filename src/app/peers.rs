@@ -248,7 +248,7 @@ pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'s
 ///
 /// # Errors
 /// Where one could not.
-pub fn all_are_there(ranks: &Ranks) -> Result<()> {
+pub fn all_ready(ranks: &Ranks) -> Result<()> {
     ranks.exchange(&(), STEP_LIMIT).map(drop)
 }
 
@@ -256,7 +256,7 @@ pub fn all_are_there(ranks: &Ranks) -> Result<()> {
 ///
 /// # Errors
 /// Why it failed, here or there.
-pub fn tell_of<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) -> Result<Vec<T>> {
+pub fn share<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) -> Result<Vec<T>> {
     match done {
         Ok(own) => ranks.exchange(&own, STEP_LIMIT),
         Err(error) => {
@@ -352,11 +352,8 @@ mod tests {
     #[test]
     fn one_that_fails_fails_all() {
         let told = together(2, |ranks| {
-            let outcome = if ranks.place().rank == 1 {
-                Err(Error::input("no such file"))
-            } else {
-                all_are_there(&ranks).map(|()| 0)
-            };
+            let outcome =
+                if ranks.place().rank == 1 { Err(Error::input("no such file")) } else { all_ready(&ranks).map(|()| 0) };
             leave(&ranks, outcome).unwrap_err().to_string()
         });
         assert_eq!(told, ["rank 1 (host1): no such file", "no such file"]);
